@@ -50,7 +50,7 @@ def _own_path() -> str | None:
 
 
 def find_own() -> Path | None:
-    """Return the folder of this process's own cgroup; None where it cannot be seen."""
+    """Return the folder of this process's cgroup; None if invisible."""
     own = _own_path()
     if own is None or own.startswith("/.."):
         return None
@@ -77,11 +77,11 @@ def _delegated(folder: Path) -> bool:
 
 
 def find_base(setting: str, *, told: bool = False) -> Path | None:
-    """Return the cgroup below which handles get theirs. `setting`: `auto`, `off`, or a path.
+    """Return the parent cgroup for handles. `setting`: `auto`, `off`, or a path.
 
-    `told`: the service manager declares that our cgroup is delegated, for managers that do not record it
-    in an attribute (systemd did not, for a user's units, for years). Raises OSError when a path is set
-    that is no writable cgroup of version 2.
+    `told`: the service manager declares the delegation, for managers that do not record that in an
+    attribute (systemd did not, for a user's units, for years). Raises OSError if a given path is no
+    writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -101,7 +101,7 @@ def find_base(setting: str, *, told: bool = False) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A cgroup of a handle, with those below it."""
+    """A handle's cgroup, with those below."""
 
     path: Path
 
@@ -159,7 +159,7 @@ class Cgroup:
         except FileNotFoundError:
             self._kill_each()  # Before Linux 5.14 there is no cgroup.kill.
         except OSError:
-            self._kill_each()  # A threaded cgroup refuses it.
+            self._kill_each()  # refused by a threaded cgroup
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -199,7 +199,7 @@ class Cgroup:
                 os.close(events)
 
     def remove(self) -> bool:
-        """Remove this cgroup and those below it, which must be empty; return whether it is gone."""
+        """Remove this cgroup and those below, which must be empty; return True if it is gone."""
         for folder in reversed(list(self._tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -235,7 +235,7 @@ class Cgroup:
 
 
 def is_ours(path: Path, home: str) -> bool:
-    """Return whether an instance of `home` made this cgroup, and it still exists."""
+    """Return True if an instance of `home` made this cgroup, and the cgroup exists."""
     named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False

@@ -112,7 +112,7 @@ async def pump(
 
 
 def is_readable(fd: int) -> bool:
-    """Return whether data can be read now. On a terminal, the poll hands over data that is on its way."""
+    """Return True if a read would not block. On a terminal, the poll delivers data on its way."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
@@ -139,11 +139,11 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 
 
 class Writer:
-    """The input queue of one program. `fd` stays the caller's to close.
+    """Input queue of one program. The caller closes `fd`.
 
-    `on_written(number)` is called when all of that item is with the program, or was dropped because the
-    program reads no more; numbers only grow. It may be called from within `put`, before that returns.
-    `on_end` is called once, where `end` is reached: it closes the descriptor.
+    `on_written(number)` is called once that item is written, or dropped because the program reads
+    no more; numbers only grow. It may be called within `put`. `on_end` is called once `end` is
+    reached: it closes the descriptor.
     """
 
     __slots__ = (
@@ -179,7 +179,7 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Return whether nothing can be written any more: the program closed its end, or `end` was called."""
+        """Return True if writing is over: the program closed its end, or `end` was called."""
         return self._closed or self._ending
 
     @property
@@ -239,7 +239,7 @@ class Writer:
                 await self._wake.wait()
 
     async def _room(self) -> None:
-        """Wait until the descriptor is writable, or its error is due."""
+        """Wait until the descriptor is writable or has an error."""
         if not is_hung_up(self._fd, select.POLLOUT):
             await trio.lowlevel.wait_writable(self._fd)
             return
@@ -248,7 +248,7 @@ class Writer:
                 await changes.next()
 
     def _write(self) -> None:
-        """Write until it blocks."""
+        """Write until the descriptor blocks."""
         while self._queue:
             number, data = self._queue[0]
             try:

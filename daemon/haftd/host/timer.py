@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Timer:
-    """The timerfd of one loop, and its callbacks."""
+    """Timerfd of one loop, with its callbacks."""
 
     def __init__(self) -> None:
         self.fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,7 +52,7 @@ class _Timer:
                 try:
                     os.read(self.fd, 8)
                 except BlockingIOError:
-                    continue  # It was set anew meanwhile.
+                    continue  # set anew meanwhile
                 self._armed = _NEVER
                 now = time.monotonic()
                 for ring in [one for one, when in self._rings.items() if when <= now]:
@@ -69,9 +69,8 @@ _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
 def call_in(seconds: float, ring: Callable[[], object]) -> None:
-    """Call `ring` once in so many seconds, replacing its earlier time. The call may come after its waiter
-    has gone, and must not raise.
-    """
+    """Call `ring` once after `seconds`, replacing its earlier time. The call may come after the
+    waiter has gone, and must not raise."""
     try:
         one = _alarm.get()
     except LookupError:

@@ -22,7 +22,7 @@ MAX_LINES = 20_000
 _MAX_READ = 8 << 20
 
 Use = tuple[str, str, int]
-"""A session, an id in it, and its last generation."""
+"""A session, an id, and the id's last generation."""
 
 
 class IdLog:
@@ -84,7 +84,7 @@ class IdLog:
         self._fd = fd
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
-            self._write(b"\n")  # a line that was cut must not take the next one with it
+            self._write(b"\n")  # a cut line must not swallow the next one
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:

@@ -33,11 +33,11 @@ from haftd.host.process.identity import (
 
 _PF_EXITING = 0x4
 _LINE = 1024
-"""Bytes of the first line: one write and one read, below a page, so that no reader sees half of it."""
+"""Bytes of the first line: one write and one read, below a page, so no reader sees half."""
 
 
 class LockHeld(Exception):
-    """Another daemon holds the lock; `pid` and `socket` as it wrote them, None where it did not."""
+    """Another daemon holds the lock; `pid` and `socket` as recorded, None if absent."""
 
     def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
         who = "" if pid is None else f" (process {pid})"
@@ -49,7 +49,7 @@ class LockHeld(Exception):
 
 
 class DaemonLock:
-    """A lock that one daemon holds until `close` or its end."""
+    """A daemon's lock until `close` or its death."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -92,13 +92,13 @@ class DaemonLock:
             return lock
 
     def announce(self, socket: str | None) -> None:
-        """Write this process and the socket at which it serves; what cannot be written is left out."""
+        """Record this process and its socket; a failed write is skipped."""
         self._socket = socket
         with contextlib.suppress(OSError):
             _write_holder(self._fd, socket)
 
     def restore(self) -> None:
-        """Take the lock again where its file was removed. Raises Held, OSError, as `acquire` does."""
+        """Lock again after the file was removed. Raises Held, OSError, as `acquire`."""
         if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)
@@ -137,7 +137,7 @@ def _write_holder(fd: int, socket: str | None) -> None:
         line = json.dumps(holder).encode() + b"\n"
     finally:
         os.close(pidfd)
-    # In place, because renaming would give the lock away. Blanks cover what was there before.
+    # In place, because a rename would release the lock. Blanks cover the former content.
     os.pwrite(fd, line.ljust(_LINE), 0)
 
 

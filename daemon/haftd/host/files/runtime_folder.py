@@ -43,7 +43,7 @@ Inode = tuple[int, int]
 
 
 class FolderRefused(Exception):
-    """The folder, or a path in it, cannot be used; the message gives the reason and the remedy."""
+    """The folder, or a path below, is unusable; the message gives reason and remedy."""
 
 
 class SocketInUse(Exception):
@@ -53,8 +53,8 @@ class SocketInUse(Exception):
 def prepare(folder: Path, *, ours: bool = True) -> None:
     """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
 
-    `ours`: the folder has no other use, so a mode that is open to others is corrected. A folder that the
-    user chose for the socket stays as it is: it may be a home.
+    `ours`: the folder has no other use, so a mode open to others is corrected. A folder chosen by
+    the user for the socket stays unchanged: it may be a home.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -70,10 +70,10 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 
 
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
-    """Create the state folder with these folders in it, or check the existing ones.
+    """Create the state folder with these folders inside, or check the existing ones.
 
-    Each may be a link to a place with more room, whose mode stays; the mode of a folder is corrected,
-    because its content is checked itself. Homes may be open to a group that has one member. Raises
+    Each may be a link to a place with more room, whose mode stays; a folder's mode is corrected,
+    because the content is checked separately. Homes may be open to a group with one member. Raises
     FolderRefused, OSError.
     """
     for place in (folder, *(folder / name for name in inner)):
@@ -118,7 +118,7 @@ def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
 
 
 def _check_parent(parent: Path, closed_to: int) -> None:
-    """Check the parent: a user who can write to it can replace the folder."""
+    """Check the parent: its writers can replace the folder."""
     facts = parent.stat()
     if facts.st_mode & closed_to and not facts.st_mode & st.S_ISVTX:
         raise FolderRefused(
@@ -184,7 +184,7 @@ def is_abandoned(path: Path) -> bool:
 
 
 def _probe(path: Path) -> int:
-    """Connect to the socket and close the connection; return the error number, 0 where it is served."""
+    """Connect and close; return the error number, 0 if a server accepts."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         return probe.connect_ex(os.fsencode(path))
 
@@ -199,9 +199,9 @@ def inode_of(path: Path) -> Inode | None:
 
 
 def unlink_inode(path: Path, inode: Inode | None) -> None:
-    """Unlink the path if it still leads to `inode`; leave any other file alone.
+    """Unlink the path if it still leads to `inode`.
 
-    An inode number is not reused while the file is open, so the caller closes a socket afterwards.
+    The inode number is not reused while the file is open, so the caller closes a socket afterwards.
     """
     if inode is not None and inode_of(path) == inode:
         with contextlib.suppress(FileNotFoundError):
@@ -251,10 +251,10 @@ _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 
 
 class _ChangeWatcher:
-    """Becomes readable when something near the paths has changed; the caller finds out the change itself.
+    """Becomes readable after a change near the paths; the caller identifies the change.
 
-    One epoll for trio to wait on, with inotify and the mount table below it: the mount table reports
-    changes by POLLPRI, which trio does not wait for.
+    One epoll for trio, with inotify and the mount table below, which reports changes by POLLPRI:
+    trio does not wait for that.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:

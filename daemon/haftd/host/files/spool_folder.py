@@ -18,9 +18,8 @@ from haftd.host.descriptors import has_room
 
 
 class SpoolFolder:
-    """Opens files in `path`. `make_room` closes some descriptors when none is left; it returns whether it
-    did.
-    """
+    """Opens files in `path`. `make_room` closes some descriptors when none is left, and returns
+    True if it did."""
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path
@@ -46,7 +45,8 @@ class SpoolFolder:
     def link(self, fd: int, suffix: str = "") -> str:
         """Give an unnamed file a name that ends so, and return its path; raises OSError."""
         path = self._path / f"{self._home}.{secrets.token_hex(8)}{suffix}"
-        # With a folder beside it, Python has the kernel follow the link; without, it links the link.
+        # With a folder given, Python makes the kernel follow the link; else the link itself is
+        # linked.
         folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder, follow_symlinks=True)
@@ -55,7 +55,7 @@ class SpoolFolder:
         return str(path)
 
     def unlink(self, path: str) -> None:
-        """Remove a named file, if it exists."""
+        """Remove a named file, if present."""
         with contextlib.suppress(OSError):
             Path(path).unlink()
 

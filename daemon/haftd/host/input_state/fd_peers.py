@@ -30,7 +30,7 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    """Return whether a process holds the other end of its Unix socket, too."""
+    """Return True if the process also holds the other end of the Unix socket."""
     peer = peer_of(inode)
     return peer is not None and _holds(
         pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
@@ -57,9 +57,8 @@ def terminal_of(pid: int, master: int) -> int:
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
-    """Return whether a process could read from a descriptor; None where unknown. The poll hands over input
-    that is on its way to the master of a terminal.
-    """
+    """Return True if a read of the descriptor would not block; None if unknown. The poll delivers
+    input on its way to a terminal's master."""
     copy = _copy(pid, fd)
     if copy is None:
         return None

@@ -70,15 +70,12 @@ class ReadState:
     when a wait has no timeout.
     """
     relays: bool = False
-    """Every waiting program has another source, too: a socket, or a pipe from another program of the
-    foreground. Typed input may be for a remote peer (ssh, tmux), whose own state is not known here.
-    """
+    """Every waiting program has another source, too: a socket, or a pipe from another foreground
+    program. Typed input may be for a remote peer (ssh, tmux) of unknown state."""
     loops: bool = False
     """Every waiting program waits in an event loop, for other events as well."""
     at_work: bool = False
-    """A waiting program works at the same time, in another thread or in a program that it has started in the
-    foreground.
-    """
+    """A waiting program also works, in another thread or in a foreground program of its own."""
     processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
     """Where the state is not certain: the foreground group, and the pid, start time and reaped faults of
     each related process. Between two equal sets no process was started and none has ended.
@@ -92,7 +89,7 @@ class _Terminal(NamedTuple):
 
     foreground: Callable[[], int | None]
     open: Callable[[], int]
-    """Open it as its programs do; raises OSError."""
+    """Open the terminal as programs do; raises OSError."""
     master: int | None
 
 
@@ -184,7 +181,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino)
 
     def sought(what: os.stat_result) -> bool:
-        # /dev/tty is this one: the group is of its session.
+        # /dev/tty is this terminal: the group is of its session.
         return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
 
     snapshot = take_snapshot([*pids, group], group, sought)
@@ -224,7 +221,7 @@ def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
 
 
 def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
-    """Return the state of the inner terminal; None where it cannot be found out."""
+    """Return the state of the inner terminal; None if unknown."""
     below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
@@ -308,8 +305,8 @@ def _peer(master: int, slave: str) -> int:
 
 def _has_unread(fd: int) -> bool:
     """Return whether typed input is unread."""
-    # What is on its way to the reader is handed over by the poll. It knows a line that has no end
-    # yet from one that could be read, which FIONREAD does only in canonical mode.
+    # The poll delivers input on its way to the reader. It distinguishes an unfinished line from a
+    # readable one; FIONREAD does that only in canonical mode.
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(event & select.POLLIN for _, event in poll.poll(0))

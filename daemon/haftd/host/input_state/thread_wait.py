@@ -51,9 +51,8 @@ class ThreadState:
     be armed again (EPOLLONESHOT).
     """
     idle: bool = False
-    """The thread is away, and waits without a timeout for a lock or for work; or it is housekeeping of an
-    event loop or a runtime (Go), in long sleeps.
-    """
+    """The thread waits without a timeout for a lock or for work, or does housekeeping of an event
+    loop or a runtime (Go), in long sleeps."""
     pipes: frozenset[int] = frozenset()
     """The inodes of the pipes that are waited for beside the file."""
     line: bytes = b""
@@ -121,7 +120,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except (_Undecidable, OSError):
-        # A thread that has gone on meanwhile is not hidden: its data changed while it was read.
+        # A thread that has continued is not hidden: its data changed during the read.
         return (
             _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
         )
@@ -221,9 +220,8 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The file of a descriptor. `terminal`: the master of the terminal whose number is `inode`. `fd` is kept
-    where the descriptor is examined again.
-    """
+    """File of a descriptor. `terminal`: the master of the terminal numbered `inode`. `fd` is kept
+    for a later examination."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
@@ -233,7 +231,7 @@ class _File:
 
 
 class _Watched(NamedTuple):
-    """A descriptor that is waited for, with the inode of its file where that is known."""
+    """An awaited descriptor, with the file's inode if known."""
 
     fd: int
     inode: int | None = None
@@ -263,7 +261,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     try:
         info = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
-        # Closed meanwhile; but an epoll watches a file, which may live without its number.
+        # Closed meanwhile; but an epoll watches a file, which may outlive the number.
         return _OTHER if inode is None else _UNCLEAR
     if inode not in (None, info.st_ino):
         return _UNCLEAR

@@ -177,7 +177,7 @@ _AARCH64 = """
 
 _MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
 
-# Names: the environment is copied from /proc, for the interpreter may have changed its own.
+# Names: the environment is copied from /proc, as the interpreter may have changed its own.
 _INTERPRETER = """
 import os, sys, _signal
 if os.read(3, 1):
@@ -219,7 +219,7 @@ class Gate:
 
     @property
     def sets_limits(self) -> bool:
-        """Return whether the gate sets the limits itself, because it is too large to live within them."""
+        """Return True if the gate itself sets the limits, as it is too large to live within them."""
         return self.kind == "interpreter"
 
     def words(
@@ -265,7 +265,7 @@ def _seal(image: bytes) -> int:
 
 @cache
 def machine_gate() -> Gate | None:
-    """Return the gate in machine code; None where it does not run. Tried once."""
+    """Return the machine-code gate; None if unusable. Tried once."""
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
     known = _MACHINES.get(platform.machine())
@@ -283,7 +283,7 @@ def machine_gate() -> Gate | None:
 
 
 def _works(gate: Gate) -> bool:
-    """Return whether the gate runs at all: at end of file it exits with 127."""
+    """Return True if the gate runs: at end of file the exit status is 127."""
     null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
     try:
         pid = os.posix_spawn(
@@ -308,5 +308,5 @@ def interpreter_gate() -> Gate:
 
 
 def best_gate() -> Gate:
-    """Return the machine gate where it runs, else the interpreter's."""
+    """Return the machine gate if usable, else the interpreter's."""
     return machine_gate() or interpreter_gate()

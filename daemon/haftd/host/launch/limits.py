@@ -1,9 +1,7 @@
 """Resource limits of a child.
 
-Rules:
-
-- They are set while the child waits at its gate, so that its program never runs without them.
-- A hard limit is only ever lowered, to the value asked for the soft one.
+- Set while the child waits at the gate, so the program never runs without limits.
+- A hard limit is only ever lowered, to the requested soft one.
 """
 
 from __future__ import annotations

@@ -81,10 +81,10 @@ def _size(word: str, what: str) -> int:
 
 
 def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
-    """Return the absolute path of the program that `argv0` names for a child that starts in `cwd`.
+    """Return the absolute path of `argv0` for a child that starts in `cwd`.
 
-    `env_path` is the child's PATH, None where it has none. Raises `Missing`, with the reason `folder`,
-    `program` or `permission`.
+    `env_path` is the child's PATH, if any. Raises `Missing` with the reason `folder`, `program` or
+    `permission`.
     """
     check_folder(cwd)
     if "/" in argv0:
@@ -135,7 +135,7 @@ def check_folder(cwd: str) -> None:
 
 
 def _unfit(path: str) -> Missing | None:
-    """Return the error of a `path` that cannot be the program, None where it can."""
+    """Return the error of an unusable `path`."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:
@@ -228,7 +228,7 @@ def _first_word(head: bytes) -> bytes:
 
 
 def _loader(head: bytes) -> str | None:
-    """Return PT_INTERP of an ELF file, as far as it lies within its first bytes (in practice always)."""
+    """Return PT_INTERP of an ELF file, if within the first bytes (in practice always)."""
     wide = head[4] == 2
     order = "<" if head[5] == 1 else ">"
     try:

@@ -48,7 +48,7 @@ from haftd.host.process.process_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
 
 PIPE_SIZE = 262_144
-"""Size of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""
+"""Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""
 
 _PF_EXITING = 0x4
 _SIGNALS = signal.valid_signals()
@@ -56,11 +56,11 @@ _SIGNALS = signal.valid_signals()
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """A program to start. `env` is its whole environment, with PATH.
+    """Program to start. `env` is the whole environment, with PATH.
 
-    The tag that `env` holds as HAFT_HANDLE is also set as the child's rlimit tag. `nofile` is the soft
-    limit of descriptors for the child, where the daemon has raised its own. Of `limits`, `memory` (bytes
-    of data per process), `cpu_s` (seconds per process) and `processes` become kernel limits; others are
+    The tag in HAFT_HANDLE also becomes the child's rlimit tag. `nofile` is the child's soft limit
+    of descriptors, where the daemon has raised its own. Of `limits`, `memory` (bytes of data per
+    process), `cpu_s` (seconds per process) and `processes` become kernel limits; others are
     enforced elsewhere.
     """
 
@@ -97,10 +97,10 @@ def signal_name(number: int) -> str:
 
 
 class LaunchedProcess:
-    """A started leader, with the daemon's descriptors to it.
+    """Started leader, with the daemon's descriptors.
 
-    `stdout` carries standard error, too, when the output is `raw`; `stderr` is None then. On a terminal
-    there is only `master`, and `slave` is the path of the other end. `close` closes all of them.
+    `stdout` includes standard error for `raw` output; `stderr` is None then. On a terminal there is
+    only `master`, and `slave` is the path of the other end. `close` closes all.
     """
 
     __slots__ = (
@@ -144,10 +144,10 @@ class LaunchedProcess:
         return self._exit
 
     async def confirm(self) -> None:
-        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused to execute it.
+        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused the execution.
 
-        After a refusal the gate is gone and every descriptor is closed. Cancellation leaves a started
-        process behind, which the caller ends.
+        The gate is gone and every descriptor closed then. Cancellation leaves a started process,
+        which the caller ends.
         """
         answer = b""
         try:
@@ -175,7 +175,7 @@ class LaunchedProcess:
         raise explain(-code, self.path, self.cwd)
 
     async def wait_exit(self) -> Exit:
-        """Wait until the leader has ended, and take its status. Any number of tasks may wait."""
+        """Wait for the leader's end, and take the status. Any number of tasks may wait."""
         async with self._turn:  # a descriptor is watched by one task
             while (exit := self.reap()) is None:
                 await trio.lowlevel.wait_readable(self.pidfd)
@@ -206,7 +206,7 @@ class LaunchedProcess:
         return self._exit
 
     def exiting(self) -> bool:
-        """Return whether the process has ended or is already exiting, so that no signal changes its status."""
+        """Return True if the process has ended or is exiting, so that no signal changes the status."""
         if self._exit is not None:
             return True
         stat = read_stat(self.pid)
@@ -221,7 +221,7 @@ class LaunchedProcess:
         return all(other is None or _is_exiting(other.state, other.flags) for other in others)
 
     def close_stdin(self) -> None:
-        """Close the standard input; a task that waits to write on it gets `trio.ClosedResourceError`."""
+        """Close standard input; a task that waits to write gets `trio.ClosedResourceError`."""
         self._close("stdin")
 
     def close_output(self) -> None:
@@ -247,9 +247,7 @@ class LaunchedProcess:
 
 
 leaders: Final[dict[int, LaunchedProcess]] = {}
-"""The leaders of this process whose status is not taken yet, by pid. Global, because the kernel's table of
-children is one for a process, too.
-"""
+"""Leaders whose status is not taken yet, by pid. Global, as the kernel's table of children."""
 
 
 def _is_exiting(state: str, flags: int) -> bool:
@@ -259,13 +257,12 @@ def _is_exiting(state: str, flags: int) -> bool:
 def launch(
     plan: LaunchSpec, record: Callable[[Identity], None], gate: Gate | None = None
 ) -> LaunchedProcess:
-    """Start the program of `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for
-    nothing.
+    """Start `plan` up to the opening of the gate. Blocks for some 0.4 ms and waits for nothing.
 
-    `record` is called while the child waits at its gate; an exception from it cancels the start. An
-    OSError becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
-    (the gate was killed) the record stands, and its process is gone. Raises `LaunchFailed`; nothing of
-    the child is left then.
+    `record` is called while the child waits at the gate; an exception cancels the start. An OSError
+    becomes a `LaunchFailed` with the reason `record`, others pass. After a later failure (the gate
+    was killed) the record stands without a process. Raises `LaunchFailed`; nothing of the child is
+    left then.
     """
     check_words(plan.argv, plan.env)
     path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
@@ -281,8 +278,8 @@ def launch(
         launched = LaunchedProcess(path, plan.cwd, mark, fds.pipe_from_child(REPORT_FD))
         _connect(plan, launched, fds)
         words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
-        # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
-        # have been started on, and no job control of a child's can stop the daemon.
+        # A session also on pipes: /dev/tty is then not a terminal of the daemon's, and no job
+        # control of a child can stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
@@ -318,7 +315,7 @@ def _connect(plan: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
     if plan.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
         launched.master = fds.adopt(master)
-        # A session leader that opens a terminal without a session gets it as its controlling terminal.
+        # A session leader without a terminal gets the first opened one as controlling terminal.
         fds.open_in_child(0, launched.slave, os.O_RDWR)
         fds.dup_in_child(0, 1)
         fds.dup_in_child(0, 2)
@@ -348,9 +345,9 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
 
 
 def _undo(pid: int, fds: SpawnFds) -> None:
-    """Kill the child, which is at its gate or just past it, and close every descriptor."""
+    """Kill the child, at the gate or just past it, and close every descriptor."""
     if pid:
-        # An unreaped child of this process: the pid is its own.
+        # An unreaped child of this process: the pid cannot be reused.
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     fds.close()

@@ -29,9 +29,7 @@ class SpawnFds:
         self.actions: list[Action] = []
 
     def adopt(self, fd: int) -> int:
-        """Take ownership of a descriptor of the daemon; return it, moved above the numbers that the child
-        uses.
-        """
+        """Own a descriptor of the daemon; return it, moved above the child's numbers."""
         self.parent_side.append(fd)
         if fd <= REPORT_FD:
             high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)

@@ -125,12 +125,12 @@ def is_running(stat: Stat) -> bool:
 
 
 def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors up to a child of `above`; empty where the process does not descend
-    from `above`, None where that cannot be found out, as for a process that is gone.
+    """Return a process and its ancestors up to a child of `above`; empty if the process does not
+    descend from `above`, None if unknown, as for a process that is gone.
 
-    By the time the parent's number is read, the parent may have ended and the number may belong to
-    another process. That process began later than the child: a line whose ages are not in order is walked
-    again, and has to be the same.
+    When the parent's number is read, the parent may have ended and the number belong to another
+    process, which began later than the child: a line out of age order is walked again and must be
+    equal.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
@@ -147,9 +147,8 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 _strangers: dict[tuple[int, int, int], None] = {}
-"""Processes that do not descend from another process, as (its pid, their pid, their start in ticks). They
-never will, since an orphan is adopted by an ancestor of its own.
-"""
+"""Non-descendants, as (this pid, their pid, their start in ticks). They stay that, since an orphan
+is adopted by an ancestor."""
 
 
 def _remember(line: Sequence[Stat], above: int) -> None:
@@ -165,7 +164,7 @@ def _remember(line: Sequence[Stat], above: int) -> None:
 
 
 def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors, up to `above`, to a known stranger, or as far as they can be seen."""
+    """Return a process and its ancestors, up to `above`, a known stranger, or the last visible one."""
     line: list[Stat] = []
     at = pid
     while at != above and at > 0:
@@ -182,7 +181,7 @@ def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 def _is_by_age(line: Sequence[Stat]) -> bool:
-    """Return whether each parent began before its child, by the clock's ticks."""
+    """Return True if each parent began before its child, in clock ticks."""
     return all(parent.ticks < child.ticks for child, parent in pairwise(line))
 
 

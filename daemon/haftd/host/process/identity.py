@@ -68,14 +68,14 @@ def machine_id() -> str:
 
 @cache
 def pid_namespace() -> int:
-    """Return the inode of this process's pid namespace, in which its pids are valid."""
+    """Return the inode of this process's pid namespace."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def own_proc() -> bool:
-    """Return whether /proc shows the pid namespace of this process.
+    """Return True if /proc shows this process's pid namespace.
 
-    In a namespace without a /proc of its own, the numbers in /proc belong to other processes.
+    In a namespace without its own /proc, the numbers there belong to other processes.
     """
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
@@ -85,7 +85,7 @@ def own_proc() -> bool:
 
 @cache
 def _shared_inode() -> int:
-    """Return the inode that all anonymous files share; older kernels give it to every pidfd."""
+    """Return the inode shared by all anonymous files; older kernels use it for every pidfd."""
     epoll = select.epoll()
     try:
         return os.fstat(epoll.fileno()).st_ino
@@ -94,7 +94,7 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """Return the inode of a pidfd, unique for this boot; 0 where the kernel does not make it unique."""
+    """Return a pidfd's inode, unique for this boot; 0 if the kernel has no unique one."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
@@ -155,7 +155,7 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def read_environ(pid: int) -> bytes | None:
-    """Read the initial environment of a process of this user; None where it cannot be read."""
+    """Read the initial environment of a process of this user; None if unreadable."""
     fd = _open(f"/proc/{pid}/environ")
     if fd is None:
         return None
@@ -197,10 +197,9 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Return the identity of a child that is not reaped yet, so that its pid cannot be reused meanwhile.
+    """Return the identity of an unreaped child, whose pid cannot be reused meanwhile.
 
-    Raises ProcessLookupError when there is no such process, which for an unreaped child means that /proc
-    belongs to another pid namespace.
+    Raises ProcessLookupError if /proc belongs to another pid namespace.
     """
     stat = read_stat(pid)
     if stat is None:
@@ -261,14 +260,14 @@ def is_alive(who: Identity) -> bool:
 
 def _is_same(who: Identity, pidfd: int) -> bool:
     inode = pidfd_inode(pidfd)
-    # A record of a kernel that knew no inode is judged by its ticks alone, and the reverse never
-    # happens within one boot.
+    # A record of a kernel without inodes is judged by ticks alone; the reverse never happens within
+    # one boot.
     if who.inode and inode != who.inode:
         return False
     stat = read_stat(who.pid)
     if stat is None or stat.ticks != who.ticks:
         return False
-    # Only if the process behind the pidfd is still there now were those ticks its own.
+    # The ticks are the process's own only if the pidfd's process is still there.
     try:
         return send_signal(pidfd, 0)
     except PermissionError:

@@ -45,10 +45,8 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """The process that connected. `lineage` begins with it and ends with a child of this process: empty
-    where the peer does not descend from this process, None where that cannot be found out, as the peer is
-    gone.
-    """
+    """Connected process. `lineage` goes from that process to a child of this one: empty for a peer
+    that does not descend from this process, None if unknown, as the peer is gone."""
 
     pid: int
     uid: int
@@ -98,9 +96,10 @@ def _is_there(pidfd: int) -> bool:
 
 
 async def identify_tcp(sock: socket.socket) -> PeerProcess:
-    """Identify the peer of a TCP connection of this machine, as `identify` does; its `identity` is not known.
+    """Identify the peer of a local TCP connection, as `identify`, without the `identity`.
 
-    Waits for nothing; others have their turns between two processes that are looked at."""
+    No waits; other tasks run between two examined processes.
+    """
     own = os.geteuid()
     try:
         found = _other_end(sock)
@@ -158,6 +157,6 @@ async def _holder(inode: int, pids: Iterable[int]) -> int | None:
                 except FileNotFoundError:
                     continue  # closed meanwhile
         except OSError:
-            pass  # it has ended, or hides what it has open
+            pass  # ended, or hides open files
         await trio.lowlevel.checkpoint()
     return None

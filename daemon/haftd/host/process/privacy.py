@@ -15,7 +15,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _NAME = b"haftd-"
 LENGTH = 9
-"""Digits of an instance that a name has room for: the kernel keeps 15 bytes of it."""
+"""Digits of an instance in a name: the kernel keeps 15 bytes."""
 
 
 def become_private(instance: str) -> None:
@@ -28,7 +28,7 @@ def become_private(instance: str) -> None:
 
 
 def named_instance(pid: int) -> str | None:
-    """Return the first digits of the instance that a process is named after; None where it has another name."""
+    """Return the first digits of the instance in a process's name; None for another name."""
     try:
         with open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().rstrip(b"\n")

@@ -52,12 +52,11 @@ class ProcessTag:
 
 
 def home_of(folder: Path) -> str:
-    """Return the home of a runtime folder: equal for equal absolute paths in one pid namespace of one
-    machine.
+    """Return the home of a runtime folder: equal for equal absolute paths in one pid namespace of
+    one machine.
 
-    The namespace counts because a container may have a folder of the same name while its processes are
-    visible from outside; the machine counts because two machines may share the state folder, whose files
-    carry the home in their names.
+    A container may have a folder of the same name, with processes visible outside; two machines may
+    share the state folder, whose file names have the home.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
@@ -76,7 +75,7 @@ def find_tag(environ: bytes) -> ProcessTag | None:
 
 
 def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
-    """Find the tag in the content of /proc/<pid>/environ, and the tags of the handles around its daemon."""
+    """Find the tag in /proc/<pid>/environ, and the tags of the handles around the daemon."""
     outer = _OUTER.search(environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
     marks = (find_tag(environ), *map(ProcessTag.read, texts))
@@ -84,7 +83,7 @@ def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
 
 
 def has_tag(environ: bytes, mark: bytes) -> bool:
-    """Return whether the content of /proc/<pid>/environ has this whole tag, as its own or as an outer one."""
+    """Return True if /proc/<pid>/environ has this whole tag, inner or outer."""
     if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
         return True
     outer = _OUTER.search(environ)
@@ -92,10 +91,11 @@ def has_tag(environ: bytes, mark: bytes) -> bool:
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Give this process the tag of a new instance in its initial environment, and return the instance.
+    """Execute this process again with the tag of a new instance in the initial environment; return
+    the instance.
 
-    Call this before anything else: the process executes itself with the same arguments, which closes
-    every descriptor that is not inheritable. `environ` is os.environ.
+    Call this first: the execution, with the same arguments, closes every descriptor that is not
+    inheritable. `environ` is os.environ.
     """
     mine = ProcessTag.read(environ.get(VARIABLE, ""))
     # The number survives exec and nothing else does: a daemon that was started from within a

@@ -23,9 +23,8 @@ _EXACT = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
 ended: Final[dict[int, float]] = {}
-"""Processor seconds of reaped children, by counted rlimit tag. Whoever counts a tag adds and removes its
-entry; global, because the kernel's table of children is one for a process, too.
-"""
+"""Processor seconds of reaped children, by counted rlimit tag; a counter adds and removes the
+entry. Global, as the kernel's table of children."""
 
 
 def count_end(brand: int | None, seconds: float) -> None:

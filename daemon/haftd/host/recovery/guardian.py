@@ -28,9 +28,8 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.
 
 
 class Guardian:
-    """The daemon's side of its guardian. `pidfd` becomes readable when the guardian dies; the daemon may
-    start another.
-    """
+    """The daemon's side of the guardian. `pidfd` becomes readable at the guardian's death; the
+    daemon may start another."""
 
     def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
         self.pid = pid
@@ -82,7 +81,7 @@ class Guardian:
         return cls(pid, os.pidfd_open(pid), writer)
 
     def dismiss(self) -> None:
-        """Kill and reap the guardian without a recovery, also while it is starting."""
+        """Kill and reap the guardian without a recovery, also during the guardian's start."""
         if self._pipe < 0:
             return
         send_signal(self.pidfd, signal.SIGKILL)

@@ -68,11 +68,11 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Read the file, in less than a second; never fails because of its content.
+        """Read the file, in less than a second; content never makes this fail.
 
-        `records` are then the live ones, `problems` the faults found. Nothing is changed except that a
-        bad file gets a second name: the file itself stays until `compact`, so that a crash in between
-        loses no record. Raises OSError only where the path cannot even be examined.
+        `records` are then the live ones, `problems` the faults. Nothing changes, except that a bad
+        file gets a second name: the file itself stays until `compact`, so that a crash in between
+        loses no record. Raises OSError only for a path that cannot be examined.
         """
         journal = cls(path)
         try:
@@ -113,9 +113,8 @@ class Journal:
         self._live[record.mark] = record
 
     def stopped(self, mark: str) -> None:
-        """Append that this handle has stopped, if it is recorded. Raises OSError; after a crash the handle
-        is then reported lost.
-        """
+        """Record the stop of a recorded handle. Raises OSError; after a crash the handle is then
+        reported lost."""
         if (record := self._live.get(mark)) is not None:
             self._live[mark] = replace(record, is_stopped=True)
             self._append(stopped_line(mark))
@@ -179,7 +178,7 @@ class Journal:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Close the file. Its content stays valid for the next start."""
+        """Close the file, which stays valid for the next start."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -40,7 +40,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 @dataclass(slots=True)
 class Target:
-    """One process that is to be killed. `mark` is the tag of its handle."""
+    """Process to kill. `mark` is the handle's tag."""
 
     who: Identity
     pidfd: int
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """Return its pid, for reports."""
+        """Return the pid, for reports."""
         return self.who.pid
 
 
@@ -84,7 +84,7 @@ class KillSet:
         self._targets.clear()
 
     def add_if(self, pid: int, mark: str, is_target: Callable[[], bool]) -> AddResult:
-        """Add a process if `is_target`, called while its pidfd is open, returns True."""
+        """Add a process if `is_target`, called with an open pidfd, returns True."""
         if pid <= 1 or pid in self.protected:
             return "protected"
         existing = self._targets.get(pid)
@@ -102,7 +102,7 @@ class KillSet:
         return "new"
 
     def add(self, who: Identity, mark: str) -> AddResult:
-        """Add exactly this process, if it still runs."""
+        """Add exactly this process, if alive."""
         if who.pid in self.protected:
             pidfd = open_verified(who)
             if pidfd is None:
@@ -133,7 +133,7 @@ class KillSet:
                 fresh = fresh or result == "new"
 
     def kill(self) -> None:
-        """Kill every target, and with a group leader whatever has joined its group."""
+        """Kill every target, and with a group leader all members of its group."""
         for target in self._targets.values():
             if target.leads_group and target.pid not in self._protected_groups:
                 self._send(target, signal.SIGKILL, _GROUP)
@@ -207,7 +207,7 @@ class KillSet:
             self.wait_ended()
 
     def _owner(self, stat: Stat | None) -> Target | None:
-        """Return the target whose child, or member of whose group or session, this process is."""
+        """Return the target that is the parent, group leader or session leader of this process."""
         if stat is None or stat.pid in self._targets:
             return None
         parent = self._targets.get(stat.parent)
@@ -221,5 +221,5 @@ class KillSet:
 
     def _is_owned(self, pid: int) -> bool:
         owner = self._owner(read_stat(pid))
-        # While the owner has not ended, its number is its own.
+        # The number is the owner's until the owner has ended.
         return owner is not None and not has_ended(owner.pidfd)

@@ -60,9 +60,7 @@ class Ownership:
         )
 
     def find_tag(self, pid: int) -> ProcessTag | None:
-        """Return the tag of a process that is to be killed, reconstructed from its rlimit tag if it has no
-        other; else None.
-        """
+        """Return the tag of a process to kill, else one reconstructed from the rlimit tag, if any."""
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)
@@ -87,7 +85,7 @@ class Ownership:
         return []
 
     def _daemons(self) -> dict[int, str]:
-        """Return the living daemons, each with its instance, or the first digits of it."""
+        """Return the living daemons, each with (the first digits of) the instance."""
         named: dict[int, str] = {}
         marked: dict[int, ProcessTag] = {}
         for pid in every_pid():
@@ -102,7 +100,7 @@ class Ownership:
             if mark.n == 0 and holds_daemon_lock(pid)
         }
         if named := {pid: one for pid, one in named.items() if pid not in found}:
-            # Only the processes that the daemon runs show its home.
+            # Only the daemon's processes show its home.
             runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
             brands = {
                 number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None

@@ -30,11 +30,11 @@ _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The process of one handle: everything that the next daemon needs to kill and to report it.
+    """The process of one handle: all that the next daemon needs for a kill and a report.
 
     `n` counts within one daemon; `mark`, the process tag, is globally unique. `sid` is the kernel's
-    session id, `session` the name of a client's session. `at` is wall-clock seconds. `kin` are processes
-    of the handle that were seen later and are not in the leader's group.
+    session id, `session` the name of a client's session. `at` is wall-clock seconds. `kin` are
+    later processes of the handle outside of the leader's group.
     """
 
     n: int
@@ -55,7 +55,7 @@ class Record:
     at: float = 0.0
     kin: tuple[Identity, ...] = ()
     is_stopped: bool = False
-    """The handle had stopped: only processes that it left behind may live."""
+    """The handle had stopped: only processes left behind may live."""
 
     @property
     def identity(self) -> Identity:
@@ -148,7 +148,7 @@ class Records:
     """The last line is incomplete."""
 
     def take(self, body: bytes) -> bool:
-        """Apply one line whose checksum was right; return False when its kind is unknown."""
+        """Apply one line with a valid checksum; return False for an unknown kind."""
         if body.startswith(_END) and b"\\" not in body:
             # Most lines are of this kind, and this is a tenth of the time.
             self.live.pop(body[len(_END) : -2].decode("ascii", "replace"), None)
@@ -188,7 +188,7 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 
 
 def read(fd: int) -> Records:
-    """Read an open file, at most `2 * _MAX_READ` bytes of it."""
+    """Read an open file, at most `2 * _MAX_READ` bytes."""
     reading = Records()
     size = os.fstat(fd).st_size
     right = 0
@@ -201,7 +201,7 @@ def read(fd: int) -> Records:
     reading.torn = bool(tail)
     if size == 0:
         reading.problems.append("the file was empty")
-    # A kill may cut the last line where it crosses a page: the recorded start had not begun.
+    # A kill may cut the last line at a page boundary: that start had not begun.
     elif right != size and not (right + len(tail) == size and right and _CUT.fullmatch(tail)):
         reading.problems.append(f"{size - right} of {size} bytes were no records")
     if size and reading.version is None:

@@ -98,9 +98,8 @@ def recover(
 
 @contextlib.contextmanager
 def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
-    """Hold `recover.lock`. A lock that is held for too long is reported and not waited for: two recoveries
-    at once find the same, and each signals only processes that it has verified itself.
-    """
+    """Hold `recover.lock`. A lock held for too long is reported and ignored: concurrent recoveries
+    find the same, and each signals only processes verified by itself."""
     if lock is None:
         yield
         return
@@ -141,7 +140,7 @@ class _Recovery:
     is_scanned: bool = False
     """Every process has been looked at, at least once."""
     slipped: int | None = None
-    """A tagged process that was gone before it could be opened: it may have a child."""
+    """A tagged process that ended before the open: it may have a child."""
 
     def run(self, records: Sequence[Record]) -> Report:
         ours = [record for record in records if self._is_ours(record)]
@@ -158,7 +157,7 @@ class _Recovery:
         return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
-        """Run one stage; its failure stops neither the next stage nor the daemon's start."""
+        """Run one stage; a failure stops neither the next stage nor the daemon's start."""
         try:
             work()
         except OSError as error:
@@ -210,9 +209,8 @@ class _Recovery:
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
     def _empty_around_us(self, group: Cgroup) -> None:
-        """Kill all in a cgroup except this process and its ancestors: the daemon was started from within a
-        handle.
-        """
+        """Kill all in a cgroup except this process and its ancestors: the daemon was started inside
+        a handle."""
         fresh = True
         while fresh and not self.kill_set.is_late():
             fresh = False
@@ -287,7 +285,7 @@ class _Recovery:
         return found
 
     def _add_owned(self, pid: int) -> str:
-        """Add a process to the kill set if it is owned; return `none`, or the result of adding it."""
+        """Add an owned process to the kill set; return `none`, or the result of adding."""
         mark = self.ownership.find_tag(pid)
         if mark is None:
             return "none"

@@ -118,8 +118,8 @@ class ProcessTree:
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
         """End all processes: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
 
-        Return the pids that could not be killed; empty means that nothing is left and that the leader's
-        status was taken. Shield the call: cancelled, it leaves the work half done.
+        Return the pids that survived; empty means that nothing is left and the leader's status was
+        taken. Shield the call: a cancellation leaves the work half done.
         """
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
@@ -130,8 +130,8 @@ class ProcessTree:
                 with trio.move_on_after(_SECOND_HANGUP_S):
                     await self.gone()
                     return ()
-                # A shell between two commands takes TERM, does nothing about it, and looks like
-                # a shell only now.
+                # A shell between two commands takes TERM without effect, and looks like a shell
+                # only now.
                 self._hang_up(self._find()[0])
                 await self.gone()
                 return ()
@@ -188,7 +188,7 @@ class ProcessTree:
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
     def _request_stop(self, processes: dict[int, Stat]) -> int:
-        """Send TERM to all. A stopped process acts on TERM only when it is continued."""
+        """Send TERM to all, and CONT: a stopped process acts on TERM only when continued."""
         self.leader_was_signalled = self.leader_was_signalled or not self.leader.exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
@@ -210,7 +210,7 @@ class ProcessTree:
         def has(mask: int, signum: int) -> bool:
             return bool(mask >> signum - 1 & 1)
 
-        # It also ignores the stop that is typed: job control. `trap '' TERM` alone is a wish.
+        # The shell also ignores the typed stop: job control. `trap '' TERM` alone is a wish.
         shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
         return shell and not has(ignored, signal.SIGHUP)
 
@@ -271,7 +271,8 @@ class ProcessTree:
         return self._seen.get(pid) == stat.ticks
 
     def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
-        """Open a pidfd of a found process, and verify that it is in the tree while the pidfd is open."""
+        """Open a pidfd of a process, and verify with the pidfd open that the process is in the
+        tree."""
         pid = stat.pid
         try:
             pidfd = os.pidfd_open(pid)
@@ -298,7 +299,7 @@ class ProcessTree:
                 sent = [send_signal(pidfd, signum) for signum in signums]
                 count += any(sent)
             except PermissionError:
-                pass  # another user's by now (setuid); `end` reports it
+                pass  # now another user's (setuid); reported by `end`
             finally:
                 os.close(pidfd)
         return count

@@ -22,9 +22,9 @@ from haftd.host.process.identity import read_stat
 class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
-    A leader's status goes to its `LaunchedProcess`. A child with an rlimit tag was adopted. Any other
-    child may be waited for by the code that started it (a library, for example): it is reaped only when
-    it has been dead for `linger_s`.
+    A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted. Any
+    other child may be awaited by other code (a library, for example): it is reaped once dead for
+    `linger_s`.
     """
 
     __slots__ = ("_dead", "_linger_s")
@@ -50,7 +50,7 @@ class Reaper:
 
     def reap(self) -> bool:
         """Reap all that can be reaped now; return whether some must be looked at again."""
-        mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all its children have it
+        mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all children have that tag
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

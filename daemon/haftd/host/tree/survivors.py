@@ -1,7 +1,8 @@
-"""Processes of a handle that could not be killed: in uninterruptible sleep, or another user's by now.
+"""Processes of a handle that could not be killed: in uninterruptible sleep, or another user's by
+now.
 
-Rules: each is held by a pidfd, and verified to be the handle's while that is open, because it may have
-ended and its pid been reused since it was counted. Nothing polls: a pidfd reports the end.
+Each is held by a pidfd, and verified as the handle's with the pidfd open, because the process may
+have ended and the pid been reused. Nothing polls: a pidfd reports the end.
 """
 
 from __future__ import annotations

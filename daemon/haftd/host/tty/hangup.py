@@ -30,7 +30,7 @@ def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
 
 
 class _Watcher:
-    """The epoll of one loop, and the waiting tasks for each terminal in it."""
+    """Epoll of one loop, with the waiting tasks of each terminal."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()

@@ -18,7 +18,7 @@ import termios
 from dataclasses import dataclass
 
 MAX_LINE = 4095
-"""Bytes of a line that a terminal in canonical mode accepts; it drops the rest silently."""
+"""Bytes per line in canonical mode; a terminal silently drops the rest."""
 
 # Not all of these are in Python's termios; the numbers are those of every machine of gate.py,
 # and are wrong on mips, powerpc and sparc, where the names are used.
@@ -51,10 +51,10 @@ class Modes:
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
-    """Open a terminal of that size; return its master and the path of its slave.
+    """Open a terminal of that size; return the master and the slave's path.
 
-    The master is close-on-exec, does not block, and is the caller's to close. The child opens the slave
-    by its path. Raises OSError.
+    The master is close-on-exec, non-blocking, and the caller's to close. The child opens the slave
+    by path. Raises OSError.
     """
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -71,7 +71,7 @@ def open_terminal(rows: int, cols: int) -> tuple[int, str]:
 
 
 def set_size(master: int, rows: int, cols: int) -> None:
-    """Set the size; the foreground group gets WINCH if it changed. Raises ValueError, OSError."""
+    """Set the size; the foreground group gets WINCH after a change. Raises ValueError, OSError."""
     if not (1 <= rows <= _MAX_SIZE and 1 <= cols <= _MAX_SIZE):
         raise ValueError(f"a terminal has 1 to {_MAX_SIZE} rows and columns, not {rows}x{cols}")
     fcntl.ioctl(master, termios.TIOCSWINSZ, _SIZE.pack(rows, cols, 0, 0))
