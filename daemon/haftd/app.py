@@ -36,11 +36,11 @@ from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.tree.reaper import Reaper
 from haftd.logs import configure
-from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.transports import socket_activation
 from haftd.rpc.transports.handshake import Gatekeeper
 from haftd.rpc.transports.unix import serve_unix
+from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
 from haftd.wiring import Parts, assemble, brief, rpc_context_of

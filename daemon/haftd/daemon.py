@@ -15,7 +15,6 @@ from haft_protocol.methods import (
 from haftd.audit import Audit
 from haftd.client_requests import Clients
 from haftd.config.settings import Settings
-from haftd.core.notices import NoticeQueues
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
@@ -24,8 +23,9 @@ from haftd.executions.describing import Describing
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starting import Starter
 from haftd.executions.supervisor import Supervisor
-from haftd.executions.watching import Watching
 from haftd.inquiries.router import InquiryRouter
+from haftd.notices.output_watcher import OutputWatcher
+from haftd.notices.queues import NoticeQueues
 from haftd.runtimes.mcp.servers import Servers
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
@@ -76,7 +76,7 @@ class Daemon:
     audit: Audit
     notices: NoticeQueues
     subscriptions: Subscriptions
-    watching: Watching
+    watching: OutputWatcher
     turns: Turns
     nursery: trio.Nursery
     """The handles' nursery, for tasks that outlive their caller."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -31,8 +31,6 @@ from haftd.config.mcp_settings import McpServer
 from haftd.config.options import ConfigError, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.handles import Handle
-from haftd.core.matches import PatternMatches
-from haftd.core.notices import NoticeQueues
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
@@ -44,7 +42,6 @@ from haftd.executions.describing import Describing
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starting import Starter
 from haftd.executions.supervisor import Supervisor
-from haftd.executions.watching import Watching
 from haftd.host.files.id_log import IdLog
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
@@ -64,6 +61,9 @@ from haftd.methods.access import confine
 from haftd.methods.described import wanted
 from haftd.methods.session import leave
 from haftd.methods.spawn import reserve
+from haftd.notices.delivery import NoticeDelivery
+from haftd.notices.output_watcher import OutputWatcher
+from haftd.notices.queues import NoticeQueues
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher
 from haftd.runtimes.added import AddedRuntime
@@ -145,19 +145,7 @@ def assemble(
     clients = Clients()
     audit = Audit(parts.paths.audit)
 
-    def news(handle: Handle) -> None:
-        notice = notices.add_state_change(handle, time.time())
-        if notice is not None:
-            subscriptions.push_notice(handle.session, notice)
-
-    def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
-        now = time.time()
-        added = [notices.add_matches(handle, match, now) for match in matches]
-        if handle.settings.notify.on_content:
-            added.append(notices.add_output(handle, now))
-        for notice in added:
-            if notice is not None:
-                subscriptions.push_notice(handle.session, notice)
+    delivery = NoticeDelivery(notices, subscriptions.push_notice)
 
     def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
         audit.record(event, **more, **({} if answer is UNSET else input_fields(answer)))
@@ -258,7 +246,7 @@ def assemble(
     starter = Starter(
         calls=calls,
         catalogue=catalogue,
-        news=news,
+        news=delivery.state_changed,
         registry=registry,
         inquiries=inquiries,
         supervisor=supervisor,
@@ -307,7 +295,7 @@ def assemble(
         audit=audit,
         notices=notices,
         subscriptions=subscriptions,
-        watching=Watching(handles, printed),
+        watching=OutputWatcher(handles, delivery.output_found),
         turns=turns,
         reload=_reloader(
             parts,

@@ -6,6 +6,5 @@ Output: `spool`, with a named file of it (`output_file`, `spool_files`); `timeli
 `text` without `escapes`, with the `long_strings` noted; `echo` of typed input; `output_tail` for
 subscribers, `last_lines` for a sentence; `withheld` results during a review.
 Replies: `views` (a handle's state on the wire), `outcomes` (the error of an `ending`), `truncation` of a batch.
-Notices: `notices` (the queues), `matches` of a definition's patterns.
-Searches: `patterns` in coming output, `search` in kept output, `pattern_scanner` for notices.
+Searches: `patterns` in coming output, `search` in kept output.
 """

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from haft_protocol.markdown import notices_markdown
 from haft_protocol.methods import DrainParams, NoticesResult
 from haftd.caller import Caller
-from haftd.core.notices import NoticeQueues
+from haftd.notices.queues import NoticeQueues
 
 from .access import Access
 

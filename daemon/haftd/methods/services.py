@@ -12,8 +12,8 @@ from haftd.audit import Audit
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starting import Starter
 from haftd.executions.supervisor import Supervisor
-from haftd.executions.watching import Watching
 from haftd.inquiries.router import InquiryRouter
+from haftd.notices.output_watcher import OutputWatcher
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
@@ -38,4 +38,4 @@ class StartServices(HandleServices):
     starter: Starter
     helpers: HelperRunner
     subscriptions: Subscriptions
-    watching: Watching
+    watching: OutputWatcher

@@ -11,8 +11,8 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.notices import NoticeQueues
 from haftd.core.turns import Turns
+from haftd.notices.queues import NoticeQueues
 
 from .access import Access
 from .base import DeferredReply

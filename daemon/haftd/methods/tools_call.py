@@ -31,9 +31,9 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState, Waiting
 from haftd.caller import Caller
-from haftd.core.notices import NoticeQueues
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.pending_inquiry import PendingInquiry
+from haftd.notices.queues import NoticeQueues
 from haftd.schemas import validation
 from haftd.tools.calls.tool_calls import HandleCall, read_call
 from haftd.tools.catalogue import Catalogue

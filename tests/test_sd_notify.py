@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
+from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -1,4 +1,4 @@
-"""Looks at the output of those handles whose definitions want notices of it, and of no others.
+"""Watch the output of the handles whose definitions want notices of output.
 
 Rules: a handle that nothing is wanted of costs nothing. A chunk only marks its handle as due; one
 task looks, a slice at a time, each handle in turn, and rests as long as it has looked: a
@@ -16,11 +16,12 @@ import structlog
 import trio
 
 from haftd.core.handles import Handle
-from haftd.core.matches import PatternMatches
-from haftd.core.pattern_scanner import PatternScanner
+
+from .matches import PatternMatches
+from .pattern_scanner import PatternScanner
 
 BETWEEN_S = 0.1
-log = structlog.get_logger("haftd.executions.watching")
+log = structlog.get_logger("haftd.notices.output_watcher")
 
 Tell = Callable[[Handle, Collection[PatternMatches]], None]
 """Told what was found since the last time, by pattern; with nothing, that there is output."""
@@ -46,7 +47,7 @@ class _Watcher:
         return is_over and (self.scan is None or not self.scan.has_unread)
 
 
-class Watching:
+class OutputWatcher:
     """All handles that are looked at. `nursery` holds the task that looks."""
 
     def __init__(self, nursery: trio.Nursery, tell: Tell) -> None:

@@ -1,4 +1,4 @@
-"""Watching: what is found is told together, once in a while; what nothing is wanted of costs nothing."""
+"""OutputWatcher: what is found is told together, once in a while; what nothing is wanted of costs nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from haft_protocol.states import EndedBy
 from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
-from haftd.core.matches import PatternMatches
-from haftd.executions.watching import BETWEEN_S, Watching
 from haftd.notice_settings import NoticePattern, NoticeSettings
+from haftd.notices.matches import PatternMatches
+from haftd.notices.output_watcher import BETWEEN_S, OutputWatcher
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
 
@@ -47,7 +47,7 @@ PATTERNS = NoticeSettings(patterns=(NoticePattern("e", "error"), NoticePattern("
 
 
 async def test_what_nothing_is_wanted_of_is_not_listened_to(nursery: trio.Nursery) -> None:
-    watching = Watching(nursery, lambda handle, matches: None)
+    watching = OutputWatcher(nursery, lambda handle, matches: None)
     one = handle(NoticeSettings(on_success=False))
     watching.follow(one)
     assert len(watching) == 0 and one._listeners == ()
@@ -57,7 +57,7 @@ async def test_what_is_found_in_quick_succession_is_told_together(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     told: Told = []
-    watching = Watching(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    watching = OutputWatcher(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
     one = handle(PATTERNS)
     watching.follow(one)
     for _ in range(50):
@@ -74,7 +74,7 @@ async def test_the_end_is_looked_at_before_it_is_let_go(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     told: Told = []
-    watching = Watching(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    watching = OutputWatcher(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
     one = handle(PATTERNS)
     watching.follow(one)
     one.append_output(b"error\n", 0.0)
@@ -90,7 +90,7 @@ async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
     nursery: trio.Nursery,
 ) -> None:
     told: list[Handle] = []
-    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    watching = OutputWatcher(nursery, lambda handle, matches: told.append(handle))
     flood, other = handle(PATTERNS), handle(PATTERNS)
     flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     for one in (flood, other):
@@ -103,7 +103,7 @@ async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
 
 async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nursery) -> None:
     told: list[Handle] = []
-    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    watching = OutputWatcher(nursery, lambda handle, matches: told.append(handle))
     flood = handle(PATTERNS)
     flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     watching.follow(flood)
@@ -123,7 +123,7 @@ async def test_it_rests_as_long_as_it_has_looked(
         began.append(trio.current_time())
         autojump_clock.jump(3)
 
-    watching = Watching(nursery, tell)
+    watching = OutputWatcher(nursery, tell)
     first = trio.current_time()
     for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
         watching.follow(one)
@@ -146,7 +146,7 @@ async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
 
     turns, told_in = Turns(), list[int]()
     trio.lowlevel.add_instrument(turns)
-    watching = Watching(nursery, lambda handle, matches: told_in.append(turns.count))
+    watching = OutputWatcher(nursery, lambda handle, matches: told_in.append(turns.count))
     for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
         watching.follow(one)
         one.append_output(b"error\n", 0.0)
@@ -164,7 +164,7 @@ async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> N
             raise ZeroDivisionError
         good.append(handle)
 
-    watching = Watching(nursery, tell)
+    watching = OutputWatcher(nursery, tell)
     bad, other = handle(PATTERNS), handle(PATTERNS)
     for one in (bad, other):
         watching.follow(one)

@@ -12,8 +12,8 @@ from haft_protocol.states import EndedBy
 from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
-from haftd.core.pattern_scanner import PatternScanner
 from haftd.notice_settings import NoticePattern, NoticeSettings
+from haftd.notices.pattern_scanner import PatternScanner
 from tests.core.disks import make
 
 

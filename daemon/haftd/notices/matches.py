@@ -11,9 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from haft_protocol.states import Notice
+from haftd.core.handles import Handle
 from haftd.notice_settings import NoticePattern
-
-from .handles import Handle
 
 _MAX_LINES = 8
 

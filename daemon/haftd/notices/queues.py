@@ -14,12 +14,12 @@ from typing import Protocol
 import msgspec
 
 from haft_protocol.states import Notice
+from haftd.core.handles import Handle
+from haftd.core.last_lines import last_lines
+from haftd.core.lifecycle import State
+from haftd.core.outcomes import failure_of
 
-from .handles import Handle
-from .last_lines import last_lines
-from .lifecycle import State
 from .matches import PatternMatches
-from .outcomes import failure_of
 
 _MAX_QUEUED = 256
 _MAX_LINE_CHARS = 200

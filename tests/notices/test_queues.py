@@ -7,10 +7,10 @@ from haft_protocol.states import EndedBy, Exit
 from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
-from haftd.core.matches import MatchedLine, PatternMatches
-from haftd.core.notices import NoticeQueues
 from haftd.core.views import handle_state, read_handle
 from haftd.notice_settings import DEFAULT_NOTICES, NoticePattern, NoticeSettings
+from haftd.notices.matches import MatchedLine, PatternMatches
+from haftd.notices.queues import NoticeQueues
 from tests.core.disks import make
 
 QUEUES: dict[Handle, NoticeQueues] = {}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from haftd.core.handles import Handle
+from haftd.core.last_lines import printable
+from haftd.core.patterns import slice_size
+from haftd.core.text import shown_end
 from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression
 
-from .handles import Handle
-from .last_lines import printable
 from .matches import MatchedLine
-from .patterns import slice_size
-from .text import shown_end
 
 _MAX_SLICE = 65_536
 _COST_DIVISOR = 4

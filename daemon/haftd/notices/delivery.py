@@ -1,0 +1,38 @@
+"""Queue a notice for its session, and push it to the session's subscribers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from haft_protocol.states import Notice
+from haftd.core.handles import Handle
+
+from .matches import PatternMatches
+from .queues import NoticeQueues
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeDelivery:
+    """`push` is called with a session and each new notice of it."""
+
+    queues: NoticeQueues
+    push: Callable[[str, Notice], None]
+
+    def state_changed(self, handle: Handle) -> None:
+        """Deliver the notice of a handle that asks or has stopped, if its settings want one."""
+        self._push(handle, self.queues.add_state_change(handle, time.time()))
+
+    def output_found(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
+        """Deliver the notices of new output: one for each pattern, and one for any output if the settings want it."""
+        now = time.time()
+        notices = [self.queues.add_matches(handle, match, now) for match in matches]
+        if handle.settings.notify.on_content:
+            notices.append(self.queues.add_output(handle, now))
+        for notice in notices:
+            self._push(handle, notice)
+
+    def _push(self, handle: Handle, notice: Notice | None) -> None:
+        if notice is not None:
+            self.push(handle.session, notice)
