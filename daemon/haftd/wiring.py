@@ -236,10 +236,7 @@ def assemble(
         ),
     )
     catalogue.configure_servers(_states(parts.settings))
-    eager = servers.due(
-        name for name, server in parts.settings.mcp.items() if server.start == "eager"
-    )
-    handles.start_soon(servers.list_tools, eager)
+    servers.start_eager(parts.settings.mcp)
     helpers = HelperRunner(calls)
     describing = Describing(helpers, catalogue.descriptions, handles, servers)
     builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
@@ -493,8 +490,8 @@ def _reloader(
         try:
             async with turn:
                 settings, problems, definitions = await run_in_thread(read)
-                servers.replace(settings.mcp)
-                catalogue.configure_servers(_states(settings))
+                changed = servers.replace(settings.mcp)
+                catalogue.configure_servers(_states(settings), changed)
                 catalogue.take(definitions)
                 if settings.inquiry != inquiry:
                     inquiry = settings.inquiry

@@ -501,6 +501,25 @@ def test_a_reload_keeps_a_server_that_is_configured_as_before(bench: Callable[..
     assert one.result("small_pid") == pid
 
 
+def test_a_server_whose_table_has_changed_lists_its_tools_anew(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench()
+    assert "small_echo" in one.names()
+    other = server("small", env={"TOOLS": json.dumps([{"name": "other", "inputSchema": {}}])})
+    (one.daemon.config / "haft" / "config.toml").write_text(other)
+    one.wire.call("daemon/reload")
+    assert [name for name in one.names() if name.startswith("small")] == ["small_other"]
+
+
+def test_an_eager_server_that_is_added_starts_at_the_reload(bench: Callable[..., Bench]) -> None:
+    one = bench(config="[daemon]\n")
+    added = server("small", more='start = "eager"', env={"NOTES": str(one.notes)})
+    (one.daemon.config / "haft" / "config.toml").write_text(added)
+    one.wire.call("daemon/reload")
+    until(one.started)
+
+
 def test_a_running_call_ends_when_its_server_is_configured_away(
     bench: Callable[..., Bench],
 ) -> None:

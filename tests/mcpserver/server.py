@@ -77,7 +77,7 @@ def tools() -> list[dict[str, Any]]:
         return list(json.loads(given))
     names = (
         "echo sleep die kill count fail ask choose ask_url ask_secret picture link structured sample change pid big "
-        "task twice late fault env mute"
+        "task twice late fault env mute asks"
     )
     found: list[dict[str, Any]] = [
         {"name": name, "description": f"The tool {name}.", "inputSchema": ANY}

@@ -201,14 +201,10 @@ class Catalogue:
         self._place()
         self.on_changed()
 
-    def configure_servers(self, states: Iterable[ServerState]) -> None:
-        """Replace the configured servers; an unchanged configuration keeps its listed tools."""
-        before = self.servers
-        self.servers = {}
-        for state in states:
-            previous = before.get(state.name)
-            same = previous is not None and previous.offers == state.offers
-            self.servers[state.name] = previous if previous is not None and same else state
+    def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
+        """Replace the configured servers; one that is not among the `changed` keeps its listed tools."""
+        kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
+        self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()
 
     def _defined(self, name: str, root: str | None) -> Tool:

@@ -228,7 +228,8 @@ class Server:
             link.stop("could not be used")
             return
         peer.on_lost = self._lost
-        self._era = "modern" if connection.is_modern else "legacy"
+        if not connection.is_modern:
+            self._era = "legacy"  # The next start need not wait for an answer to the probe.
         self._connection = connection
         self._opening = self._fault = None
         self._failures = 0
@@ -270,6 +271,7 @@ class Server:
             return
         pause = _PAUSES_S[min(self._failures, len(_PAUSES_S) - 1)]
         self._failures += 1
+        self._era = self.settings.era
         self._retry_at = trio.current_time() + pause
         self._fault = fault
         self._opening = None

@@ -52,13 +52,27 @@ class Servers:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
-    def replace(self, settings: Mapping[str, McpServer]) -> None:
-        """Serve these from now on. A server that is configured otherwise, or no more, is ended."""
-        for name, server in list(self._servers.items()):
-            if settings.get(name) != server.settings:
-                server.close("was ended: its configuration has changed")
-                del self._servers[name]
-        self._settings = dict(settings)
+    def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
+        """Serve these from now on. A server that is configured otherwise, or no more, is ended. Returns the names of
+        those that are other than before, and starts the eager ones among them."""
+        before, self._settings = self._settings, dict(settings)
+        changed = {
+            name for name in before.keys() | settings if before.get(name) != settings.get(name)
+        }
+        for name in changed & self._servers.keys():
+            self._servers.pop(name).close("was ended: its configuration has changed")
+        self.start_eager(changed)
+        return changed
+
+    def start_eager(self, names: Iterable[str]) -> None:
+        """Start those of these servers that are to be there before they are needed."""
+        eager = [
+            name
+            for name in names
+            if name in self._settings and self._settings[name].start == "eager"
+        ]
+        if eager:
+            self._environment.nursery.start_soon(self.list_tools, self.due(eager))
 
     def close(self) -> None:
         """End all servers."""
