@@ -55,7 +55,7 @@ class _Timer:
                     continue  # set anew meanwhile
                 self._armed = _NEVER
                 now = time.monotonic()
-                for ring in [one for one, when in self._rings.items() if when <= now]:
+                for ring in [due for due, when in self._rings.items() if when <= now]:
                     del self._rings[ring]
                     ring()
                 if self._rings and (first := min(self._rings.values())) < self._armed:
@@ -72,9 +72,9 @@ def call_in(seconds: float, ring: Callable[[], object]) -> None:
     """Call `ring` once after `seconds`, replacing its earlier time. The call may come after the
     waiter has gone, and must not raise."""
     try:
-        one = _alarm.get()
+        timer = _alarm.get()
     except LookupError:
-        one = _Timer()
-        _alarm.set(one)
-    if one.fd >= 0:
-        one.set(ring, time.monotonic() + seconds)
+        timer = _Timer()
+        _alarm.set(timer)
+    if timer.fd >= 0:
+        timer.set(ring, time.monotonic() + seconds)

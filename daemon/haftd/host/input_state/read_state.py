@@ -127,11 +127,11 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     to check.
     """
 
-    def sought(what: os.stat_result) -> bool:
+    def sought(facts: os.stat_result) -> bool:
         return (
-            what.st_ino == pipe_inode
-            and stat.S_ISFIFO(what.st_mode)
-            and what.st_dev == _pipe_device()
+            facts.st_ino == pipe_inode
+            and stat.S_ISFIFO(facts.st_mode)
+            and facts.st_dev == _pipe_device()
         )
 
     snapshot = take_snapshot(pids, None, sought)
@@ -150,12 +150,12 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
     if result.certain and not (result.relays or result.loops):
         return result
     who = related(snapshot, group)
-    newest_s = max((one.ticks for one in who), default=0) / _TICKS_A_SECOND
+    newest_s = max((process.ticks for process in who), default=0) / _TICKS_A_SECOND
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
     return replace(
         result,
         processes=frozenset(
-            {(group or 0, 0, 0), *((one.pid, one.ticks, one.reaped) for one in who)}
+            {(group or 0, 0, 0), *((process.pid, process.ticks, process.reaped) for process in who)}
         ),
         is_settled=bool(snapshot.members or snapshot.unsure) and age_s >= _SETTLED_S,
     )
@@ -177,12 +177,12 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     """Return the state of the terminal that `fd` is open to."""
     ours = os.fstat(fd)
 
-    def itself(what: os.stat_result) -> bool:
-        return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino)
+    def itself(facts: os.stat_result) -> bool:
+        return (facts.st_dev, facts.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def sought(what: os.stat_result) -> bool:
+    def sought(facts: os.stat_result) -> bool:
         # /dev/tty is this terminal: the group is of its session.
-        return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
+        return itself(facts) or (facts.st_rdev == _DEV_TTY and stat.S_ISCHR(facts.st_mode))
 
     snapshot = take_snapshot([*pids, group], group, sought)
     add_strangers(snapshot, itself)

@@ -59,15 +59,15 @@ class WaitSnapshot:
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
     """Examine these processes and their descendants, as far as they are in the group."""
     snapshot, below = WaitSnapshot(), child_lister()
-    queue, known, threads = list(pids), set[int](), 0
+    queue, visited, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
-        if pid in known:
+        if pid in visited:
             continue
-        if len(known) >= _MAX_PROCESSES or threads >= _MAX_THREADS:
+        if len(visited) >= _MAX_PROCESSES or threads >= _MAX_THREADS:
             snapshot.unsure.add(pid)
             break
-        known.add(pid)
+        visited.add(pid)
         stat = read_stat(pid)
         if stat is None:
             if is_hidden(pid) and group in (None, _group_of(pid)):
@@ -128,20 +128,20 @@ def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
     """Return the processes of the group, their ancestors and descendants, zombies included; other jobs are
     left out.
     """
-    known = snapshot.processes
-    of_group = {pid for pid, stat in known.items() if group in (None, stat.group)}
+    processes = snapshot.processes
+    of_group = {pid for pid, stat in processes.items() if group in (None, stat.group)}
     chosen = set(of_group)
-    for pid in known:
+    for pid in processes:
         line = []
         at: int | None = pid
-        while at is not None and at in known and at not in line:
+        while at is not None and at in processes and at not in line:
             line.append(at)
-            at = known[at].parent
+            at = processes[at].parent
         if pid in of_group:
             chosen.update(line)
         elif not of_group.isdisjoint(line):
             chosen.add(pid)
-    return [known[pid] for pid in chosen]
+    return [processes[pid] for pid in chosen]
 
 
 def confirm(snapshot: WaitSnapshot) -> list[Wait]:

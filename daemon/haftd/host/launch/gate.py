@@ -268,11 +268,11 @@ def machine_gate() -> Gate | None:
     """Return the machine-code gate; None if unusable. Tried once."""
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
-    known = _MACHINES.get(platform.machine())
-    if known is None:
+    code = _MACHINES.get(platform.machine())
+    if code is None:
         return None
     try:
-        fd = _seal(_image(*known))
+        fd = _seal(_image(*code))
     except OSError:
         return None
     gate = Gate("machine", f"/proc/self/fd/{fd}", ("haft-gate",))

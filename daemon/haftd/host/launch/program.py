@@ -68,16 +68,16 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
             )
 
 
-def _size(word: str, what: str) -> int:
+def _size(word: str, subject: str) -> int:
     """Return the bytes of an argument as the kernel counts them."""
     if "\0" in word:
-        raise Missing(f"{what} holds a NUL character, which no program can be given.", "program")
+        raise Missing(f"{subject} holds a NUL character, which no program can be given.", "program")
     if word.isascii():
         return len(word)
     try:
         return len(os.fsencode(word))
     except UnicodeEncodeError:
-        raise Missing(f"{what} holds half a character (a lone surrogate).", "program") from None
+        raise Missing(f"{subject} holds half a character (a lone surrogate).", "program") from None
 
 
 def resolve(argv0: str, env_path: str | None, cwd: str) -> str:

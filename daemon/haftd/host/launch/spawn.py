@@ -357,10 +357,10 @@ def _no_room(error: OSError, path: str) -> LaunchFailed:
     """Translate an OSError of the daemon's own setup, which is seldom the program's fault."""
     if error.errno == errno.E2BIG:
         return explain(error.errno, path, "")
-    what = f" ({error.filename})" if error.filename else ""
+    place = f" ({error.filename})" if error.filename else ""
     words = os.strerror(error.errno or 0).lower()
     return LaunchFailed(
-        f"The system cannot start {path} now: {words}{what}.",
+        f"The system cannot start {path} now: {words}{place}.",
         "resources",
         no_descriptor=error.errno in (errno.EMFILE, errno.ENFILE),
     )

@@ -99,17 +99,17 @@ def is_suspended(pid: int, group: int) -> bool:
     """Return whether a process of the group is stopped by a signal: this process, the group's leader or a
     descendant of either. A process halted by a debugger does not count.
     """
-    queue, known, below = [pid, group], set[int](), child_lister()
-    while queue and len(known) < _MAX_SEARCHED:
-        one = queue.pop()
-        stat = None if one in known else read_stat(one)
-        known.add(one)
+    queue, visited, below = [pid, group], set[int](), child_lister()
+    while queue and len(visited) < _MAX_SEARCHED:
+        next_pid = queue.pop()
+        stat = None if next_pid in visited else read_stat(next_pid)
+        visited.add(next_pid)
         if stat is None:
             continue
         if stat.state == "T" and stat.group == group:
             return True
         try:
-            queue += below(one)
+            queue += below(next_pid)
         except OSError:
             return False
     return False
@@ -156,9 +156,9 @@ def _remember(line: Sequence[Stat], above: int) -> None:
     could still be reused.
     """
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
-    for one in line:
-        if one.ticks < now - 1:
-            _strangers[above, one.pid, one.ticks] = None
+    for stat in line:
+        if stat.ticks < now - 1:
+            _strangers[above, stat.pid, stat.ticks] = None
     while len(_strangers) > _MAX_STRANGERS:
         del _strangers[next(iter(_strangers))]
 

@@ -185,15 +185,15 @@ def every_pid() -> Iterator[int]:
 
 def ancestors() -> frozenset[int]:
     """Return this process and its ancestors, which are never signalled."""
-    found: set[int] = set()
+    pids: set[int] = set()
     pid = os.getpid()
-    while pid > 0 and pid not in found:
-        found.add(pid)
+    while pid > 0 and pid not in pids:
+        pids.add(pid)
         stat = read_stat(pid)
         if stat is None:
             break
         pid = stat.parent
-    return frozenset(found)
+    return frozenset(pids)
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:

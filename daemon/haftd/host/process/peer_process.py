@@ -102,12 +102,12 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
     """
     own = os.geteuid()
     try:
-        found = _other_end(sock)
+        other_end = _other_end(sock)
     except OSError:
-        found = None
-    if found is None:
+        other_end = None
+    if other_end is None:
         return PeerProcess(0, own, None, None)
-    inode, uid = found
+    inode, uid = other_end
     descendants = _descendants()
     holder = await _holder(inode, descendants)
     if holder is None:
@@ -120,18 +120,20 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
 def _other_end(sock: socket.socket) -> tuple[int, int] | None:
     """Return the inode and the user of the socket at the other end, by sock_diag(7)."""
     ours, theirs = sock.getsockname(), sock.getpeername()
-    addresses = [socket.inet_pton(sock.family, one[0].partition("%")[0]) for one in (theirs, ours)]
+    addresses = [
+        socket.inet_pton(sock.family, address[0].partition("%")[0]) for address in (theirs, ours)
+    ]
     named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
-    told = sock_diag.ask(_ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named)
-    if told is None or len(told) < _ANSWER.size:
+    answer = sock_diag.ask(_ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named)
+    if answer is None or len(answer) < _ANSWER.size:
         return None
-    *_, uid, inode = _ANSWER.unpack_from(told)
+    *_, uid, inode = _ANSWER.unpack_from(answer)
     return (inode, uid) if inode else None
 
 
 def _descendants() -> dict[int, None]:
     """Return all visible descendants of this process."""
-    found: dict[int, None] = {}
+    descendants: dict[int, None] = {}
     queue = [os.getpid()]
     below = child_lister()
     while queue:
@@ -139,9 +141,9 @@ def _descendants() -> dict[int, None]:
             children = below(queue.pop())
         except OSError:
             continue
-        queue += [pid for pid in children if pid not in found]
-        found.update(dict.fromkeys(children))
-    return found
+        queue += [pid for pid in children if pid not in descendants]
+        descendants.update(dict.fromkeys(children))
+    return descendants
 
 
 async def _holder(inode: int, pids: Iterable[int]) -> int | None:

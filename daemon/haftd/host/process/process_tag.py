@@ -106,7 +106,7 @@ def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
     mark = ProcessTag(home, new_instance(), 0)
     again = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
     outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
-    kept = [text for text in outer if (one := ProcessTag.read(text)) is not None and one.n != 0]
+    kept = [text for text in outer if (tag := ProcessTag.read(text)) is not None and tag.n != 0]
     again.pop(OUTER, None)
     if kept:
         again[OUTER] = ":".join(dict.fromkeys(kept))

@@ -46,7 +46,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 def memory(pids: Iterable[int], bound: float) -> int:
     """Return the bytes of data that the processes have in memory; exact where the sum exceeds `bound`."""
     quick = {pid: _kibibytes(pid, "status", _QUICK) for pid in pids}
-    most = sum(one or 0 for one in quick.values()) * 1024
+    most = sum(size or 0 for size in quick.values()) * 1024
     if most <= bound:
         return most
     exact = 0

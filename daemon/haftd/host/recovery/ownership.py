@@ -77,10 +77,10 @@ class Ownership:
         A child between fork and exec looks the same for a moment: blocks for 0.2 s at most.
         """
         until = time.monotonic() + _LIVING_S
-        while found := self._daemons():
+        while daemons := self._daemons():
             if time.monotonic() > until:
-                self._living.update(found.values())
-                return list(found)
+                self._living.update(daemons.values())
+                return list(daemons)
             time.sleep(0.005)
         return []
 
@@ -94,25 +94,25 @@ class Ownership:
                     named[pid] = instance
                 if (mark := self._tagged(pid)) is not None and self._is_owned(mark):
                     marked[pid] = mark
-        found = {
+        daemons = {
             pid: mark.instance
             for pid, mark in marked.items()
             if mark.n == 0 and holds_daemon_lock(pid)
         }
-        if named := {pid: one for pid, one in named.items() if pid not in found}:
+        if named := {pid: run for pid, run in named.items() if pid not in daemons}:
             # Only the daemon's processes show its home.
             runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
             brands = {
                 number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None
             }
             numbers = {rlimit_tag.instance_prefix(number) for number in brands}
-            for pid, one in named.items():
+            for pid, run in named.items():
                 own = rlimit_tag.instance_prefix(
-                    rlimit_tag.encode(str(ProcessTag(self.home, one, 0)))
+                    rlimit_tag.encode(str(ProcessTag(self.home, run, 0)))
                 )
-                if one not in self._living and (one in runs or own in numbers):
-                    found[pid] = one
-        return found
+                if run not in self._living and (run in runs or own in numbers):
+                    daemons[pid] = run
+        return daemons
 
     def _serves(self, pid: int) -> bool:
         stat = read_stat(pid)
@@ -134,9 +134,9 @@ class Ownership:
         n = number & 0x3FFFF or 1 << 18  # 0 is no handle's
         for instance in (*self._living, self.instance):
             if instance is not None:
-                one = ProcessTag(self.home, instance, n)
-                if rlimit_tag.encode(str(one)) == number:
-                    return one
+                tag = ProcessTag(self.home, instance, n)
+                if rlimit_tag.encode(str(tag)) == number:
+                    return tag
         return ProcessTag(
             self.home, f"{rlimit_tag.instance_prefix(number) & 0xFFFFF:05x}0000000", n
         )

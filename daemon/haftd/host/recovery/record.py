@@ -95,7 +95,7 @@ def stopped_line(mark: str) -> bytes:
 
 
 def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
-    who = [[one.pid, one.ticks, one.inode, one.boot, one.ns] for one in kin]
+    who = [[process.pid, process.ticks, process.inode, process.boot, process.ns] for process in kin]
     return _encode({"t": "kin", "mark": mark, "who": who})
 
 
@@ -128,8 +128,8 @@ def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | Non
     if not isinstance(mark, str) or not isinstance(who, list):
         return None
     kin = []
-    for one in who:
-        match one:
+    for entry in who:
+        match entry:
             case [int(pid), int(ticks), int(inode), str(boot), int(ns)]:
                 kin.append(Identity(pid, ticks, inode, boot, ns))
             case _:
@@ -164,9 +164,9 @@ class Records:
         if kind == "start" and (record := _read_record(form)) is not None:
             self.live[record.mark] = record
             return True
-        if kind == "kin" and (found := _read_kin(form)) is not None:
-            if (record := self.live.get(found[0])) is not None:
-                self.live[found[0]] = replace(record, kin=(*record.kin, *found[1]))
+        if kind == "kin" and (kin := _read_kin(form)) is not None:
+            if (record := self.live.get(kin[0])) is not None:
+                self.live[kin[0]] = replace(record, kin=(*record.kin, *kin[1]))
             return True
         if kind == "stopped" and isinstance(form.get("mark"), str):
             if (record := self.live.get(form["mark"])) is not None:

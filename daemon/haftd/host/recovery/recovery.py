@@ -215,9 +215,9 @@ class _Recovery:
         while fresh and not self.kill_set.is_late():
             fresh = False
             for pid in group.procs():
-                found = self.kill_set.add_if(pid, group.name, lambda pid=pid: pid in group.procs())  # type: ignore[misc]
-                fresh = fresh or found == "new"
-                if found == "protected":
+                result = self.kill_set.add_if(pid, group.name, lambda pid=pid: pid in group.procs())  # type: ignore[misc]
+                fresh = fresh or result == "new"
+                if result == "protected":
                     self.spared[pid] = group.name
             self.kill_set.kill()
             self.kill_set.wait_ended(self.settle_s)
@@ -238,10 +238,10 @@ class _Recovery:
             if not self.ownership.covers(ProcessTag.read(record.mark)):
                 continue
             for who in (record.identity, *record.kin):
-                found = self.kill_set.add(who, record.mark)
-                if found in ("new", "known"):
+                result = self.kill_set.add(who, record.mark)
+                if result in ("new", "known"):
                     self.alive_tags.add(record.mark)
-                elif found == "protected":
+                elif result == "protected":
                     self.spared[who.pid] = record.mark
         self._kill_targets()
 
@@ -266,33 +266,33 @@ class _Recovery:
 
     def _scan(self) -> bool:
         """Look at every process once, and kill the tagged ones; return whether there were any."""
-        found = False
+        is_new = False
         slipped = False
         for pid in every_pid():
             match self._add_owned(pid):
                 case "new":
-                    found = True
+                    is_new = True
                 case "gone":
-                    found = slipped = True
+                    is_new = slipped = True
                     self.slipped = pid
                 case _:
                     pass
         self.is_scanned = True
-        if found:
+        if is_new:
             self._kill_targets()
         if slipped:
             self._scan_new_pids(_CHASE_S)
-        return found
+        return is_new
 
     def _add_owned(self, pid: int) -> str:
         """Add an owned process to the kill set; return `none`, or the result of adding."""
         mark = self.ownership.find_tag(pid)
         if mark is None:
             return "none"
-        found = self.kill_set.add_if(pid, str(mark), lambda: self.ownership.find_tag(pid) == mark)
-        if found == "new":
+        result = self.kill_set.add_if(pid, str(mark), lambda: self.ownership.find_tag(pid) == mark)
+        if result == "new":
             self.alive_tags.add(str(mark))
-        return found
+        return result
 
     def _scan_new_pids(self, for_s: float) -> bool:
         """Look at new pids only, until none of them was owned for `for_s`; return whether any was.
@@ -300,7 +300,7 @@ class _Recovery:
         A process that forks and exits faster than a scan is never where the scan looks, but always among
         the newest pids.
         """
-        found = False
+        is_new = False
         seen = _newest_pid()
         quiet = time.monotonic() + for_s
         while not self.kill_set.is_late() and time.monotonic() < quiet:
@@ -312,12 +312,12 @@ class _Recovery:
                 if self._add_owned(pid) in ("new", "gone"):
                     self.kill_set.kill()
                     self.slipped = pid
-                    found = True
+                    is_new = True
                     quiet = time.monotonic() + for_s
             seen = newest
-        if found:
+        if is_new:
             self._kill_targets()
-        return found
+        return is_new
 
     # The report
 
@@ -330,10 +330,10 @@ class _Recovery:
         ended: list[Record] = []
         lost: list[Record] = []
         keep: list[Record] = []
-        known: set[str] = set()
+        reported: set[str] = set()
         for record in ours:
             mark = record.mark
-            known.add(mark)
+            reported.add(mark)
             if not self.ownership.covers(ProcessTag.read(mark)) or mark in self.spared.values():
                 keep.append(record)
             elif mark in self.remains:
@@ -344,7 +344,7 @@ class _Recovery:
             else:
                 (ended if mark in self.alive_tags else lost).append(record)
         for mark, remains in self.remains.items():
-            if mark not in known:
+            if mark not in reported:
                 keep.append(_record_of(mark, remains))
         return Report(
             ended=tuple(ended),

@@ -41,13 +41,13 @@ class Toolset:
 
     def callable(self) -> list[str]:
         """Return the names that models can call."""
-        known = [
+        offered = [
             tool
             for tool in self.tools.values()
             if tool.enable != "off" and not tool.unserved and not tool.may
         ]
-        names = [tool.name for tool in known]
-        return [*names, AWAIT.name] if any(tool.stateful for tool in known) else names
+        names = [tool.name for tool in offered]
+        return [*names, AWAIT.name] if any(tool.stateful for tool in offered) else names
 
     def listing(
         self,

@@ -53,10 +53,10 @@ class UserTools:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """Parsed file. `said` holds each definition as written, merged over the file's `'*'`."""
+    """Parsed file. `raw` holds each definition as written, merged over the file's `'*'`."""
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    said: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    raw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 

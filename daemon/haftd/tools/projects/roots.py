@@ -127,7 +127,7 @@ class Folder:
     def _entries(self) -> list[_Entry] | None:
         """Return the names with a definition's suffix, and the unlistable folders; None above the
         limit."""
-        found: list[_Entry] = []
+        files: list[_Entry] = []
         count = 0
         waiting = [""]
         while waiting:
@@ -137,7 +137,7 @@ class Folder:
             except OSError:
                 if not above:
                     raise
-                found.append((above, None))
+                files.append((above, None))
                 continue
             with entries:
                 for entry in entries:
@@ -146,10 +146,10 @@ class Folder:
                     if entry.is_dir(follow_symlinks=False):
                         waiting += [name] if not entry.name.startswith(".") else []
                     elif entry.name.endswith(".toml") or _leads_to_folder(entry):
-                        found.append((name, _facts(entry)))
-                    if count > _MAX_ENTRIES or len(found) > MAX_FILES:
+                        files.append((name, _facts(entry)))
+                    if count > _MAX_ENTRIES or len(files) > MAX_FILES:
                         return None
-        return sorted(found, key=lambda one: one[0].split("/"))
+        return sorted(files, key=lambda file: file[0].split("/"))
 
     def _read(self, name: str, before: os.stat_result | None) -> HashedFile | RefusedFile:
         path = os.path.join(self._folder, name)  # noqa: PTH118

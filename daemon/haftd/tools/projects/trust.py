@@ -101,7 +101,7 @@ class Trust:
             self._seen, self._store, self._why = None, _Store(), ""
             return self._store
         except OSError as error:
-            self._seen, self._store, self._why = None, _Store(), _said(error)
+            self._seen, self._store, self._why = None, _Store(), _read_failure(error)
             return self._store
         # The file is only replaced, so another version has another inode or time.
         seen = (
@@ -118,14 +118,14 @@ class Trust:
         try:
             fd = os.open(self._path, flags)
         except OSError as error:
-            return _Store(), _said(error)
+            return _Store(), _read_failure(error)
         try:
             with os.fdopen(fd, "rb") as file:
                 if why := _fault(os.fstat(fd)):
                     return _Store(), why
                 return _DECODER.decode(file.read(MAX_STORE_BYTES + 1)), ""
         except OSError as error:
-            return _Store(), _said(error)
+            return _Store(), _read_failure(error)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return _Store(), "it is no store of trust, or not of this version"
 
@@ -193,6 +193,6 @@ def _fault(status: os.stat_result) -> str:
     return ""
 
 
-def _said(error: OSError) -> str:
+def _read_failure(error: OSError) -> str:
     why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
     return f"it cannot be read: {why}"

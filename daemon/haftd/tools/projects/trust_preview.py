@@ -30,7 +30,7 @@ def show(
     reading = parse_definitions(file, own)
     _, taken = available_tools(reading, own)
     tools = []
-    for name, fields in reading.said.items():
+    for name, fields in reading.raw.items():
         tool = reading.tools.get(name)
         why = next((problem.message for problem in taken if problem.key == f"tools.{name}"), None)
         if tool is None:
