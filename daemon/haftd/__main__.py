@@ -16,7 +16,7 @@ from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_opti
 from haftd.host.process.identity import boot_id
 from haftd.host.process.process_tag import exec_with_tag, home_of
 
-_GIVES_WAY_S = 0.0005
+_SWITCH_INTERVAL_S = 0.0005
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     gc.disable()
     # A thread that parses a long file releases the GIL this often; the event loop needs it about
     # six times per small call.
-    sys.setswitchinterval(_GIVES_WAY_S)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     from haftd.import_stubs import stub_unused_imports
 
     stub_unused_imports()

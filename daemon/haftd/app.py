@@ -43,9 +43,9 @@ from haftd.rpc.transports.unix import serve_unix
 from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
-from haftd.wiring import Parts, assemble, brief, rpc_context_of
+from haftd.wiring import Parts, assemble, recovery_counts, rpc_context_of
 
-_FAREWELL_S = 2.0
+_CLOSE_GRACE_S = 2.0
 
 log = structlog.get_logger("haftd")
 
@@ -55,9 +55,9 @@ def run(options: Options, paths: Paths, instance: str) -> int:
     become_private(instance)
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
-    farewell = _Farewell()
+    stop_handler = _StopHandler()
     for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, farewell)
+        signal.signal(signum, stop_handler)
     try:
         settings, problems = load_settings(paths)
         startup.check_descriptors()
@@ -68,7 +68,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
             for signum in (signal.SIGTERM, signal.SIGINT):
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
             locks = startup.take_locks(paths, problems, stack)
-            return trio.run(_App(paths, settings, problems, instance, locks, farewell).serve)
+            return trio.run(_App(paths, settings, problems, instance, locks, stop_handler).serve)
     except LockHeld as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
         return EXIT_HELD
@@ -84,7 +84,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
                 sys.stderr.write(f"haftd: {sink.dropped} log lines were dropped\n")
 
 
-class _Farewell:
+class _StopHandler:
     """Handler of stop signals while no task handles them: before the start has anything to end, and
     after the end of everything."""
 
@@ -106,9 +106,9 @@ class _App:
         problems: list[Problem],
         instance: str,
         locks: Sequence[DaemonLock],
-        farewell: _Farewell,
+        stop_handler: _StopHandler,
     ) -> None:
-        self.farewell = farewell
+        self.stop_handler = stop_handler
         self.paths = paths
         self.settings = settings
         self.problems = problems
@@ -126,7 +126,7 @@ class _App:
         nofile = startup.raise_descriptor_limit()
         become_subreaper()
         base = startup.containment(self.settings, paths, problems)
-        journal, report = startup.after_a_crash(paths, self.instance, base)
+        journal, report = startup.recover_processes(paths, self.instance, base)
         activated = socket_activation.take(os.environ, os.getpid())
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in activated.problems
@@ -166,7 +166,7 @@ class _App:
                     log.warning("configuration", **to_builtins(problem))
                 rpc_context = rpc_context_of(daemon)
                 await handles.start(Reaper().run)
-                await handles.start(self._heed_signals, daemon)
+                await handles.start(self._handle_signals, daemon)
                 handles.start_soon(self._retain, daemon.registry)
                 if not self.supervised:
                     handles.start_soon(self._keep_guardian, base)
@@ -196,7 +196,12 @@ class _App:
                         gc.freeze()
                         gc.enable()
                         self.notifier.ready(f"serving {paths.socket}")
-                        log.info("serving", socket=paths.socket, pid=os.getpid(), **brief(report))
+                        log.info(
+                            "serving",
+                            socket=paths.socket,
+                            pid=os.getpid(),
+                            **recovery_counts(report),
+                        )
                         await self.asked.wait()
                         listeners.cancel_scope.cancel()
                     await self._stop(daemon, rpc_context)
@@ -230,7 +235,7 @@ class _App:
         self.stirred.set()
         self.stirred = trio.Event()
 
-    async def _heed_signals(
+    async def _handle_signals(
         self, daemon: Daemon, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         heeded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -265,7 +270,7 @@ class _App:
         async def serve(sock: socket.socket) -> None:
             await serve_unix(sock, connections, rpc_context)
 
-        listeners.start_soon(self._give_way, upkeep, daemon, rpc_context)
+        listeners.start_soon(self._stop_if_replaced, upkeep, daemon, rpc_context)
         upkeep.listen(listeners, serve)
         while True:
             why = await upkeep.keep()
@@ -275,12 +280,14 @@ class _App:
         log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
         self._ask_to_stop(None)
 
-    async def _give_way(self, upkeep: Upkeep, daemon: Daemon, rpc_context: RpcContext) -> None:
+    async def _stop_if_replaced(
+        self, upkeep: Upkeep, daemon: Daemon, rpc_context: RpcContext
+    ) -> None:
         """Stop without live handles, once another process serves the socket's path."""
         await upkeep.replaced.wait()
         while len(rpc_context.connections) or daemon.supervisor.uses():
             if len(rpc_context.connections):
-                await rpc_context.connections.one_left(math.inf)
+                await rpc_context.connections.wait_for_close(math.inf)
             else:
                 await self.stirred.wait()
         log.warning("nothing is held any more: this daemon gives way to the one at its socket")
@@ -324,7 +331,7 @@ class _App:
 
     async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
         """Accept nothing, end the handles, deliver the last replies."""
-        self.farewell.leaving = True
+        self.stop_handler.leaving = True
         self.notifier.stopping("ending what runs")
         daemon.starter.stopping = True
         daemon.inquiries.stop()
@@ -333,4 +340,4 @@ class _App:
         while uses := daemon.supervisor.uses():
             await daemon.supervisor.abort_all(by, uses)
         daemon.servers.close()
-        await rpc_context.connections.finish(_FAREWELL_S)
+        await rpc_context.connections.finish(_CLOSE_GRACE_S)

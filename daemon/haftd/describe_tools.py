@@ -15,7 +15,7 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.lists.pages import page
 
 
-def manual(catalogue: Catalogue, describing: Describing) -> Builtin:
+def builtin_for(catalogue: Catalogue, describing: Describing) -> Builtin:
     """Return the builtin for the tools of the call's root."""
 
     async def describe_tools(call: Call, port: RuntimeContext) -> str:

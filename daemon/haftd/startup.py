@@ -132,7 +132,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Pa
         return None
 
 
-def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
+def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
     """End the processes left by a previous daemon; blocks for seconds at most."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))

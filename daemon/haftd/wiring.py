@@ -36,7 +36,7 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
-from haftd.describe_tools import manual
+from haftd.describe_tools import builtin_for
 from haftd.executions.calls import Calls, Place, find_askpass
 from haftd.executions.describing import Describing
 from haftd.executions.helpers import HelperRunner
@@ -112,10 +112,10 @@ def assemble(
     parts: Parts,
     handles: trio.Nursery,
     stop: Callable[[str | None], None],
-    stir: Callable[[], None],
+    wake_expiry: Callable[[], None],
 ) -> Daemon:
     """Wire the daemon. `handles` is the handles' nursery, `stop` is called by daemon/shutdown,
-    `stir` when an execution ends."""
+    `wake_expiry` when an execution ends."""
     own = parts.settings.daemon
     registry = Registry(
         max_handles=own.max_handles,
@@ -181,14 +181,14 @@ def assemble(
 
     def clear_up(call: Call, confirmed: bool) -> None:
         calls.clear_up(call, confirmed)
-        stir()
+        wake_expiry()
 
     supervisor = Supervisor(
         handles,
         grace_s=own.abort_grace_ms / 1000,
         withdraw=registry.withdraw,
         clear_up=clear_up,
-        wake_expiry=stir,
+        wake_expiry=wake_expiry,
     )
 
     def stopped(handle: Handle) -> None:
@@ -239,7 +239,7 @@ def assemble(
     servers.start_eager(parts.settings.mcp)
     helpers = HelperRunner(calls)
     describing = Describing(helpers, catalogue.descriptions, handles, servers)
-    builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
+    builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describing)}
     starter = Starter(
         calls=calls,
         catalogue=catalogue,
@@ -265,12 +265,12 @@ def assemble(
         path=parts.environ.get("PATH", ""),
         managed="INVOCATION_ID" in parts.environ,
         containment="processes" if parts.base is None else "cgroup",
-        recovered=brief(parts.report),
+        recovered=recovery_counts(parts.report),
         unconfirmed=parts.report.unconfirmed,
         budget=budget,
         problems=[
             *parts.problems,
-            *_unanswering(parts, parts.settings),
+            *_backend_problems(parts, parts.settings),
             *runtime_problems(),
             *catalogue.problems,
         ],
@@ -350,7 +350,7 @@ def _has_http_client() -> bool:
     return importlib.util.find_spec("httpx") is not None
 
 
-def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
+def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
     """Return the problems of inquiry backends."""
     return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
 
@@ -423,7 +423,7 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
     return rpc_context
 
 
-def brief(report: Report) -> dict[str, int]:
+def recovery_counts(report: Report) -> dict[str, int]:
     """Return the counts of a recovery."""
     return {
         "ended": len(report.ended),
@@ -510,7 +510,7 @@ def _reloader(
                 if name not in _RELOADED
                 and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        unanswering = _unanswering(parts, settings)
+        unanswering = _backend_problems(parts, settings)
         facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)

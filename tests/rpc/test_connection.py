@@ -101,11 +101,13 @@ async def test_replies_that_nobody_reads_are_kept_up_to_a_bound(nursery: trio.Nu
         wire.reads = trio.Event()
         for message in calls:
             answer = rig.rpc_context.dispatcher.receive(connection._caller, message, 64)
-            assert connection._taken(answer) is None
+            assert connection._accept_answer(answer) is None
     await rig.until(lambda: rig.waiting == 5)
     for n in (5, 6):
         message = request("late", n, name="g", size=900)
-        connection._taken(rig.rpc_context.dispatcher.receive(connection._caller, message, 64))
+        connection._accept_answer(
+            rig.rpc_context.dispatcher.receive(connection._caller, message, 64)
+        )
     await rig.until(lambda: rig.waiting == 7)
     rig.gates.pop("g").set()
     await rig.until(lambda: rig.gone)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from haftd.host.launch import program
 from haftd.tools.templates.template import (
     MAX_ARGUMENT,
+    ArgumentRefused,
     BadTemplate,
-    Refused,
     Scope,
     check,
     check_expression,
@@ -86,7 +86,7 @@ def test_each_of_a_scalar_is_one_and_of_nothing_is_none() -> None:
     assert spread("tool.arguments.v", scope(v="a b")) == ["a b"]
     assert spread("tool.arguments.v", scope()) == []
     assert spread("tool.arguments.v.deeper", scope()) == []
-    with pytest.raises(Refused, match="takes a list"):
+    with pytest.raises(ArgumentRefused, match="takes a list"):
         spread("tool.arguments.v", scope(v={"a": 1}))
 
 
@@ -149,9 +149,9 @@ def test_split_cuts_as_a_shell_and_expands_nothing() -> None:
         "$HOME",
         "*",
     ]
-    with pytest.raises(Refused, match="a ' without an end"):
+    with pytest.raises(ArgumentRefused, match="a ' without an end"):
         spread("split(tool.arguments.v)", scope(v="a '"))
-    with pytest.raises(Refused, match="takes a text"):
+    with pytest.raises(ArgumentRefused, match="takes a text"):
         spread("split(tool.arguments.v)", scope(v=3))
 
 
@@ -166,13 +166,15 @@ def test_a_long_script_is_cut_into_parts_that_fit(letter: str) -> None:
 
 def test_which_finds_the_first_that_there_is_and_says_when_there_is_none() -> None:
     assert render("{{ which('no-such-program', 'sh') }}", scope()).endswith("/sh")
-    with pytest.raises(Refused, match="none of these programs is installed: nope-a, nope-b"):
+    with pytest.raises(
+        ArgumentRefused, match="none of these programs is installed: nope-a, nope-b"
+    ):
         render("{{ which('nope-a', 'nope-b') }}", scope())
 
 
 def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
     here = Scope({}, {}, ".::bin:usr/bin")
-    with pytest.raises(Refused):
+    with pytest.raises(ArgumentRefused):
         render("{{ which('sh') }}", here)
 
 

@@ -35,10 +35,10 @@ from .wire import Disconnected, Timeouts, Wire
 T = TypeVar("T")
 
 _BURST = 64  # messages between two turns of other tasks: one or two milliseconds
-_MUCH = 262_144  # bytes of replies that are written before more are produced
-_LONG = 65_536  # bytes above which a message's values are counted before it is decoded
+_WRITE_BYTES = 262_144  # bytes of replies that are written before more are produced
+_LONG_MESSAGE = 65_536  # bytes above which a message's values are counted before it is decoded
 _TURN_S = 0.002  # of a batch, between two turns of other tasks
-_HELD = 4  # times `max_queued`: bound for the results of pending requests
+_HELD_FACTOR = 4  # times `max_queued`: bound for the results of pending requests
 
 
 class Connections:
@@ -66,7 +66,7 @@ class Connections:
         self._open.discard(connection)
         self._left.unpark_all()
 
-    async def one_left(self, seconds: float) -> None:
+    async def wait_for_close(self, seconds: float) -> None:
         """Wait until a connection has closed, at most `seconds`."""
         with trio.move_on_after(seconds):
             await self._left.park()
@@ -161,7 +161,7 @@ class Connection:
         self._held = 0
         self._deferred: list[SuspendedBatch] = []
         self._long = min(
-            _LONG, rpc_context.limits.max_values
+            _LONG_MESSAGE, rpc_context.limits.max_values
         )  # Shorter messages cannot have too many values.
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._answered = trio.lowlevel.ParkingLot()
@@ -213,12 +213,12 @@ class Connection:
                 else:
                     answer = await self._decide_long(message)
                 if isinstance(answer, GeneratorType):
-                    answer = await _in_turns(answer)
-                reply = self._taken(answer)
+                    answer = await _run_steps(answer)
+                reply = self._accept_answer(answer)
                 if reply is not None:
                     answers.append(frame(reply))
                     size += len(reply)
-                if count % _BURST == 0 or size > _MUCH:
+                if count % _BURST == 0 or size > _WRITE_BYTES:
                     if answers:
                         outbox.send(b"".join(answers))
                         answers, size = [], 0
@@ -249,7 +249,7 @@ class Connection:
     def _room(self) -> int:
         return self._rim.limits.max_in_flight - self._in_flight
 
-    def _taken(self, answer: Answer) -> bytes | None:
+    def _accept_answer(self, answer: Answer) -> bytes | None:
         """Return the encoded reply; None without one, or while the request is pending."""
         if answer is None or type(answer) is bytes:
             return answer
@@ -283,11 +283,11 @@ class Connection:
                 await deferred.ready()
             # The batch's own room.
             steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
-            answer = await _in_turns(steps)
+            answer = await _run_steps(steps)
             self._deferred.remove(deferred)
             if isinstance(answer, PendingBatch):
                 answer.cancels += deferred.cancels
-            reply = self._taken(answer)
+            reply = self._accept_answer(answer)
             if reply is not None:
                 await self._send(reply)
         finally:
@@ -317,7 +317,7 @@ class Connection:
             if batch is not None:
                 batch.put(waiting, answer)
                 if batch.is_whole:
-                    reply = await _in_turns(dispatcher.join(batch.slots))
+                    reply = await _run_steps(dispatcher.join(batch.slots))
             elif answer is not None:
                 reply = await dispatcher.encode_later(answer)
             if reply is not None:
@@ -329,12 +329,12 @@ class Connection:
     async def _send(self, reply: bytes) -> None:
         """Send the reply of a pending request."""
         if not self._outbox.has_room:
-            await self._hold(len(reply))
+            await self._hold_reply(len(reply))
         self._outbox.send(self._wire.frame(reply))
 
-    async def _hold(self, size: int) -> None:
+    async def _hold_reply(self, size: int) -> None:
         """Hold a reply until the peer has taken earlier ones; bounded."""
-        bound = _HELD * self._rim.limits.max_queued
+        bound = _HELD_FACTOR * self._rim.limits.max_queued
         self._held += size
         try:
             if self._held > bound:
@@ -365,7 +365,7 @@ class Connection:
         self._gone("hung up")
 
 
-async def _in_turns(steps: Generator[None, None, T]) -> T:
+async def _run_steps(steps: Generator[None, None, T]) -> T:
     """Run all steps, with turns for other tasks between them. Cancellation takes effect after the
     last."""
     began = time.monotonic()

@@ -70,7 +70,7 @@ _AT_ONCE = 8
 """Spawns of a batch between two turns of other tasks: some milliseconds."""
 
 
-def _bare(error: RpcError) -> RpcError:
+def _drop_traceback(error: RpcError) -> RpcError:
     """Drop the traceback: its frames would keep the request alive."""
     return error.with_traceback(None)
 
@@ -155,7 +155,7 @@ class Dispatcher:
         try:
             result = await result_of(waiting.later, in_batch=waiting.in_batch)
         except RpcError as refused:
-            error = _bare(refused)
+            error = _drop_traceback(refused)
         except Exception as fault:
             error = self._fail(waiting.method, fault)
         return None if waiting.id is None else Reply(waiting.id, waiting.method, result, error)
@@ -216,7 +216,7 @@ class Dispatcher:
                 )
             result = self._methods.call(name, caller, request.params if params is None else params)
         except RpcError as refused:
-            error = _bare(refused)
+            error = _drop_traceback(refused)
         except Exception as fault:
             error = self._fail(name, fault)
         if type(result) is DeferredReply:

@@ -49,7 +49,7 @@ def names(items: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
-def among(values: list[Any]) -> str:
+def choice_sentence(values: list[Any]) -> str:
     """Format the values of an `enum` that cannot be kept."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
@@ -135,7 +135,7 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
                 "No further items." if is_never(value) else f"Each further item: {phrase(value)}."
             )
         case "enum":
-            return among(value)
+            return choice_sentence(value)
         case _:
             return ""
 
@@ -202,7 +202,7 @@ def _phrase(node: Node, depth: int) -> str:
     if depth > _MAX_PHRASE_DEPTH:
         return "…"
     if "enum" in node:
-        head = among(node["enum"]).rstrip(".")
+        head = choice_sentence(node["enum"]).rstrip(".")
         head = head.removeprefix("It must be ").replace("One of", "one of", 1)
         rest = [word for word in ("allOf", "not", "if") if word in node]
         parts = [_lowered(sentence) for sentence in sentences(node, rest)]
@@ -295,11 +295,11 @@ def _cut(text: str, longest: int) -> str:
     return f"{head.rstrip()}…"
 
 
-def again(name: str) -> str:
+def recursion_sentence(name: str) -> str:
     """Describe recursion."""
     return f"The same form as {compact(name, 80)} above, again."
 
 
-def own_name(name: str) -> str:
+def original_name_sentence(name: str) -> str:
     """Describe the original name of a renamed property."""
     return f"(The tool calls it {compact(name, 200)}.)"

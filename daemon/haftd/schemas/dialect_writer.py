@@ -11,7 +11,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .descriptions import again, among, compact, details, joined, own_name, sentences, with_notes
+from .descriptions import (
+    choice_sentence,
+    compact,
+    details,
+    joined,
+    original_name_sentence,
+    recursion_sentence,
+    sentences,
+    with_notes,
+)
 from .dialects import Dialect
 from .intersection import ANNOTATIONS, NEVER, Node, is_never, merge
 from .jsontypes import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
@@ -197,7 +206,7 @@ class DialectWriter:
             long is not None and len(kept) > long[0] and text > long[1]
         ):
             self.lossless = False
-            written["description"] = among(kept)
+            written["description"] = choice_sentence(kept)
         elif kept:
             written["enum"] = kept
         if not written.get("description", "x"):
@@ -214,7 +223,7 @@ class DialectWriter:
         self.lossless = self.lossless and not left
         notes = sentences(node, left)
         if CUT in node:
-            notes.insert(0, again(node[CUT]))
+            notes.insert(0, recursion_sentence(node[CUT]))
         kept = self.lossless
         written = self._choice(forms, node, depth, notes)
         self.lossless = kept
@@ -270,7 +279,7 @@ class DialectWriter:
         if CUT in left:
             left = [word for word in left if word != CUT]
             self.lossless = False
-            notes = (again(node[CUT]), *notes)
+            notes = (recursion_sentence(node[CUT]), *notes)
         if any(word not in ANNOTATIONS for word in left):
             self.lossless = False
         return self._described(written, node, [*notes, *sentences(node, left)])
@@ -281,7 +290,7 @@ class DialectWriter:
         rest = "" if CUT in node else details(node, 1_000)
         notes = [f"Written as JSON text of {noun}{f', {rest}' if rest else ''}."]
         if CUT in node:
-            notes.append(again(node[CUT]))
+            notes.append(recursion_sentence(node[CUT]))
         self.lossless = False
         return self._described(
             {"type": "string"}, node, [*notes, *sentences(node, ("default", "examples"))]
@@ -311,7 +320,7 @@ class DialectWriter:
                 self.lossless = self.lossless and dialect.strict
                 continue
             if renamed[name] != name:
-                form = self._with_text(form, own_name(name))
+                form = self._with_text(form, original_name_sentence(name))
             if dialect.strict and name not in required:
                 form = self._or_null(form)
             written["properties"][renamed[name]] = form

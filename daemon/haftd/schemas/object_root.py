@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .descriptions import among, compact, names, phrase, sentences
+from .descriptions import choice_sentence, compact, names, phrase, sentences
 from .intersection import ANNOTATIONS, Node, is_never, merge
 from .normalization import UnsupportedSchema
 
 _CHOICES = ("anyOf", "oneOf")
-_GONE = (
+_REMOVED = (
     *_CHOICES,
     "allOf",
     "not",
@@ -41,10 +41,10 @@ def flatten(node: Node) -> tuple[Node, list[str]]:
 
 
 def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
-    root = {key: value for key, value in node.items() if key not in _GONE}
+    root = {key: value for key, value in node.items() if key not in _REMOVED}
     notes: list[str] = []
     if depth > _MAX_DEPTH:
-        return root, sentences(node, [key for key in _GONE if key in node])
+        return root, sentences(node, [key for key in _REMOVED if key in node])
     for choice in _CHOICES:
         if choice in node:
             root, more = _choice(root, choice, node[choice], depth)
@@ -57,7 +57,7 @@ def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
     further += list(node.get("dependentSchemas", {}).values())
     root = _beside(root, [_flat(part, depth + 1)[0] for part in further if not is_never(part)])
     if "enum" in node:
-        notes.append(among(node["enum"]))
+        notes.append(choice_sentence(node["enum"]))
     notes.extend(sentences(node, ["not", "if", "dependentRequired", "dependentSchemas"]))
     return root, notes
 

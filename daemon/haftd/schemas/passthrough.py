@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .descriptions import again, among, own_name, with_notes
+from .descriptions import choice_sentence, original_name_sentence, recursion_sentence, with_notes
 from .dialects import Dialect
 from .intersection import NEVER, Node, is_never
 from .jsontypes import type_of
@@ -39,12 +39,12 @@ class PassThrough:
         renamed = exposed_properties(_names_in(node), self._dialect)
         for key, value in node.items():
             if key == CUT:
-                notes.append(again(value))
+                notes.append(recursion_sentence(value))
                 self.lossless = False
             elif key == "enum" and self._is_too_long(value):
                 types = list(dict.fromkeys(map(type_of, value)))
                 written.setdefault("type", types[0] if len(types) == 1 else types)
-                notes.append(among(value))
+                notes.append(choice_sentence(value))
                 self.lossless = False
             elif key == "type":
                 written[key] = value[0] if len(value) == 1 else value
@@ -91,7 +91,11 @@ class PassThrough:
         written = self.write(node)
         if is_never(node):  # a note on the name would be lost in an intersection
             return written
-        return written if name == shown else self._described(written, written, [own_name(name)])
+        return (
+            written
+            if name == shown
+            else self._described(written, written, [original_name_sentence(name)])
+        )
 
     def _described(self, written: Node, node: Node, notes: list[str]) -> Node:
         text = with_notes(node.get("description", ""), notes, self._dialect.text)

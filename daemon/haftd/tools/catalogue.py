@@ -35,9 +35,9 @@ from .projects.roots import (
     HashedFile,
     RefusedFile,
     canonical,
+    common_digest,
     project_of,
     text_of,
-    whole,
 )
 from .projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
@@ -79,7 +79,7 @@ class Inspection:
 
     @property
     def digest(self) -> str:
-        return whole(self.found)
+        return common_digest(self.found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ def acceptor(
     listener.setblocking(False)
     burst = 0
 
-    async def full(why: str) -> None:
+    async def pause(why: str) -> None:
         rpc_context.connections.refuse("descriptors", rpc_context.log, why=why)
-        await rpc_context.connections.one_left(_PAUSE)
+        await rpc_context.connections.wait_for_close(_PAUSE)
 
     async def accept() -> socket.socket:
         nonlocal burst
@@ -46,7 +46,7 @@ def acceptor(
                 await trio.lowlevel.wait_readable(listener)
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    await full(str(error.strerror))
+                    await pause(str(error.strerror))
                 elif error.errno in (errno.EBADF, errno.EINVAL, errno.ENOTSOCK):
                     raise
                 # Any other error ends only that connection, before it was accepted.
@@ -54,6 +54,6 @@ def acceptor(
                 if has_room(sock.fileno(), "client"):
                     return sock
                 sock.close()
-                await full("the reserve is reached")
+                await pause("the reserve is reached")
 
     return accept

@@ -42,7 +42,7 @@ class Credentials:
     def keep(cls, places: Runtime) -> Credentials:
         """Read the files, or create missing ones: for a port that a service manager keeps open.
         Raises `OSError`."""
-        token, key = _believed(Path(places.token)), _believed(Path(places.proof_key))
+        token, key = _read_trusted(Path(places.token)), _read_trusted(Path(places.proof_key))
         kept = cls(token or secrets.token_urlsafe(32), key or secrets.token_urlsafe(32))
         if token is None or key is None:
             kept.write(places)
@@ -68,7 +68,7 @@ class Credentials:
         return hmac.new(self.key.encode(), challenge.encode(), hashlib.sha256).hexdigest()
 
 
-def _believed(path: Path) -> str | None:
+def _read_trusted(path: Path) -> str | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

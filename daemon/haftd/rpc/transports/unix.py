@@ -191,11 +191,11 @@ async def serve_unix(
             refusing += 1
             connections.start_soon(refuse, wire)
         else:
-            _tell(wire, rpc_context)
+            _reply_refused(wire, rpc_context)
             sock.close()
 
 
-def _tell(wire: UnixWire, rpc_context: RpcContext) -> None:
+def _reply_refused(wire: UnixWire, rpc_context: RpcContext) -> None:
     try:
         wire.write(wire.frame(encode_error(b"null", full(rpc_context.limits))))
     except Disconnected:
@@ -207,7 +207,7 @@ async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
     try:
         with trio.move_on_after(rpc_context.timeouts.close_grace):
             await wire.receive()
-        _tell(wire, rpc_context)
+        _reply_refused(wire, rpc_context)
     except Disconnected:
         pass
     finally:

@@ -62,9 +62,9 @@ def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
 
 def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> dict[str, str]:
     if client is None:
-        return {name: value for name, value in base.items() if _sound(name, value)}
+        return {name: value for name, value in base.items() if _is_valid(name, value)}
     for name, value in client.items():
-        if not _sound(name, value or ""):
+        if not _is_valid(name, value or ""):
             raise invalid_params(
                 f"`env`: {shown(name)} is no variable: a name has no `=`, and neither has a NUL byte"
             )
@@ -133,7 +133,7 @@ def build(
         env.update(_FOR_PIPES)
     env.update(_EVERYWHERE)
     if askpass is not None:
-        _ask_through(env, askpass, terminal=terminal)
+        _set_askpass(env, askpass, terminal=terminal)
     if not _UTF8.search(env.get("LANG", "")):
         env["LANG"] = "C.UTF-8"
     for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
@@ -157,7 +157,7 @@ def build(
     return env
 
 
-def _ask_through(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
+def _set_askpass(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
     """Route questions for secrets through the daemon: a client's own askpass would open a window,
     or wait at an unattended terminal."""
     env.update(dict.fromkeys(_ASKERS, askpass))
@@ -167,5 +167,5 @@ def _ask_through(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
         env["SSH_ASKPASS_REQUIRE"] = "force"
 
 
-def _sound(name: str, value: str) -> bool:
+def _is_valid(name: str, value: str) -> bool:
     return bool(name) and "=" not in name and "\0" not in name and "\0" not in value

@@ -77,7 +77,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
     if server_of(tool) is not None:
-        return _served(tool, args, context)
+        return _server_call(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
     call: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
             "options": dict(tool.options),
         },
         "context": {
-            **(_older(context) if tool.older else {}),
+            **(_older_context(context) if tool.older else {}),
             "action": context.action,
             "root": context.root,
             "session": context.session,
@@ -128,7 +128,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     )
 
 
-def _served(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
+def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
     """Build the invocation of an MCP server's tool, without a process."""
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
     return Invocation(
@@ -147,7 +147,7 @@ def _served(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     )
 
 
-def _older(context: CallContext) -> dict[str, Any]:
+def _older_context(context: CallContext) -> dict[str, Any]:
     """Return the context of the older format: `workspace_id` and `conversation_id`, under which
     programs keep state."""
     ids = {
@@ -165,10 +165,10 @@ class _Filler:
         self.args = args
         self.scope = scope
 
-    def _refused(self, key: str, message: str) -> RpcError:
+    def _argument_error(self, key: str, message: str) -> RpcError:
         return invalid_arguments(self.tool.name, [{"path": key, "message": message}])
 
-    def _broken(self, key: str, error: Exception) -> RpcError:
+    def _definition_error(self, key: str, error: Exception) -> RpcError:
         return spawn_failed(
             f"`{key}` of the definition of {shown(self.tool.name)} is wrong: {error}"
         )
@@ -176,31 +176,33 @@ class _Filler:
     def text(self, key: str, source: str) -> str:
         try:
             return template.render(source, self.scope)
-        except template.Refused as error:
-            raise self._refused(key, str(error)) from None
+        except template.ArgumentRefused as error:
+            raise self._argument_error(key, str(error)) from None
         except template.BadTemplate as error:
-            raise self._broken(key, error) from None
+            raise self._definition_error(key, error) from None
 
     def value(self, key: str, source: str) -> str | None:
         """Render the text; None where the field is a single expression without a value."""
         try:
             return template.value_of(source, self.scope)
-        except template.Refused as error:
-            raise self._refused(key, str(error)) from None
+        except template.ArgumentRefused as error:
+            raise self._argument_error(key, str(error)) from None
         except template.BadTemplate as error:
-            raise self._broken(key, error) from None
+            raise self._definition_error(key, error) from None
 
     def sized(self, key: str, text: str, name: str = "") -> str:
         """Check the kernel's size limit for an argument, or for the value of the variable `name`."""
         if "\0" in text:
-            raise self._refused(
+            raise self._argument_error(
                 _holder(self.args, "\0") or key,
                 "it contains a NUL byte, which no argument can have",
             )
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
-            raise self._refused(key, "it contains half a character (a lone surrogate)") from None
+            raise self._argument_error(
+                key, "it contains half a character (a lone surrogate)"
+            ) from None
         limit = template.MAX_ARGUMENT - (len(name) + 1 if name else 0)
         if size > limit:
             raise limit_exceeded("argument_bytes", limit, f"`{key}` has {size} bytes")
@@ -218,7 +220,7 @@ class _Filler:
                 self._each(word.each) if isinstance(word, Each) else [self.text("command", word)]
             )
         if not argv or not argv[0]:
-            raise self._refused("command", "it names no program")
+            raise self._argument_error("command", "it names no program")
         for at, argument in enumerate(argv):
             self.sized(f"argument {at}", argument)
         if "/" in argv[0] and not argv[0].startswith("/") and isinstance(command.words[0], str):
@@ -228,10 +230,10 @@ class _Filler:
     def _each(self, expression: str) -> list[str]:
         try:
             return template.spread(expression, self.scope)
-        except template.Refused as error:
-            raise self._refused("command", str(error)) from None
+        except template.ArgumentRefused as error:
+            raise self._argument_error("command", str(error)) from None
         except template.BadTemplate as error:
-            raise self._broken("command", error) from None
+            raise self._definition_error("command", error) from None
 
     def _script(
         self, words: tuple[str | Each, ...], shell: str
@@ -250,10 +252,10 @@ class _Filler:
                 pieces.append(text)
                 values.extend(parts)
             script = shelltext.place(" ".join(pieces), _VALUE)
-        except template.Refused as error:
-            raise self._refused("command", str(error)) from None
+        except template.ArgumentRefused as error:
+            raise self._argument_error("command", str(error)) from None
         except (template.BadTemplate, shelltext.BadScript) as error:
-            raise self._broken("command", error) from None
+            raise self._definition_error("command", error) from None
         self.sized("command", script)
         overlay = {
             name: self.sized(name, value, name)
@@ -269,7 +271,7 @@ class _Filler:
             return default
         if len(text) < 10 and text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
             return int(text)
-        raise self._refused(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
+        raise self._argument_error(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
 
     def limits(self) -> dict[str, float]:
         limits: dict[str, float] = {}
@@ -287,7 +289,7 @@ class _Filler:
             try:
                 limits[name] = read_limit(name, number)
             except InvalidField as wrong:
-                raise self._refused(f"limits.{name}", wrong.message) from None
+                raise self._argument_error(f"limits.{name}", wrong.message) from None
         return limits
 
 

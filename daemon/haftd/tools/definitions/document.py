@@ -130,20 +130,20 @@ def _fault(path: Path, status: os.stat_result) -> str:
         return _TOO_LONG
     # The owner of a link chooses its target, and writers of the folder choose the names.
     return (
-        _others(status, "it")
-        or _others(path.lstat(), "it")
-        or _others(path.parent.stat(), "its folder")
-        or _on_the_way(path)
+        _foreign_write_fault(status, "it")
+        or _foreign_write_fault(path.lstat(), "it")
+        or _foreign_write_fault(path.parent.stat(), "its folder")
+        or _redirection_fault(path)
     )
 
 
-def _on_the_way(path: Path) -> str:
+def _redirection_fault(path: Path) -> str:
     """Return the reason if another user could redirect the path."""
     why = why_replaceable(str(path))
     return f"{why}, so it is not read" if why else ""
 
 
-def _others(status: os.stat_result, subject: str) -> str:
+def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
     """Return the reason if another user could have written the file."""
     if foreign_owner(status):
         return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"

@@ -24,7 +24,7 @@ from . import fields, parameters
 from .definition import Tool
 from .document import Document
 from .parameters import read_details
-from .self_description import is_described_later, marked
+from .self_description import is_described_later, mark_self_describing
 from .server_tools import NOT_ASKED, server_of
 from .table_merge import merge
 from .template_names import check_names
@@ -188,7 +188,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.append(said_by.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
     tool = replace(tool, older=older, details=read_details(values.get("parameters")))
-    tool = marked(tool, values)
+    tool = mark_self_describing(tool, values)
     if server_of(tool) is not None:
         tool = replace(tool, absent=NOT_ASKED, laid_over=values.get("parameters") or {})
     try:

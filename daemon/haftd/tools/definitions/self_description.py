@@ -44,7 +44,7 @@ class Undescribed(ValueError):
 # -- candidates
 
 
-def marked(tool: Tool, values: Mapping[str, Any]) -> Tool:
+def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     """Mark a tool as self-describing where the fields permit it.
 
     Required: local, on pipes, no parameter with a type. The program must describe the tool if it
@@ -59,7 +59,7 @@ def marked(tool: Tool, values: Mapping[str, Any]) -> Tool:
         return tool
     if parameters is not None and not _is_laid_over(parameters):
         return tool
-    handed = set(_handed(tool.command))
+    handed = set(_whole_values(tool.command))
     over = parameters or {}
     knows = "context" in handed or (tool.command.shell is None and bool(handed))
     if knows and not tool.older:
@@ -73,7 +73,11 @@ def marked(tool: Tool, values: Mapping[str, Any]) -> Tool:
 def is_described_later(tool: Tool) -> bool:
     """Return True if templates may name parameters that are described later: the program gets its
     whole call. Any other would be asked with empty values in their place."""
-    return tool.is_asked and tool.command is not None and any(True for _ in _handed(tool.command))
+    return (
+        tool.is_asked
+        and tool.command is not None
+        and any(True for _ in _whole_values(tool.command))
+    )
 
 
 def _is_laid_over(parameters: object) -> bool:
@@ -96,7 +100,7 @@ def _values(form: object) -> Iterable[object]:
     return form.values() if isinstance(form, dict) else ()
 
 
-def _handed(command: Command) -> Iterable[str]:
+def _whole_values(command: Command) -> Iterable[str]:
     """Yield `tool` and `context` where the program gets the whole value; an action stands for its
     context. Parts prove nothing: `rm` takes `tool.arguments.path`, too."""
     for word in command.words:
@@ -119,7 +123,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
     except SchemaUnreadable as unreadable:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
     try:
-        form = _laid(_plain(entry.parameters), tool.laid_over)
+        form = _merge_parameters(_plain(entry.parameters), tool.laid_over)
         parameters = read_parameters(form)
         described = replace(
             tool,
@@ -180,9 +184,9 @@ def _plain(form: Any) -> Any:
     }
 
 
-def _laid(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the definition's changes over the program's parameters; each is required unless it has
-    a default or is marked optional."""
+    a default or is mark_self_describing optional."""
     whole = form.get("type") == "object"
     own = form.get("properties", {}) if whole else form
     if whole and (not over or not isinstance(own, dict)):
@@ -210,16 +214,16 @@ def _laid(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _required(form: Any) -> Any:
     if not isinstance(form, dict):
         return form
-    return {"required": "default" not in form, **_inside(form)}
+    return {"required": "default" not in form, **_merge_nested(form)}
 
 
-def _inside(form: dict[str, Any]) -> dict[str, Any]:
+def _merge_nested(form: dict[str, Any]) -> dict[str, Any]:
     inner = dict(form)
     properties, items = form.get("properties"), form.get("items")
     if isinstance(properties, dict) and not isinstance(form.get("required"), list):
         inner["properties"] = {name: _required(property_) for name, property_ in properties.items()}
     if isinstance(items, dict):
-        inner["items"] = _inside(items)
+        inner["items"] = _merge_nested(items)
     return inner
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 
 from haft_protocol.methods import ParameterInfo, ToolDescription
-from haftd.schemas.descriptions import among, joined, sentences
+from haftd.schemas.descriptions import choice_sentence, joined, sentences
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
 from haftd.tools.definitions.definition import Tool
@@ -70,7 +70,7 @@ def _parameters(
         path = f"{above}.{name}" if above else name
         texts = [schema.get("description"), details.get(path)]
         if "enum" in schema:
-            texts.append(among(schema["enum"]))
+            texts.append(choice_sentence(schema["enum"]))
         texts.extend(sentences(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
         yield ParameterInfo(
             name=path,

@@ -79,7 +79,7 @@ def text_of(file: HashedFile) -> str:
     return file.data.decode(errors="backslashreplace")
 
 
-def whole(files: Iterable[HashedFile | RefusedFile]) -> str:
+def common_digest(files: Iterable[HashedFile | RefusedFile]) -> str:
     """Return the common digest of all files, by name and content."""
     lines = (f"{file.digest}  {file.name}\n" for file in files if isinstance(file, HashedFile))
     return digest_of("".join(lines).encode())

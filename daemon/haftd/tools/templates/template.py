@@ -21,7 +21,7 @@ from typing import Any
 import minijinja
 import msgspec
 
-from .words import CLOSE, OPEN, BadWords, cut, mark_spans
+from .words import CLOSE, OPEN, BadWords, mark_spans, split_words
 
 MAX_ARGUMENT = 131_071
 """Bytes of one argument or variable (MAX_ARG_STRLEN less the NUL)."""
@@ -75,7 +75,7 @@ class BadTemplate(ValueError):
     """Invalid template; the message has no values."""
 
 
-class Refused(ValueError):
+class ArgumentRefused(ValueError):
     """A template function refused its argument."""
 
 
@@ -112,19 +112,21 @@ _PLAIN = _environment(text_of)
 
 def _command_text(function: str, text: object) -> str:
     if not isinstance(text, str):
-        raise Refused(f"`{function}` takes a text")
+        raise ArgumentRefused(f"`{function}` takes a text")
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_COMMAND:
-        raise Refused(f"a command text of {size} bytes is too long: the limit is {MAX_COMMAND}")
+        raise ArgumentRefused(
+            f"a command text of {size} bytes is too long: the limit is {MAX_COMMAND}"
+        )
     return text
 
 
 def _split(text: object) -> list[str]:
     text = _command_text("split", text)
     try:
-        return cut(text)
+        return split_words(text)
     except BadWords as error:
-        raise Refused(f"the text cannot be split into words: {error}") from None
+        raise ArgumentRefused(f"the text cannot be split into words: {error}") from None
 
 
 def _parts(text: str) -> list[str]:
@@ -161,7 +163,7 @@ class Scope:
         for name in names:
             if (program := self._find(str(name))) is not None:
                 return program
-        raise Refused(
+        raise ArgumentRefused(
             f"none of these programs is installed: {', '.join(map(str, names))} (PATH is {self.path!r})"
         )
 
@@ -181,7 +183,7 @@ def _said(error: minijinja.TemplateError) -> str:
 
 
 def render(source: str, scope: Scope) -> str:
-    """Render a template; raises `BadTemplate`, `Refused`."""
+    """Render a template; raises `BadTemplate`, `ArgumentRefused`."""
     if "{" not in source:
         return source
     try:
@@ -221,7 +223,7 @@ def spread(expression: str, scope: Scope) -> list[str]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        raise Refused(f"`each = {expression!r}` is a table; it takes a list")
+        raise ArgumentRefused(f"`each = {expression!r}` is a table; it takes a list")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [text_of(item) for item in value]
     return [text_of(value)]

@@ -30,7 +30,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 
 
-def cut(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split by the shell's quoting rules without expansion, in linear time, unlike `shlex`. Raises
     `BadWords`."""
     words: list[str] = []
@@ -107,4 +107,4 @@ def mark_spans(source: str) -> tuple[str, list[str]]:
 def split(source: str) -> list[str]:
     """Split into words, each a template. Raises `BadWords`."""
     marked, spans = mark_spans(source)
-    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in cut(marked)]
+    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in split_words(marked)]
