@@ -13,7 +13,7 @@ import pytest
 import haft.aio
 import haft.client
 import haft.tools
-import haft.tools.describing
+import haft.tools.descriptions
 import haft.tools.errors
 import haft_protocol
 from tests.running import RunningDaemon
@@ -22,7 +22,7 @@ PROTOCOL = [
     importlib.import_module(f"haft_protocol.{module.name}")
     for module in pkgutil.iter_modules(haft_protocol.__path__)
 ]
-TOOLS = [haft.tools, haft.tools.describing, haft.tools.errors]
+TOOLS = [haft.tools, haft.tools.descriptions, haft.tools.errors]
 MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS]
 
 

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     import argparse
 
-    from .loading import load_msgspec
+    from .import_stubs import load_msgspec
 
     load_msgspec()
     from .cli.options import UsageError

@@ -35,10 +35,10 @@ from haft_protocol.methods import (
 )
 
 from .aio_calls import AsyncCalls
-from .connecting import open_daemon
+from .client_requests import Answerer, Approver, ClientRequests, Server, servers
+from .daemon_socket import open_daemon
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .requests import decode, hello, with_defaults
-from .serving import Answerer, Approver, Server, Serving, servers
 from .wire import Conversation, result_of
 
 __all__ = ["Haft", "connect"]
@@ -89,11 +89,11 @@ async def connect(
     try:
         async with trio.open_nursery() as nursery:
             # Before anything is read: what the daemon asks at once must find who answers.
-            await nursery.start(haft._serving.run)
+            await nursery.start(haft._requests_in.run)
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
             try:
-                with haft._serving.block:
+                with haft._requests_in.block:
                     yield haft
             except (trio.Cancelled, GeneratorExit):
                 raise
@@ -103,7 +103,7 @@ async def connect(
             nursery.cancel_scope.cancel()
     finally:
         haft._close()
-    fault = fault or haft._serving.fault
+    fault = fault or haft._requests_in.fault
     if fault is not None:
         raise fault
 
@@ -133,8 +133,8 @@ class Haft(AsyncCalls):
         self._socket = connected
         self._hear = hear
         self._wire = Conversation(self._heard)
-        self._serving = Serving(self._wire, served, self._flush)
-        self._wire.take_request = self._serving.take
+        self._requests_in = ClientRequests(self._wire, served, self._flush)
+        self._wire.take_request = self._requests_in.take
         self._session = session
         self._root = root
         self._bells: dict[int, trio.Event] = {}
@@ -189,7 +189,7 @@ class Haft(AsyncCalls):
 
     def _heard(self, method: str, params: Raw) -> None:
         if method == "$/cancelRequest":
-            self._serving.cancel(params)
+            self._requests_in.cancel(params)
         elif self._hear is not None:
             self._hear(method, params)
 
@@ -256,7 +256,7 @@ class Haft(AsyncCalls):
         except OSError as fault:
             self._lost = ConnectionLost(f"the connection broke: {os.strerror(fault.errno or 0)}")
         self._ring()
-        self._serving.lost(self._lost)
+        self._requests_in.lost(self._lost)
 
     def _ring(self) -> None:
         for bell in self._bells.values():

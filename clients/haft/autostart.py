@@ -25,7 +25,7 @@ from pathlib import Path
 
 from haft_protocol.paths import PathError, state_folder
 
-from .connecting import announced_socket, find_socket, is_chosen, open_daemon
+from .daemon_socket import announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
 
 _STEP_S = 0.02

@@ -26,7 +26,7 @@ from haft_protocol.methods import (
 )
 
 from .calls import Calls
-from .connecting import open_daemon
+from .daemon_socket import open_daemon
 from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
 from .requests import (
     batch_bound,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from haft.__main__ import main
 from haft.cli.terminal import own_terminal
-from haft.cli.terminal.drawing import Drawing
+from haft.cli.terminal.output_filter import OutputFilter
 
-_draw = Drawing.draw
+_draw = OutputFilter.draw
 
 
-def _without_end(drawing: Drawing, data: bytes) -> bytes:
+def _without_end(drawing: OutputFilter, data: bytes) -> bytes:
     while b"forever" in data:
         pass
     return _draw(drawing, data)
 
 
 if __name__ == "__main__":
-    Drawing.draw = _without_end  # type: ignore[assignment, method-assign]
+    OutputFilter.draw = _without_end  # type: ignore[assignment, method-assign]
     own_terminal._OVERDUE_S = 0.5
     raise SystemExit(main())

@@ -238,7 +238,7 @@ def test_another_users_socket_gets_not_a_byte(
     daemon = serve(lambda request, peer: running())
     me = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: me + 1)
-    monkeypatch.setattr("haft.connecting._ROOT", me + 2)
+    monkeypatch.setattr("haft.daemon_socket._ROOT", me + 2)
     with pytest.raises(ProtocolFault, match=str(me)):
         Haft.connect()
     assert daemon.requests == []

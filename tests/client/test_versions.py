@@ -13,7 +13,7 @@ import pytest
 
 from haft import Haft, VersionMismatch, aio
 from haft.__main__ import main
-from haft.connecting import _machine
+from haft.daemon_socket import _machine
 from haft_protocol.paths import machine_lock
 from tests.client.fake import FakeDaemon, Peer, Refuse
 from tests.running import RunningDaemon

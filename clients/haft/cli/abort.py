@@ -18,7 +18,7 @@ from ..errors import RemoteError
 from ..requests import given
 from . import show
 from .options import connect
-from .reading import approved, finish
+from .read_options import approved, finish
 from .statuses import Status
 from .words import in_our_words
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, structs
 
 from haft_protocol.states import HandleState, Pending, Stopped
 
-from ..connecting import open_daemon
+from ..daemon_socket import open_daemon
 from ..errors import ConnectionLost, RemoteError
 from . import show
 from .options import UsageError, chosen_socket, session

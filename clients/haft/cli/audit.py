@@ -31,7 +31,7 @@ examples:
 """
 
 _HEAD = ("TIME", "CLIENT", "HANDLE", "WHAT")
-_LONGEST = 2000
+_MAX_TEXT = 2000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, st
         text = _text(record)
         if text is not None:
             who = _who(record)
-            while at < len(rest) and _who(rest[at]) == who and len(text) < _LONGEST:
+            while at < len(rest) and _who(rest[at]) == who and len(text) < _MAX_TEXT:
                 more = _text(rest[at])
                 if more is None:
                     break
@@ -126,7 +126,7 @@ def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, st
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_number(record.get("at")))),
             _client(record.get("client")),
             _handle(record),
-            show.plain(_what(record), _LONGEST),
+            show.plain(_what(record), _MAX_TEXT),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .options import connect
-from .reading import add_reading, approved, finish, reading_of
+from .read_options import add_reading, approved, finish, reading_of
 
 EPILOG = """\
 examples:

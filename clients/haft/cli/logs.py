@@ -18,7 +18,7 @@ from ..client import Haft
 from ..errors import ConnectionLost, HaftError, NotRunning
 from . import show
 from .options import UsageError, connect
-from .reading import state_of
+from .read_options import state_of
 from .statuses import Status
 from .values import read_time
 

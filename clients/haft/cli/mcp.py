@@ -75,10 +75,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("mcp is started by a host, with its standard input and output open")
     port: int | None = getattr(options, "http", None)
     from ..mcp.bridge import Bridge
-    from ..mcp.edge import DaemonLink, Edge
     from ..mcp.resources import CAPABILITIES, Resources
+    from ..mcp.stdio import DaemonLink, StdioTransport
+    from ..mcp.steps import Host
     from ..mcp.tools import Options, Tools
-    from ..mcp.work import Host
 
     chosen = chosen_socket(options)
     tools = Tools(
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 
         return serve_http(port, new_link, bridge_of)
     link = new_link()
-    Edge(sys.stdin.fileno(), sys.stdout.fileno(), link).serve(bridge_of(link))
+    StdioTransport(sys.stdin.fileno(), sys.stdout.fileno(), link).serve(bridge_of(link))
     return Status.DONE
 
 

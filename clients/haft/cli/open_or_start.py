@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from ..connecting import open_daemon
+from ..daemon_socket import open_daemon
 from ..errors import NotRunning
 
 _START_S = 10.0

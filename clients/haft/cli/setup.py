@@ -24,12 +24,12 @@ from haft_protocol.paths import PathError, config_home, data_folder, state_folde
 
 from ..autostart import is_in_handle, starts_barred
 from ..client import Haft
-from ..connecting import find_socket
+from ..daemon_socket import find_socket
 from ..errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
 from ..installation import Environment, is_installed, unit_templates
 from ..usermanager import ManagerFailed, UserManager
 from . import show
-from .asking import ask, can_ask, handle_names, live_handles
+from .confirmation import ask, can_ask, handle_names, live_handles
 from .options import UsageError, chosen_socket, connect
 from .statuses import Status
 from .stop import shut_down

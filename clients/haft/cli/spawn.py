@@ -12,7 +12,7 @@ from ..errors import RemoteError
 from ..requests import given
 from . import show
 from .options import Parser, UsageError, connect, words_behind
-from .reading import add_reading, approved, finish, reading_of
+from .read_options import add_reading, approved, finish, reading_of
 from .values import read_arguments
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"

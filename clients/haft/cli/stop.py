@@ -11,10 +11,10 @@ from typing import Literal
 from haft_protocol.methods import HandleInfo
 
 from ..client import Haft
-from ..connecting import announced_pid, find_socket
+from ..daemon_socket import announced_pid, find_socket
 from ..errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
 from . import show
-from .asking import ask, can_ask, handle_names, live_handles
+from .confirmation import ask, can_ask, handle_names, live_handles
 from .options import chosen_socket, connect
 from .statuses import Status
 
@@ -24,7 +24,7 @@ examples:
   haft stop --if-idle       not while a handle runs
 """
 
-_LONGEST_S = 30.0
+_MAX_WAIT_S = 30.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,9 +83,9 @@ def _end(
     ending = _watch(pid)
     if ending is not None:
         signal.pidfd_send_signal(ending, signal.SIGTERM)
-    if not _ended(ending, _LONGEST_S):
+    if not _ended(ending, _MAX_WAIT_S):
         raise ReplyTimeout(
-            f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
+            f"haftd (pid {pid}) was asked to stop but still runs after {_MAX_WAIT_S:.0f} s"
         )
     return pid
 
@@ -106,9 +106,9 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
         raise
     # A daemon lets its clients finish before it goes.
     haft.close()
-    if not _ended(ending, _LONGEST_S):
+    if not _ended(ending, _MAX_WAIT_S):
         raise ReplyTimeout(
-            f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
+            f"haftd (pid {pid}) was asked to stop but still runs after {_MAX_WAIT_S:.0f} s"
         )
     return pid
 

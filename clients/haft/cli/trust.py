@@ -40,7 +40,7 @@ examples:
 """
 
 _FOLDER = ".haft/tools"
-_LONGEST_COMPARED = 2000
+_MAX_COMPARED = 2000
 # Letters and marks that take no room or none of their own, though they count as printable.
 _UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _BLANKS = re.compile(r" {24,}")
@@ -194,7 +194,7 @@ def _quoted(word: str) -> str:
 
 def _changes(before: str, after: str) -> Iterator[str]:
     old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > _LONGEST_COMPARED:
+    if max(len(old), len(new)) > _MAX_COMPARED:
         yield "  too long to be compared; it says now:"
         yield from _block(after, "  | ")
         return

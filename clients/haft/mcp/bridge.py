@@ -1,6 +1,6 @@
 """The bridge between a host of MCP and the daemon: messages in, messages and requests out.
 
-Rules: no I/O; `edge` moves the bytes and says the time. A request is a generator that yields what it waits for: a
+Rules: no I/O; `stdio` moves the bytes and says the time. A request is a generator that yields what it waits for: a
 request to the daemon, or to the host. Both eras are served at any time, by what each request says. The end of a
 request, by cancellation or with the host, ends its wait and never a handle. A request whose reply is out is
 forgotten: what an answer needs comes back sealed with it.
@@ -43,7 +43,7 @@ from .messages import (
     read,
     read_params,
 )
-from .work import AskHost, Hear, Host, Serve, Tell, Wanted, Work
+from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, Steps
 
 PROGRESS_S = 10.0
 _STREAM = "haft.changes"
@@ -63,7 +63,7 @@ _CANCELLED = msgspec.json.Decoder(CancelledParams)
 class _Request:
     """One request of the host, until its reply is out."""
 
-    def __init__(self, id: Id, work: Work, host: Host, since: float) -> None:
+    def __init__(self, id: Id, work: Steps, host: Host, since: float) -> None:
         self.id = id
         self.work = work
         self.host = host
@@ -88,7 +88,7 @@ class Bridge:
         *,
         capabilities: dict[str, Any],
         instructions: str,
-        legacy_stream: Callable[[Host], Work] | None = None,
+        legacy_stream: Callable[[Host], Steps] | None = None,
         legacy: Host | None = None,
         name: str = "haft",
     ) -> None:
@@ -286,7 +286,7 @@ class Bridge:
 
     # ── the protocol's own methods ──────────────────────────────────────────────────────────
 
-    def _initialize(self, host: Host, params: Raw) -> Work:
+    def _initialize(self, host: Host, params: Raw) -> Steps:
         given: InitializeParams = read_params(params, _INITIALIZE)
         version = given.protocol_version if given.protocol_version in LEGACY else LEGACY[0]
         self._legacy = Host(version, given.capabilities, is_modern=False)
@@ -298,7 +298,7 @@ class Bridge:
             "instructions": self._instructions,
         }
 
-    def _discover(self, host: Host, params: Raw) -> Work:
+    def _discover(self, host: Host, params: Raw) -> Steps:
         yield from ()
         return {
             "supportedVersions": [MODERN],
@@ -348,19 +348,19 @@ class Bridge:
                 request.is_listening = False
                 self._ready.append((request, unheard.popleft()))
 
-    def _ask(self, request: _Request, wanted: Wanted) -> None:
-        if isinstance(wanted, Tell):
+    def _ask(self, request: _Request, wanted: Step) -> None:
+        if isinstance(wanted, NotifyHost):
             self._notify(wanted.method, wanted.params)
             self._ready.append((request, Raw(b"null")))
             return
-        if isinstance(wanted, Hear):
+        if isinstance(wanted, AwaitNotification):
             unheard = self._hearing.setdefault(request, deque())
             if unheard:
                 self._ready.append((request, unheard.popleft()))
             else:
                 request.is_listening = True
             return
-        if isinstance(wanted, AskHost):
+        if isinstance(wanted, CallHost):
             self._last_asked += 1
             number = request.host_number = f"{self._name}.{self._last_asked}"
             self._asked[number] = request
@@ -406,7 +406,7 @@ class Bridge:
         self.to_host += encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def _ping(host: Host, params: Raw) -> Work:
+def _ping(host: Host, params: Raw) -> Steps:
     yield from ()
     return {}
 

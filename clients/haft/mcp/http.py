@@ -38,9 +38,9 @@ from haft_protocol.mcp import (
 )
 
 from .bridge import Bridge
-from .edge import MAX_LINE, DaemonLink
 from .messages import CancelledParams
-from .work import Host
+from .stdio import MAX_LINE, DaemonLink
+from .steps import Host
 
 MAX_SESSIONS = 256
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})

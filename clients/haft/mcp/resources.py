@@ -18,8 +18,8 @@ from haft_protocol.mcp import INVALID_PARAMS
 from ..errors import HaftError, RemoteError
 from .messages import Fault, ListenParams, ListParams, ReadParams, read_params
 from .roots import Place
+from .steps import AwaitNotification, CallDaemon, Host, NotifyHost, Serve, Step, Steps
 from .tools import Tools
-from .work import Ask, Hear, Host, Serve, Tell, Wanted, Work
 
 CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
@@ -81,11 +81,11 @@ class Resources:
             "subscriptions/listen": self._listen,
         }
 
-    def _list(self, host: Host, params: Raw) -> Work:
+    def _list(self, host: Host, params: Raw) -> Steps:
         read_params(params, _LIST)
         place = yield from self._tools.place(host)
         listed = msgspec.json.decode(
-            (yield Ask("handles/list", {"session": place.session})), type=_Handles
+            (yield CallDaemon("handles/list", {"session": place.session})), type=_Handles
         )
         resources = [
             {
@@ -99,7 +99,7 @@ class Resources:
         ]
         return _cacheable(host, {"resources": resources}, 0)
 
-    def _templates(self, host: Host, params: Raw) -> Work:
+    def _templates(self, host: Host, params: Raw) -> Steps:
         read_params(params, _LIST)
         yield from ()
         templates = [
@@ -113,7 +113,7 @@ class Resources:
         ]
         return _cacheable(host, {"resourceTemplates": templates}, 3_600_000)
 
-    def _read(self, host: Host, params: Raw) -> Work:
+    def _read(self, host: Host, params: Raw) -> Steps:
         uri = read_params(params, _READ).uri
         id, view = _handle_of(uri)
         place = yield from self._tools.place(host)
@@ -126,7 +126,7 @@ class Resources:
         try:
             if view == "screen":
                 fetch |= {"view": "screen", "max_bytes": 0}
-            state = msgspec.json.decode((yield Ask("fetch", fetch)), type=_State)
+            state = msgspec.json.decode((yield CallDaemon("fetch", fetch)), type=_State)
         except RemoteError as refused:
             raise Fault(INVALID_PARAMS, refused.message, {"uri": uri}) from None
         if view == "screen":
@@ -137,20 +137,20 @@ class Resources:
         contents = [{"uri": uri, "mimeType": "text/plain", "text": text}]
         return _cacheable(host, {"contents": contents}, 0)
 
-    def _subscribe(self, host: Host, params: Raw) -> Work:
+    def _subscribe(self, host: Host, params: Raw) -> Steps:
         uri = read_params(params, _READ).uri
         _handle_of(uri)
         self._subscribed.add(uri)
         place = yield from self._tools.place(host)
-        yield Ask("subscribe", _wanted(place, [uri]))
+        yield CallDaemon("subscribe", _wanted(place, [uri]))
         return {}
 
-    def _unsubscribe(self, host: Host, params: Raw) -> Work:
+    def _unsubscribe(self, host: Host, params: Raw) -> Steps:
         self._subscribed.discard(read_params(params, _READ).uri)
         yield from ()
         return {}
 
-    def _listen(self, host: Host, params: Raw) -> Work:
+    def _listen(self, host: Host, params: Raw) -> Steps:
         """Serve a stream: it ends when the host cancels it, or with the daemon's connection."""
         wanted = read_params(params, _LISTEN).notifications
         uris = []
@@ -172,47 +172,49 @@ class Resources:
             events.append("state")
         if uris:
             honoured["resourceSubscriptions"] = uris
-        yield Tell("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta})
+        yield NotifyHost(
+            "notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}
+        )
         if events:
-            yield Ask("subscribe", {"events": events, "session": place.session})
+            yield CallDaemon("subscribe", {"events": events, "session": place.session})
         for uri in uris:
             try:
-                yield Ask("subscribe", _wanted(place, [uri]))
+                yield CallDaemon("subscribe", _wanted(place, [uri]))
             except RemoteError:
                 continue  # Its handle is not there, so nothing of it changes.
         yield from self._stream(honoured, meta, uris)
         return meta
 
-    def legacy_stream(self, host: Host) -> Work:
+    def legacy_stream(self, host: Host) -> Steps:
         """Tell a legacy host what changes, until the connection to the daemon ends."""
         place = yield from self._tools.place(host)
-        yield Ask("subscribe", {"events": ["tools", "state"], "session": place.session})
+        yield CallDaemon("subscribe", {"events": ["tools", "state"], "session": place.session})
         honoured = {"toolsListChanged": True, "resourcesListChanged": True}
         yield from self._stream(honoured, {}, self._subscribed)
         return {}
 
     def _stream(
         self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
-    ) -> Generator[Wanted, Raw, None]:
+    ) -> Generator[Step, Raw, None]:
         """Tell what changes; returns when the daemon has gone."""
         known: set[str] = set()
         while True:
             try:
-                heard = msgspec.json.decode((yield Hear()), type=_Heard)
+                heard = msgspec.json.decode((yield AwaitNotification()), type=_Heard)
             except HaftError:
                 return
             if heard.method == "tools/changed" and "toolsListChanged" in honoured:
-                yield Tell("notifications/tools/list_changed", meta)
+                yield NotifyHost("notifications/tools/list_changed", meta)
             elif heard.method == "handle/state" and "resourcesListChanged" in honoured:
                 if heard.params.id not in known:
                     known.add(heard.params.id)
-                    yield Tell("notifications/resources/list_changed", meta)
+                    yield NotifyHost("notifications/resources/list_changed", meta)
             elif heard.method in ("handle/output", "handle/screen"):
                 view = heard.method.removeprefix("handle/")
                 uri = f"{_SCHEME}{heard.params.id}/{view}"
                 if uri in uris and uri not in self._told:
                     self._told.add(uri)
-                    yield Tell("notifications/resources/updated", {"uri": uri, **meta})
+                    yield NotifyHost("notifications/resources/updated", {"uri": uri, **meta})
 
 
 def _wanted(place: Place, uris: list[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from haft_protocol.mcp import INVALID_PARAMS
 from ..errors import HaftError, RemoteError
 from .messages import CallParams, ElicitResult, Fault, ListParams, read_params
 from .roots import Place, find_place, folder_of
-from .work import Ask, AskHost, Host, Wanted, Work
+from .steps import CallDaemon, CallHost, Host, Step, Steps
 
 LIST_TTL_MS = 60_000
 MAX_WAIT_S = 50.0
@@ -86,7 +86,7 @@ _LISTED = msgspec.json.Decoder(_Listed)
 _ELICITED = msgspec.json.Decoder(ElicitResult)
 _ROOTS = msgspec.json.Decoder(_Roots)
 
-_Reply = Generator[Wanted, Raw, _Called]
+_Reply = Generator[Step, Raw, _Called]
 
 
 class Tools:
@@ -101,7 +101,7 @@ class Tools:
 
     # ── the methods ─────────────────────────────────────────────────────────────────────────
 
-    def list(self, host: Host, params: Raw) -> Work:
+    def list(self, host: Host, params: Raw) -> Steps:
         """Serve `tools/list`, in one page."""
         given: ListParams = read_params(params, _LIST)
         if given.cursor not in (UNSET, None):
@@ -113,7 +113,7 @@ class Tools:
             result |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
         return result
 
-    def call(self, host: Host, params: Raw) -> Work:
+    def call(self, host: Host, params: Raw) -> Steps:
         """Serve `tools/call`."""
         given: CallParams = read_params(params, _CALL)
         place = yield from self.place(host)
@@ -128,14 +128,14 @@ class Tools:
         except HaftError as fault:
             return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
 
-    def place(self, host: Host) -> Generator[Wanted, Raw, Place]:
+    def place(self, host: Host) -> Generator[Step, Raw, Place]:
         """Find the root and the session; a legacy host is asked for its roots once, where they count."""
         if self._place is None:
             offered: str | None = None
             named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
             if not named and not host.is_modern and isinstance(host.capabilities.roots, dict):
                 try:
-                    roots = _ROOTS.decode((yield AskHost("roots/list", {}))).roots
+                    roots = _ROOTS.decode((yield CallHost("roots/list", {}))).roots
                     offered = folder_of(roots[0].uri) if roots else None
                 except (RemoteError, msgspec.MsgspecError):
                     pass
@@ -150,7 +150,7 @@ class Tools:
 
     # ── one call ────────────────────────────────────────────────────────────────────────────
 
-    def _call(self, host: Host, place: Place, given: CallParams) -> Work:
+    def _call(self, host: Host, place: Place, given: CallParams) -> Steps:
         host.subject = f"{given.name}:"
         call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
@@ -180,7 +180,7 @@ class Tools:
                 return self._input_required(place, given, inquiry, form)
             answers += 1
             try:
-                filled = _ELICITED.decode((yield AskHost("elicitation/create", form)))
+                filled = _ELICITED.decode((yield CallHost("elicitation/create", form)))
             except (RemoteError, msgspec.MsgspecError):
                 break  # The host cannot ask after all; the text says how to answer.
             if filled.action != "accept":
@@ -191,7 +191,7 @@ class Tools:
     def _input_required(
         self, place: Place, given: CallParams, inquiry: Any, form: dict[str, Any]
     ) -> dict[str, Any]:
-        from .sealing import State, seal
+        from .request_state import State, seal
 
         state = State(
             time.time(),
@@ -210,9 +210,9 @@ class Tools:
 
     def _resume(
         self, place: Place, given: CallParams, sealed: str
-    ) -> Generator[Wanted, Raw, tuple[_Called, bool]]:
+    ) -> Generator[Step, Raw, tuple[_Called, bool]]:
         """Go on with a call that has asked; returns the reply, and whether to ask what it asks."""
-        from .sealing import Broken, open_state
+        from .request_state import Broken, open_state
 
         try:
             state = open_state(self._sealing_key(), sealed, _bound_to(given, place))
@@ -238,7 +238,7 @@ class Tools:
         refused = ""
         try:
             answer = answer_of(inquiry.question, filled.content)
-            yield Ask(
+            yield CallDaemon(
                 "inquiries/answer",
                 {
                     "inquiry_id": inquiry.inquiry_id,
@@ -281,12 +281,13 @@ class Tools:
 
     def _open_inquiry(
         self, place: Place, inquiry_id: str, question: str
-    ) -> Generator[Wanted, Raw, Any]:
+    ) -> Generator[Step, Raw, Any]:
         """Return the inquiry while it asks this question, else None."""
         from haft_protocol.inquiries import InquiriesListResult
 
         listed = msgspec.json.decode(
-            (yield Ask("inquiries/list", {"session": place.session})), type=InquiriesListResult
+            (yield CallDaemon("inquiries/list", {"session": place.session})),
+            type=InquiriesListResult,
         )
         for inquiry in listed.inquiries:
             if inquiry.inquiry_id == inquiry_id and inquiry.question.id == question:
@@ -314,17 +315,17 @@ class Tools:
         }
         if call_id is not None:
             params["call_id"] = call_id
-        return _CALLED.decode((yield Ask("tools/call", params)))
+        return _CALLED.decode((yield CallDaemon("tools/call", params)))
 
-    def _listed(self, place: Place) -> Generator[Wanted, Raw, _Listed]:
+    def _listed(self, place: Place) -> Generator[Step, Raw, _Listed]:
         params: dict[str, Any] = {"provider": "mcp", "surface": self._options.surface}
         if place.root is not None:
             params["root"] = place.root
-        return _LISTED.decode((yield Ask("tools/list", params)))
+        return _LISTED.decode((yield CallDaemon("tools/list", params)))
 
     def _sealing_key(self) -> bytes:
         if self._key is None:
-            from .sealing import state_key
+            from .request_state import state_key
 
             self._key = state_key()
         return self._key

@@ -17,9 +17,9 @@ itself, and a package's function through the entry point group `haft.tools`; any
 
 from __future__ import annotations
 
-from .asking import Secret, ask
 from .errors import ToolError
 from .process import run
+from .questions import Secret, ask
 from .registry import tool
 
 __all__ = ["Secret", "ToolError", "ask", "run", "tool"]

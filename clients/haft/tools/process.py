@@ -26,8 +26,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from .asking import set_asker
 from .errors import ToolError
+from .questions import set_asker
 from .registry import TOOLS, Tool
 
 _EXIT_USAGE = 64

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from .describing import Description, describe
+from .descriptions import Description, describe
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -22,8 +22,8 @@ from haft_protocol.methods import View
 from haft_protocol.questions import Question, Secret
 from haft_protocol.states import HandleState, Screen, Stopped, Waiting
 
-from .drawing import Drawing, notice
 from .keyboard import AnswerLine, Command, Event, Keyboard
+from .output_filter import OutputFilter, notice
 from .own_terminal import OwnTerminal
 from .pending_input import PendingInput
 from .pollable_client import PollableClient
@@ -60,7 +60,7 @@ class Attachment:
         self._id = handle
         self._own = own
         self._read_only = read_only
-        self._drawing = Drawing()
+        self._drawing = OutputFilter()
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
         self._told = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)

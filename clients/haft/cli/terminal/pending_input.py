@@ -16,7 +16,7 @@ from haft.errors import RemoteError
 from .pollable_client import PollableClient
 
 _PIECE = 16_384
-_MOST = 16 << 20
+_MAX_PENDING = 16 << 20
 _FOR_LONG_MS = 86_400_000
 _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
@@ -38,7 +38,7 @@ class PendingInput:
 
     def add(self, text: str) -> str | None:
         """Take what was typed; returns what is to be told when there is no room for it."""
-        if self.waiting + len(text) > _MOST:
+        if self.waiting + len(text) > _MAX_PENDING:
             return f"the program does not read: {len(text)} characters were left out"
         if self._waiting and len(self._waiting[-1]) + len(text) <= _PIECE:
             self._waiting[-1] += text

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 
 from haft.tools import ask, tool
-from haft.tools.describing import describe
+from haft.tools.descriptions import describe
 from haft.tools.registry import TOOLS, tool_of
 
 

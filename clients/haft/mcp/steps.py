@@ -1,10 +1,10 @@
 """A request that is served: a generator of what it waits for, and the host that it comes from.
 
-Rules: no I/O. A server yields `Ask` for a request to the daemon and gets its result as JSON, or `RemoteError`
-raised; it yields `AskHost` for a request to a legacy host in the same way, `Tell` for a notification to the host,
-and `Hear` for the next notification of the daemon's. It returns the result of MCP.
+Rules: no I/O. A server yields `CallDaemon` for a request to the daemon and gets its result as JSON, or `RemoteError`
+raised; it yields `CallHost` for a request to a legacy host in the same way, `NotifyHost` for a notification to the host,
+and `AwaitNotification` for the next notification of the daemon's. It returns the result of MCP.
 
-Example: def ping(host, params): yield Ask("ping", {}); return {}
+Example: def ping(host, params): yield CallDaemon("ping", {}); return {}
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from msgspec import UNSET, Raw, UnsetType
 from .messages import Capabilities, Id
 
 
-class Ask(msgspec.Struct, frozen=True):
+class CallDaemon(msgspec.Struct, frozen=True):
     """A request to the daemon."""
 
     method: str
     params: dict[str, Any]
 
 
-class Hear(msgspec.Struct, frozen=True):
+class AwaitNotification(msgspec.Struct, frozen=True):
     """Wait for a notification of the daemon's; its method and params come as JSON, `[method, params]`."""
 
 
-class Tell(msgspec.Struct, frozen=True):
+class NotifyHost(msgspec.Struct, frozen=True):
     """Send the host a notification, and go on."""
 
     method: str
     params: dict[str, Any]
 
 
-class AskHost(msgspec.Struct, frozen=True):
+class CallHost(msgspec.Struct, frozen=True):
     """A request to a legacy host; `RemoteError` is raised where it refuses."""
 
     method: str
     params: dict[str, Any]
 
 
-Wanted = Ask | AskHost | Hear | Tell
-Work = Generator[Wanted, Raw, dict[str, Any]]
+Step = CallDaemon | CallHost | AwaitNotification | NotifyHost
+Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
@@ -69,5 +69,5 @@ class Host:
         """The id of the request."""
 
 
-Serve = Callable[[Host, Raw], Work]
+Serve = Callable[[Host, Raw], Steps]
 """Serves a method: the generator of its result."""

@@ -99,7 +99,7 @@ class DaemonLink:
         bridge.lost(fault or ConnectionLost("haftd ended while this call was under way"))
 
 
-class Edge:
+class StdioTransport:
     """One host on two descriptors."""
 
     def __init__(self, source: int, sink: int, link: DaemonLink) -> None:

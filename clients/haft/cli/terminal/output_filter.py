@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_LONGEST = 4096
+_MAX_SEQUENCE = 4096
 """A sequence longer than this is none of those that are looked for, and does not wait."""
 
-_MOST_ROWS = 3
+_MAX_ROWS = 3
 
 # What a program prints decides how long these take, so they never go back: every repetition is of
 # one class and possessive, and no class but that of an Escape's own run has an Escape in it.
@@ -63,7 +63,7 @@ _UNDOING = {
 }
 
 
-class Drawing:
+class OutputFilter:
     """The state of one person's terminal, as far as the program has changed it."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Drawing:
     def draw(self, data: bytes) -> bytes:
         """Return what is to be written for `data`."""
         data, self._held = self._held + data, b""
-        unfinished = _UNFINISHED.search(data, max(0, len(data) - _LONGEST))
+        unfinished = _UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
         self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
         data = data[: len(data) - len(self._held)]
         if b"\x1b" not in data and b"\x05" not in data:
@@ -187,10 +187,10 @@ def _unfinished_character(data: bytes) -> bytes:
 
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
-    """Draw words of haft's own over the last rows, `_MOST_ROWS` at most; with `asks` the end of
+    """Draw words of haft's own over the last rows, `_MAX_ROWS` at most; with `asks` the end of
     the text is what is shown of a longer one, and the cursor stays behind it."""
     lines = _wrapped(text, max(1, cols - 1))
-    most = max(1, min(_MOST_ROWS, rows))
+    most = max(1, min(_MAX_ROWS, rows))
     lines = lines[-most:] if asks else lines[:most]
     drawn = b"\x1b[?6l"
     for place, line in enumerate(lines):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft.cli.terminal import drawing as expressions
-from haft.cli.terminal.drawing import Drawing, notice
+from haft.cli.terminal import output_filter as expressions
+from haft.cli.terminal.output_filter import OutputFilter, notice
 from haftd.runtimes.terminal.screen import Screen
 
 QUERIES = [
@@ -67,30 +67,30 @@ OTHERS = [
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_is_taken_out(query: bytes) -> None:
-    assert Drawing().draw(b"a" + query + b"b") == b"ab"
+    assert OutputFilter().draw(b"a" + query + b"b") == b"ab"
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_everything_else_stays(other: bytes) -> None:
-    assert Drawing().draw(b"a" + other + b"b") == b"a" + other + b"b"
+    assert OutputFilter().draw(b"a" + other + b"b") == b"a" + other + b"b"
 
 
 @given(st.lists(st.sampled_from([*QUERIES, *OTHERS]), max_size=12), st.data())
 def test_any_cut_of_the_bytes_gives_the_same(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts) + b"."
     cuts = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1)))) if len(whole) > 1 else []
-    drawing = Drawing()
+    drawing = OutputFilter()
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     drawn = b"".join(drawing.draw(piece) for piece in pieces)
     assert drawn == b"".join(p for p in parts if p in OTHERS) + b"."
-    assert drawing.undo() == (one := Drawing(), one.draw(whole))[0].undo()
+    assert drawing.undo() == (one := OutputFilter(), one.draw(whole))[0].undo()
 
 
 @given(st.lists(st.sampled_from([*QUERIES, *OTHERS]), max_size=12))
 def test_a_terminal_that_is_drawn_on_answers_nothing(parts: list[bytes]) -> None:
     replies: list[bytes] = []
     terminal = Screen(24, 80, replies.append)
-    terminal.feed(b"\x1b[m" + Drawing().draw(b"".join(parts)))
+    terminal.feed(b"\x1b[m" + OutputFilter().draw(b"".join(parts)))
     assert replies == []
 
 
@@ -127,7 +127,7 @@ def test_how_long_it_takes_to_look_grows_as_the_bytes_do(name: str) -> None:
     ],
 )
 def test_what_never_ends_is_drawn_as_it_is(hostile: bytes) -> None:
-    drawing = Drawing()
+    drawing = OutputFilter()
     drawn = drawing.draw(hostile[:50_000]) + drawing.draw(hostile[50_000:])
     assert hostile.startswith(drawn)
     assert len(hostile) - len(drawn) <= 4_096
@@ -136,7 +136,7 @@ def test_what_never_ends_is_drawn_as_it_is(hostile: bytes) -> None:
 @pytest.mark.parametrize("digits", [6, 4_301, 60_000])
 @pytest.mark.parametrize("way", [b"h", b"l"])
 def test_a_number_that_is_no_mode_is_none(digits: int, way: bytes) -> None:
-    drawing = Drawing()
+    drawing = OutputFilter()
     drawn = b"\x1b[?" + b"9" * digits + b";;7;1" + way
     assert drawing.draw(drawn) == drawn
     undo = drawing.undo()
@@ -145,14 +145,14 @@ def test_a_number_that_is_no_mode_is_none(digits: int, way: bytes) -> None:
 
 
 def test_a_query_behind_a_second_escape_or_around_a_control_is_one() -> None:
-    assert Drawing().draw(b"a\x1b\x1b[c[6nb") == b"a[6nb"
-    assert Drawing().draw(b"a\x1b[6\nnb") == b"a\nb"
-    assert Drawing().draw(b"a\x1b]011;?\x07b") == b"ab"
+    assert OutputFilter().draw(b"a\x1b\x1b[c[6nb") == b"a[6nb"
+    assert OutputFilter().draw(b"a\x1b[6\nnb") == b"a\nb"
+    assert OutputFilter().draw(b"a\x1b]011;?\x07b") == b"ab"
 
 
 def test_a_long_picture_is_not_held_back() -> None:
     picture = b"\x1b_Ga=T,f=24;" + b"A" * 8192
-    drawing = Drawing()
+    drawing = OutputFilter()
     assert drawing.draw(picture) == picture
     assert drawing.draw(b"A\x1b\\b") == b"A\x1b\\b"
 
@@ -173,7 +173,7 @@ def test_a_long_picture_is_not_held_back() -> None:
     ],
 )
 def test_what_was_turned_on_is_turned_off(drawn: bytes, undone: list[bytes]) -> None:
-    drawing = Drawing()
+    drawing = OutputFilter()
     quiet = drawing.undo()
     drawing.draw(drawn)
     undo = drawing.undo()
@@ -184,13 +184,13 @@ def test_what_was_turned_on_is_turned_off(drawn: bytes, undone: list[bytes]) -> 
 
 @pytest.mark.parametrize("drawn", [b"\x1b[?1049h\x1b[?1049l", b"\x1b[?25l\x1b[?25h", b"\x1b[31m"])
 def test_what_the_program_turned_off_itself_is_let_be(drawn: bytes) -> None:
-    drawing = Drawing()
+    drawing = OutputFilter()
     drawing.draw(drawn)
-    assert drawing.undo() == Drawing().undo()
+    assert drawing.undo() == OutputFilter().undo()
 
 
 def test_the_alternate_screen_is_known() -> None:
-    drawing = Drawing()
+    drawing = OutputFilter()
     drawing.draw(b"\x1b[?1049h")
     assert drawing.alt
     drawing.draw(b"\x1b[?1049l")
@@ -202,7 +202,7 @@ def test_after_a_picture_what_was_unfinished_goes_on() -> None:
     for begun, rest in ((b"\x1b[3", b"1mx"), (b"\x1b", b"[6nx"), (b"\xe2\x82", b"\xacx")):
         screen = Screen(2, 8, lambda reply: None)
         screen.feed(b"ab" + begun)
-        drawing = Drawing()
+        drawing = OutputFilter()
         drawn = drawing.draw(screen.paint())
         assert not drawn.endswith(begun)
         assert drawing.draw(rest).endswith((b"\x1b[31mx", b"x", "€x".encode()))

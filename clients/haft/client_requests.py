@@ -75,7 +75,7 @@ def _read(params: Raw, kind: type[T]) -> T:
         raise _Unreadable(f"This client cannot read the request: {fault}.") from fault
 
 
-class Serving:
+class ClientRequests:
     """Serves the requests of one connection; `sent` is called when there is something to send."""
 
     def __init__(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_LOAD = "import sys; from haft.loading import load_msgspec; "
+_LOAD = "import sys; from haft.import_stubs import load_msgspec; "
 
 
 def run(code: str) -> str:
