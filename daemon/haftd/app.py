@@ -330,7 +330,6 @@ class _App:
     # -- stop
 
     async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
-        """Accept nothing, end the handles, deliver the last replies."""
         self.stop_handler.leaving = True
         self.notifier.stopping("ending what runs")
         daemon.starter.stopping = True

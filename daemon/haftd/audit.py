@@ -61,7 +61,6 @@ class Audit:
         return (Problem(file=self._path, key="", message=f"{self._failure}{lost}"),)
 
     def record(self, event: str, **fields: object) -> None:
-        """Write one record; a failed write is counted."""
         now = round(self._clock(), 3)
         line = msgspec.json.encode({"at": now, "event": event, **fields}) + b"\n"
         if self._lost_records:
@@ -79,7 +78,6 @@ class Audit:
     def record_action(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object
     ) -> None:
-        """Record a client's action."""
         fields: dict[str, object] = {"client": caller.identity}
         if handle is not None:
             fields["session"] = handle.session

@@ -78,7 +78,6 @@ class Caller:
         return self.confinement is None or granted <= self.confinement.may
 
     def refusal(self, action: str) -> RpcError:
-        """Return the error for an action beyond the confinement."""
         if self.confinement is None:
             raise AssertionError("who is not confined may do all")
         if self.confinement.why == "gone":

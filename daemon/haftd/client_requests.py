@@ -146,13 +146,11 @@ class Clients:
             self.refused["reply"] += 1
 
     def of(self, caller: Caller) -> ClientRequests | None:
-        """Return the client of a connected caller."""
         return self._clients.get(caller)
 
     def able(
         self, callers: Iterable[Caller], capability: Literal["inquiry", "approval"]
     ) -> list[ClientRequests]:
-        """Return the callers' clients that have the capability, in order."""
         return [
             self._clients[caller]
             for caller in callers

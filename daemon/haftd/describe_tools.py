@@ -16,8 +16,6 @@ from haftd.tools.lists.pages import page
 
 
 def builtin_for(catalogue: Catalogue, describing: Describing) -> Builtin:
-    """Return the builtin for the tools of the call's root."""
-
     async def describe_tools(call: Call, port: RuntimeContext) -> str:
         names: Sequence[str] = call.arguments["tools"]
         root = call.cwd

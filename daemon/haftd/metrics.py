@@ -25,7 +25,6 @@ class ProcessMetrics:
 
 
 def is_psutil_loaded() -> bool:
-    """Return True if `load_psutil` returns at once."""
     return "psutil" in sys.modules
 
 

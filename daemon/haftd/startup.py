@@ -71,7 +71,7 @@ def take_locks(
     """Lock `daemon.lock` and, if possible, the state folder, until `stack` unwinds.
 
     The state folder is first: a refused daemon must not have touched `daemon.lock`, which the
-    running daemon may be about to lock again. Raises `Held`, `CannotStart`.
+    running daemon may be about to lock again. Raises `LockHeld`, `CannotStart`.
     """
     state_lock = _lock_state(paths, problems)
     if state_lock is not None:
@@ -118,7 +118,6 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
 
 
 def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
-    """Return the cgroup for the handles' cgroups, if any."""
     try:
         return find_base(settings.daemon.cgroup, told=os.environ.get("HAFT_DELEGATED") == "1")
     except OSError as error:
@@ -243,7 +242,6 @@ def check_descriptors() -> None:
 
 
 def descriptors() -> int:
-    """Return the limit of descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 

@@ -239,7 +239,6 @@ class Performance:
         return self.port.grip
 
     async def finish(self) -> None:
-        """Wait until the coroutine returns."""
         with trio.fail_after(PATIENCE_S):
             await self.finished.wait()
 

@@ -104,7 +104,6 @@ class Upkeep:
         self._lock_folder()
 
     def close(self) -> None:
-        """Close the sockets and the folder."""
         for listener in self.listeners:
             listener.close()
         if self._folder >= 0:

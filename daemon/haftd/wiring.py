@@ -308,7 +308,6 @@ def assemble(
 
 
 def _states(settings: Settings) -> Iterator[ServerState]:
-    """Yield the configured servers without their tools."""
     for name, server in settings.mcp.items():
         yield ServerState(name, server.tools)
 
@@ -320,8 +319,6 @@ def _members(sessions: Sessions, name: str) -> list[Caller]:
 def _backends(
     inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
 ) -> list[Backend]:
-    """Return the inquiry backends in the configured order."""
-
     def command() -> Backend:
         own = inquiry.command
         if own is None:
@@ -351,7 +348,6 @@ def _has_http_client() -> bool:
 
 
 def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problems of inquiry backends."""
     return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
 
 
@@ -424,7 +420,6 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
 
 
 def recovery_counts(report: Report) -> dict[str, int]:
-    """Return the counts of a recovery."""
     return {
         "ended": len(report.ended),
         "lost": len(report.lost),

@@ -253,7 +253,6 @@ _REQUIRED_SECTIONS = {
 def check_backends(
     settings: InquirySettings, file: str, problems: list[Problem]
 ) -> InquirySettings:
-    """Drop and report backends without their section."""
     for name, why in _REQUIRED_SECTIONS.items():
         if name not in settings.backends or getattr(settings, name) is not None:
             continue

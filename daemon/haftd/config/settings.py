@@ -90,7 +90,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> LimitsResult:
-        """Limits for `initialize`."""
         return LimitsResult(
             **{name: getattr(self.daemon, name) for name in LimitsResult.__struct_fields__}
         )
@@ -188,7 +187,6 @@ _OTHER_SECTIONS = ("tools", "conversation", "mcp")
 
 
 def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the valid values by section."""
     foreign = "conversation" in document.data
     sections = []
     for section, values in document.data.items():

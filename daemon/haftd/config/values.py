@@ -24,8 +24,6 @@ def _with_description(reader: Reader, form: str) -> Reader:
 
 
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
-    """Return a reader of numbers within the bounds."""
-
     kind = "a whole number" if whole else "a number"
 
     def read_number(value: object) -> Any:

@@ -103,7 +103,6 @@ class RpcContext:
     confine: Callable[[PeerProcess], Confinement | None] = _unconfined
 
     def caller_of(self, transport: Literal["unix", "websocket"], peer: PeerProcess) -> Caller:
-        """Return the caller for a connected process."""
         confinement = self.confine(peer)
         caller = Caller(transport, peer.pid or None, process=peer.identity, confinement=confinement)
         if confinement is not None and confinement.session and "handles" not in confinement.may:
@@ -327,7 +326,6 @@ class Connection:
             self._answered.unpark_all()
 
     async def _send(self, reply: bytes) -> None:
-        """Send the reply of a pending request."""
         if not self._outbox.has_room:
             await self._hold_reply(len(reply))
         self._outbox.send(self._wire.frame(reply))

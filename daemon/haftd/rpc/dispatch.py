@@ -128,7 +128,6 @@ class Dispatcher:
         )
 
     def decide(self, caller: Caller, read: Message, room: int) -> Answer:
-        """Decide a decoded message, as `receive`."""
         if isinstance(read, Single):
             item = read.item
             if isinstance(item, Request):
@@ -143,7 +142,6 @@ class Dispatcher:
         return encode_error(b"null", read.error)
 
     def resume(self, caller: Caller, deferred: SuspendedBatch, room: int) -> Steps:
-        """Decide a deferred batch, as `receive`."""
         deferred.is_resumed = True
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)

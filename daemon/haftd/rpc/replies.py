@@ -45,7 +45,6 @@ class PendingRequest:
     in_batch: bool = False
 
     def cancelled(self) -> Reply | None:
-        """Return the reply of a cancelled request."""
         return None if self.id is None else Reply(self.id, self.method, error=request_cancelled())
 
 
@@ -97,7 +96,6 @@ class SuspendedBatch:
     is_resumed: bool = False
 
     def withdraw(self, cancel: Cancel) -> None:
-        """Drop the members with the cancelled id."""
         for at, request in enumerate(self.items):
             if (
                 isinstance(request, Request)
@@ -109,7 +107,6 @@ class SuspendedBatch:
             self.cancels.append(cancel)
 
     async def ready(self) -> None:
-        """Wait until the batch can be decided."""
         async with trio.open_nursery() as nursery:
             for wait in self.waits:
                 nursery.start_soon(wait)

@@ -334,7 +334,6 @@ def _listed(actions: Sequence[str]) -> str:
 
 
 def _for(belongs: str, schema: Any) -> dict[str, Any]:
-    """Prefix the description with the actions."""
     if not isinstance(schema, dict):
         raise AssertionError("what was written down is an object")
     return {**schema, "description": joined(belongs, schema.get("description"))}

@@ -51,7 +51,7 @@ class Steps:
         self.taken = 0
 
     def take(self, count: int = 1) -> None:
-        """Spend steps; raises `_Spent`."""
+        """Raises `_Spent`."""
         if count > self.left:
             raise _Spent
         self.left -= count
@@ -71,7 +71,6 @@ def coerce(
 
 
 def _values(schema: _Schema) -> list[Any] | None:
-    """Return the values of `enum` or `const`, if any."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -109,8 +108,6 @@ def _unwrap(text: str, types: frozenset[str]) -> Any:
 
 
 class _Schemas:
-    """Cached facts about subschemas."""
-
     def __init__(self, whole: _Schema, steps: Steps) -> None:
         self._whole = whole
         self.steps = steps
@@ -221,7 +218,6 @@ class _Coercion:
         self._level = 0
 
     def coerce(self, value: Any, schema: Any) -> Any:
-        """Coerce at a schema without applied ones."""
         return self._fit(value, schema, set(), 0)
 
     def _inner(self, value: Any, schema: Any) -> Any:

@@ -40,7 +40,6 @@ def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
 
 
 def names(items: Iterable[str], last: str = "and") -> str:
-    """Format names in backticks as a list of a sentence."""
     quoted = [f"`{name}`" for name in items]
     if len(quoted) > _MAX_SHOWN:
         quoted = [*quoted[:_MAX_SHOWN], f"{len(quoted) - _MAX_SHOWN} more"]
@@ -161,7 +160,6 @@ def _contained(node: Node) -> str:
 
 
 def _form(node: Node) -> str:
-    """Format a node as one word, or as a phrase."""
     text = node.get("description")
     types = node.get("type")
     if types and set(node) <= {"type", "description"}:

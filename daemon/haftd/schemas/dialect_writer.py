@@ -51,7 +51,6 @@ class DialectWriter:
         self.lossless = True
 
     def root(self, node: Node) -> Node:
-        """Write the object of all parameters."""
         written = self._object(node, 1)
         return dict(NEVER) if written is None else written
 
@@ -232,7 +231,6 @@ class DialectWriter:
         return written
 
     def _single(self, node: Node, kind: str, depth: int) -> Node | None:
-        """Write a node of a single type."""
         if kind == "null":
             return self._null(node)
         if kind in ("object", "array"):
@@ -275,7 +273,6 @@ class DialectWriter:
         return True
 
     def _finished(self, written: Node, node: Node, left: list[str], *notes: str) -> Node:
-        """Append the omitted keywords to the description."""
         if CUT in left:
             left = [word for word in left if word != CUT]
             self.lossless = False

@@ -27,7 +27,7 @@ def is_never(node: Node) -> bool:
 
 
 def merge(left: Node, right: Node) -> Node:
-    """Intersect two schemas. Texts of `one` come first."""
+    """Intersect two schemas. Texts of `left` come first."""
     if is_never(left) or is_never(right):
         return dict(NEVER)
     merged = dict(left)
@@ -55,7 +55,6 @@ def merge(left: Node, right: Node) -> Node:
 
 
 def _join(merged: Node, key: str, value: Any, beside: list[Node]) -> None:
-    """Join two values of one keyword."""
     mine = merged[key]
     if key == "type":
         merged[key] = _common_types(mine, value)

@@ -64,7 +64,6 @@ def types_of(node: Node) -> list[str]:
 
 
 def only(node: Node, kind: str) -> Node:
-    """Restrict a node to one type."""
     others = TYPED - WORDS[kind]
     kept = {k: v for k, v in node.items() if k not in others and k not in ANNOTATIONS}
     return {**kept, "type": [kind]}
@@ -94,7 +93,6 @@ def is_of(value: Any, types: list[str]) -> bool:
 
 
 def size(node: Any) -> int:
-    """Count the nodes of a schema."""
     if isinstance(node, dict):
         return 1 + sum(size(value) for value in node.values())
     if isinstance(node, list):

@@ -44,7 +44,6 @@ class Part:
         return outer
 
     def step(self, path: _Path, key: str | int) -> _Path:
-        """Return the original path of a remaining key."""
         return (*path, key + self._before.get(path, 0) if isinstance(key, int) else key)
 
     def lost_in(self, path: _Path) -> bool:
@@ -87,7 +86,6 @@ def _weight(value: Any) -> int:
 
 
 def names_in(schema: Any) -> frozenset[str]:
-    """Return all property names in the schema."""
     names: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -115,7 +113,6 @@ def parts(value: Any, is_wrong: Callable[[Any], bool], names: Set[str], few: int
 
 
 def _inside(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield nested lists and objects with their keys."""
     pairs = node.items() if isinstance(node, dict) else enumerate(node)
     return ((key, item) for key, item in pairs if isinstance(item, dict | list) and item)
 
@@ -165,7 +162,6 @@ class _Search:
         self._whole: set[_Path] = set()
 
     def part(self) -> Part:
-        """Return the part; it may still be large."""
         for few in _ROUNDS:
             waiting: deque[tuple[Any, Any, _Path]] = deque([(self._holder, 0, ())])
             while waiting and self._left > 0 and is_larger(self._holder[0], _SMALL):
@@ -194,7 +190,6 @@ class _Search:
                 self._found.end = path
 
     def _count(self, node: Any) -> int:
-        """Count the removable items."""
         if isinstance(node, list):
             return len(node)
         return len(node) - sum(map(self._names.__contains__, node))

@@ -42,7 +42,6 @@ def _marked(name: str, plain: str, taken: Set[str]) -> str:
 
 
 def _plain(name: str, first: str, rest: str) -> str:
-    """Replace characters outside the alphabet by `_`."""
     plain = re.sub(f"[^{rest}]", "_", name)
     if not re.match(f"[{first}]", plain):
         plain = f"_{plain}"

@@ -63,7 +63,6 @@ def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
 
 
 def _choice(root: Node, choice: str, branches: list[Node], depth: int) -> tuple[Node, list[str]]:
-    """Join the branches of a choice with its siblings."""
     live = []
     notes: list[str] = []
     for branch in branches:
@@ -114,7 +113,6 @@ def _checks(node: Node) -> Node:
 
 
 def _any(forms: list[Node]) -> Node:
-    """Return a schema that accepts the values of all forms."""
     distinct = [form for at, form in enumerate(forms) if form not in forms[:at]]
     if len(distinct) == 1:
         return distinct[0]

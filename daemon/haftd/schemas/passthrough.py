@@ -29,11 +29,9 @@ class PassThrough:
         self.lossless = True
 
     def root(self, node: Node) -> Node:
-        """Write the object of all parameters."""
         return {"type": "object", **self.write(node)}
 
     def write(self, node: Node) -> Node:
-        """Write a node with every keyword."""
         written: Node = {}
         notes: list[str] = []
         renamed = exposed_properties(_names_in(node), self._dialect)

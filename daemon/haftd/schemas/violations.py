@@ -46,7 +46,6 @@ class Names:
         return f"it is not known; known are {', '.join(names[:12]) or 'none'}"
 
     def near(self, name: str, names: Sequence[str]) -> str | None:
-        """Return the most similar name, if any."""
         if self._left <= 0 or len(name) > _MAX_NAME_LENGTH:
             return None
         self._left -= 1

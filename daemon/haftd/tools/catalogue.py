@@ -155,7 +155,7 @@ class Catalogue:
         return tool
 
     def describe(self, name: str, root: str | None) -> ToolDescription:
-        """Return the full description of a callable tool; raises as `ready`."""
+        """Raises as `ready`."""
         return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:

@@ -98,7 +98,7 @@ class DaemonLock:
             _write_holder(self._fd, socket)
 
     def restore(self) -> None:
-        """Lock again after the file was removed. Raises Held, OSError, as `acquire`."""
+        """Lock again after the file was removed. Raises LockHeld, OSError, as `acquire`."""
         if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)

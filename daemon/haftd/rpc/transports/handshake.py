@@ -24,7 +24,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refused handshake: HTTP status, counted kind, sentence, delay in seconds."""
+    """Refused handshake. `delay` is in seconds."""
 
     status: int
     kind: str

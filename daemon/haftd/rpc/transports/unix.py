@@ -33,7 +33,7 @@ _REFUSALS = 32  # peers that concurrently get the reply that there is no room
 
 
 class UnixWire:
-    """Connected Unix stream socket; owns the socket."""
+    """Connected Unix stream socket; owned."""
 
     transport: Literal["unix", "websocket"] = "unix"
 

@@ -57,7 +57,6 @@ class _Stream(trio.abc.Stream):
         self._written = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive; end of file cancels `ended`."""
         if self._shaken:
             await self._upgraded.wait()
             if self._held:

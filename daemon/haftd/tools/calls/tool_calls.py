@@ -121,7 +121,6 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """Return the validated arguments, or the problems."""
     try:
         return check(tool, own), []
     except RpcError as error:

@@ -97,7 +97,6 @@ def _command_table(value: dict[str, Any]) -> Command:
 
 
 def _check_script(command: Command) -> None:
-    """Check the placement of templates in a shell script."""
     try:
         pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
         marked, spans = words.mark_spans(" ".join(pieces))

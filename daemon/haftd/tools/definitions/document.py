@@ -138,13 +138,11 @@ def _fault(path: Path, status: os.stat_result) -> str:
 
 
 def _redirection_fault(path: Path) -> str:
-    """Return the reason if another user could redirect the path."""
     why = why_replaceable(str(path))
     return f"{why}, so it is not read" if why else ""
 
 
 def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
-    """Return the reason if another user could have written the file."""
     if foreign_owner(status):
         return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
@@ -175,7 +173,6 @@ def parse(text: str, file: str) -> Document:
 
 
 def _values(data: object) -> Iterator[tuple[object, int]]:
-    """Yield every value with its nesting depth."""
     waiting = [(data, 0)]
     while waiting:
         value, depth = waiting.pop()

@@ -368,7 +368,6 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the warnings about a usable tool."""
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
     if tool.source.startswith("mcp."):

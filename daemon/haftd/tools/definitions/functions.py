@@ -76,7 +76,6 @@ def _definition(program: Sequence[str]) -> dict[str, Any]:
 
 
 def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the name, line and fields of each decorated function."""
     import ast
 
     for node in module.body:

@@ -78,7 +78,6 @@ def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def tables(document: Document) -> Iterator[dict[str, Any]]:
-    """Yield the unparsed tables of definitions."""
     for form in FORMS:
         yield _table(document, form) or {}
 
@@ -117,7 +116,6 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
 
 
 def merged(layers: Iterable[Layer]) -> dict[str, Any]:
-    """Merge layers, lowest first."""
     values: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.values.items():

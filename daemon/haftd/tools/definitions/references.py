@@ -74,7 +74,6 @@ def _same(part: dict[str, Any], whole: Any) -> Iterator[tuple[str | None, dict[s
 
 
 def _named(reference: str, whole: Any) -> dict[str, Any] | None:
-    """Resolve a local reference."""
     if reference != "#" and not reference.startswith("#/"):
         return None
     for key in reference.split("/")[1:]:

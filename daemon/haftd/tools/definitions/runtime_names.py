@@ -28,14 +28,12 @@ def added_runtimes() -> Mapping[str, EntryPoint]:
 
 
 def runtime_problems() -> Iterable[Problem]:
-    """Yield the ignored entry points."""
     for entry in _entries():
         if why := _fault(entry):
             yield problem(entry.file, f"{GROUP}.{entry.name}", why, entry.line)
 
 
 def served_names() -> tuple[str, ...]:
-    """Return the runtimes available to local tools."""
     return (*_OWN, *added_runtimes())
 
 
@@ -45,7 +43,6 @@ def unserved_runtime() -> str:
 
 
 def read_names() -> tuple[str, ...]:
-    """Return the names accepted in definitions."""
     return tuple(dict.fromkeys((*_OWN, *_UNSERVED, *added_runtimes())))
 
 

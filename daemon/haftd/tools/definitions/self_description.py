@@ -263,7 +263,6 @@ class Descriptions:
         mute[_ANYWHERE if anywhere else tool.root or root] = outcome
 
     def forget(self, tool: Tool) -> None:
-        """Drop the description of a changed program."""
         was_known = self._known.pop(tool, None) is not None
         if self._mute.pop(tool, None) is not None or was_known:
             self.revision += 1
@@ -288,7 +287,6 @@ class Descriptions:
         return tool.self_describing or (tool.may_describe and not tool.older and tool in self._mute)
 
     def failures(self) -> tuple[Problem, ...]:
-        """Return all failures, of any root."""
         return tuple(self._problem(tool, None) for tool in list(self._mute) if not tool.older)
 
     def _problem(self, tool: Tool, root: str | None) -> Problem:

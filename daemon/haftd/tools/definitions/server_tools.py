@@ -54,7 +54,6 @@ class ServerState:
         return next((tool for tool in self.tools or () if tool.name == name), None)
 
     def offered(self) -> Iterator[ServedTool]:
-        """Yield the tools offered without a definition."""
         for tool in self.tools or ():
             if self.offers == "all" or tool.name in self.offers:
                 yield tool
@@ -157,7 +156,6 @@ def _described(tool: Tool, served: ServedTool) -> Tool:
 
 
 def _parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the definition's changes over the server's schema."""
     form: dict[str, Any] = {**schema, "type": "object"}
     if not over:
         return form

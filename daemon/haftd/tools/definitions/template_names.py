@@ -65,7 +65,6 @@ def _of_command(path: tuple[str, ...], command: object) -> Iterator[tuple[tuple[
 
 
 def _names(source: str) -> set[str]:
-    """Return the dotted names below `tool` and `context`."""
     if "{" not in source:
         return set()
     names = _NAMES.undeclared_variables_in_str(source, nested=True)

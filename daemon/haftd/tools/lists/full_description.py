@@ -50,7 +50,6 @@ def describe(tool: Tool) -> ToolDescription:
 
 
 def describe_await() -> ToolDescription:
-    """Describe `await`, which has no definition."""
     own, _ = flatten(normalize(AWAIT.parameters))
     return ToolDescription(
         name=AWAIT.name,

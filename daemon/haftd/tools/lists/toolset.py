@@ -40,7 +40,6 @@ class Toolset:
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
 
     def callable(self) -> list[str]:
-        """Return the names that models can call."""
         offered = [
             tool
             for tool in self.tools.values()
@@ -56,7 +55,6 @@ class Toolset:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> _Listed:
-        """List the callable tools for a provider, with the omissions."""
         return (
             self.listed(provider, style, descriptions, surface)
             or self.lister(provider, style, descriptions, surface)()

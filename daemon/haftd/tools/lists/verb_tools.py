@@ -137,7 +137,6 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
 
 @cache
 def handle_schema(name: str) -> tuple[Mapping[str, Any], jsonschema_rs.Validator] | None:
-    """Return a handle tool's schema and validator."""
     for tool in HANDLE_TOOLS:
         if tool.name == name:
             schema = _checked(tool.parameters)
@@ -205,7 +204,6 @@ def _own(tool: Tool) -> dict[str, Any]:
 
 
 def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
-    """Return the schema of a start."""
     own = PassThrough(PLAIN).root(_own(tool))
     properties = dict(own.get("properties", {}))
     if form.parameters is not None:

@@ -45,8 +45,6 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UserTools:
-    """The user's tools and defaults."""
-
     toolset: Toolset
     shared: tuple[Layer, ...] = ()
 

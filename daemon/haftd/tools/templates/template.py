@@ -80,7 +80,6 @@ class ArgumentRefused(ValueError):
 
 
 def text_of(value: object) -> str:
-    """Render a value as in a template."""
     match value:
         case None:
             return "null"
@@ -194,7 +193,6 @@ def render(source: str, scope: Scope) -> str:
 
 @lru_cache(maxsize=1024)
 def _expression(source: str) -> str | None:
-    """Return the expression if the source is a single one."""
     inner = source.strip()
     if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
         return inner[2:-2].strip("-+ \n\t")

@@ -83,7 +83,6 @@ def _end_of(source: str, start: int, closing: str) -> int:
 
 
 def mark_spans(source: str) -> tuple[str, list[str]]:
-    """Replace template spans by numbered marks; return the text and the spans."""
     if OPEN in source or CLOSE in source:
         raise BadWords("it contains a private-use character (U+E000 or U+E001)")
     out: list[str] = []
