@@ -1,6 +1,6 @@
-"""haft: the client side, plain and on trio, and the command line.
+"""haft: the blocking client, the client on trio, and the command line.
 
-Rules: importing the package costs nothing; each name is loaded when it is first used.
+Rules: importing the package costs nothing; each name is loaded at its first use.
 """
 
 from __future__ import annotations

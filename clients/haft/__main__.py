@@ -1,7 +1,7 @@
-"""`haft`: find the command, run it, and turn what goes wrong into one line and an exit status.
+"""`haft`: find the command, run it, and turn errors into one line and an exit status.
 
-Rules: only the command that was asked for is loaded. Its exit status is one of `cli/statuses`; an error is
-one line on stderr, never a traceback. A broken pipe is no error that is told, as for every filter.
+Rules: only the chosen command is loaded. Its exit status is one of `cli/statuses`; an error is one line on stderr,
+never a traceback. A broken pipe is not reported, as in every filter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # Only stdout raises it: the socket's errors have other names, and stderr's are not told.
+        # Only stdout raises it: the socket's errors have other names, and stderr's are dropped.
         from .cli.show import discard_rest
         from .cli.statuses import Status
 
@@ -61,8 +61,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Read the command line into `options`: those before the command, the command, what is its own;
-    returns what runs it. `options.name` is what errors begin with."""
+    """Read the global options, the command and its own options into `options`; return the command's `run`.
+    `options.name` begins the error messages."""
     import argparse
     from importlib import import_module
 
@@ -130,7 +130,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         try:
             show.document(msgspec.json.encode({"error": error}))
         except show.OutputFailed as unwritten:
-            # What went wrong first is what the exit status tells.
+            # The first error decides the exit status.
             _report(options, unwritten)
     return status
 

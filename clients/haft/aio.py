@@ -61,11 +61,10 @@ async def connect(
 ) -> AsyncIterator[Haft]:
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
-    `hear` is called with each notification of the daemon; it must not block. `answer` is awaited
-    with each question for this client, `approve` with each action that awaits approval; raising
-    `Declined` leaves the request to others. Each request runs in a task of its own. With either
-    function, the loss of the connection ends the block with `ConnectionLost` at once, as a client
-    that makes no call would not notice. Without, the next call raises it.
+    `hear` is called with each notification of the daemon; it must not block. `answer` is awaited with each question
+    for this client, `approve` with each approval request; raising `Declined` leaves the request to others. Each
+    request runs in a task of its own. With either function, loss of the connection ends the block with
+    `ConnectionLost` at once, as the client may make no call that would notice. Otherwise the next call raises it.
     """
     try:
         connected = open_daemon(socket, timeout)
@@ -88,7 +87,7 @@ async def connect(
     fault: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            # Before anything is read: what the daemon asks at once must find who answers.
+            # Before the first read: the daemon may send a request at once.
             await nursery.start(haft._requests_in.run)
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
@@ -98,7 +97,7 @@ async def connect(
             except (trio.Cancelled, GeneratorExit):
                 raise
             except BaseException as raised:
-                # Kept out of the nursery, which would wrap it into a group: it is the caller's.
+                # Kept out of the nursery, which would wrap the caller's exception into a group.
                 fault = raised
             nursery.cancel_scope.cancel()
     finally:
@@ -213,7 +212,7 @@ class Haft(AsyncCalls):
         return result_of(answer)
 
     def _flush(self) -> None:
-        """Send what goes at once; the rest is the writer's."""
+        """Send without waiting; the writer task sends the rest."""
         if not self._wire.to_send or self._lost is not None:
             return
         try:
@@ -221,7 +220,7 @@ class Haft(AsyncCalls):
         except BlockingIOError:
             pass
         except OSError:
-            # What the daemon said before it hung up is still to be read; then comes the end.
+            # Messages from before the hangup are still to be read; then comes the end.
             self._wire.to_send.clear()
         if self._wire.to_send:
             self._more.set()

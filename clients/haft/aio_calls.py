@@ -1,7 +1,7 @@
 """The typed calls of the client on trio, and the source of those of the blocking client.
 
-`calls` is made from this module by `python -m tests.unasync`: each coroutine becomes a function that takes a `timeout`
-as well. Sections 4 to 8 of the protocol.
+`python -m tests.unasync` makes `calls` from this module: each coroutine becomes a function with a `timeout`. Sections
+4 to 8 of the protocol.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class AsyncCalls:
         stdin_from: str | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it. `stdin_from` names the handle
-        whose output is its input."""
+        """Start `tool` under `id`. `env` replaces the daemon's environment. `stdin_from` names a handle whose output
+        becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
         state: HandleState = await self.call("spawn", **fields, **reading)
@@ -77,8 +77,8 @@ class AsyncCalls:
         since_revision: int | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With
-        `question` the input counts only while that question is open."""
+        """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
+        counts only while that question is open."""
         fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = await self.call("apply", input=input, **fields, **reading)
         return state
@@ -86,7 +86,7 @@ class AsyncCalls:
     async def abort(
         self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
     ) -> HandleState:
-        """End a handle; return when none of its processes is left."""
+        """End a handle; return when all of its processes are gone."""
         state: HandleState = await self.call("abort", **given(id=id, grace_ms=grace_ms), **common)
         return state
 
@@ -188,15 +188,15 @@ class AsyncCalls:
         env: Mapping[str, str | None] | None = None,
         **common: Unpack[Common],
     ) -> dict[str, Any]:
-        """Call a tool as an assistant does: a verb by `action` in its arguments, else a run to the
-        end, which ends with this call. `context` goes along with the tool's questions. There is no
-        bound unless the caller sets one."""
+        """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
+        this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
+        one."""
         fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = await self.call("tools/call", tool=tool, **fields, **common)
         return result
 
     async def notices(self, **common: Unpack[Common]) -> tuple[Notice, ...]:
-        """Take the notices that the session has not seen; the next `call_tool` brings them otherwise."""
+        """Take the session's unread notices; otherwise the next `call_tool` brings them."""
         drained: NoticesResult = await self.call("notifications/drain", **common)
         return drained.notifications
 
@@ -214,7 +214,7 @@ class AsyncCalls:
         context: object = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` go along with the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
         fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = await self.call("turn/end", **fields, **common)
         return ended

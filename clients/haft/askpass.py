@@ -1,9 +1,8 @@
-"""`haft-askpass`: what SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS name for a tool that haftd runs.
+"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd runs.
 
-Rules: the prompt is the first argument; the answer goes to standard output, with a newline, and
-nowhere else. A `confirm` prints nothing: its exit status says it. What goes wrong is one sentence on
-standard error and exit status 1. It is started for every question, so it imports next to nothing;
-the daemon closes the question when this process ends.
+Rules: the prompt is the first argument; the answer goes to standard output, with a newline, and nowhere else. A
+`confirm` answers by exit status alone. An error is one sentence on standard error and exit status 1. Each question
+starts this program, so it imports next to nothing; the daemon closes the question when the process ends.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from collections.abc import Mapping, Sequence
 
 
 class _Failed(Exception):
-    """There is no answer; the message says why."""
+    """No answer; the message gives the reason."""
 
 
 def main() -> int:
-    """Ask the daemon that runs this tool; returns the exit status."""
+    """Ask the daemon that runs this tool; return the exit status."""
     try:
         answer = _ask(sys.argv[1:], os.environ)
         if isinstance(answer, bool):
@@ -61,7 +60,7 @@ def _ask(arguments: Sequence[str], env: Mapping[str, str]) -> str | bool | None:
 
 
 def _check_peer(end: socket.socket) -> None:
-    """Whoever answers must be this user, or the one whom nothing can be kept from."""
+    """Require that the peer is this user or root."""
     credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     if uid not in (os.geteuid(), 0):
@@ -69,7 +68,7 @@ def _check_peer(end: socket.socket) -> None:
 
 
 def _line(end: socket.socket) -> bytes:
-    """The reply; a person may take as long as they like."""
+    """Return the reply; a person may take any time."""
     received = b""
     while not received.endswith(b"\n"):
         more = end.recv(65_536)

@@ -1,11 +1,10 @@
-"""Starting haftd where none answers, and connecting to it: many at once get one daemon.
+"""Start of haftd where none answers: concurrent clients get one daemon.
 
-Rules: the daemon belongs to nobody: own session, cwd /, no descriptor and no child relation of
-ours, and of the environment only what a service would have (no secret of a shell ends up in it; a
-spawn sends its own environment anyway). One client at a time starts; whoever loses connects to
-what the winner started. A program that a daemon has started starts none: it would be a daemon that
-knows nothing of the first one's handles, and whose own outlive the handle. Nothing is watched for: connecting is tried until it works, for a bounded
-time. What the daemon says at its start is in `haftd.log` in the state folder, 0600.
+Rules: the daemon is detached: own session, cwd /, no descriptor or child relation of the client's, and only a
+service's environment (no secret of a shell; a spawn sends its own environment anyway). One client at a time starts;
+the others connect to the daemon that it started. A program below a daemon starts none: that daemon would not know the
+first one's handles, and its own would outlive the handle. Connecting is retried for a bounded time, without a watch.
+Output of the start goes to `haftd.log` in the state folder, 0600.
 """
 
 from __future__ import annotations
@@ -60,15 +59,15 @@ _KEPT = frozenset(
     ]
 )
 
-# The shell stays while we wait, to tell how the daemon ended if it does; then it is killed and the
-# daemon has no parent but init. In the foreground of a shell no signal is set to be ignored.
+# The shell reports the daemon's exit status during the wait; then the shell is killed and init is the daemon's
+# parent. In the foreground of a shell no signal is ignored.
 _SHELL = '"$@" >&2; echo $?'
 
 
 def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.socket:
-    """Start a daemon, unless somebody else does, and connect to it within `timeout` seconds.
+    """Start a daemon, unless another client does, and connect to it within `timeout` seconds.
 
-    It serves the socket `chosen`, or where section 1 puts it. Raises `StartFailed`.
+    The daemon serves the socket `chosen`, or the path of section 1. Raises `StartFailed`.
     """
     if is_in_handle():
         raise StartFailed(
@@ -79,7 +78,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
     with _log() as log:
         while time.monotonic() < deadline:
             if _first(log):
-                # Whoever had the lock before us may have just started one.
+                # The previous holder of the lock may have just started one.
                 return _try(chosen, deadline) or _start(chosen, deadline, log)
             if (connected := _try(chosen, deadline)) is not None:
                 return connected
@@ -90,7 +89,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
 
 
 def is_in_handle() -> bool:
-    """Say whether a daemon has started this process, or a program that was an ancestor of it.
+    """Return whether a daemon started this process or one of its ancestors.
 
     A program may clear its environment; the limit is inherited all the same.
     """
@@ -100,8 +99,8 @@ def is_in_handle() -> bool:
 
 @contextmanager
 def starts_barred(timeout: float = 10.0) -> Iterator[None]:
-    """Keep clients from starting a daemon while the block runs. One that wants to waits, and connects
-    to whatever answers in the meantime. Raises `StartFailed` while another client starts one."""
+    """Keep clients from starting a daemon while the block runs: they wait, and connect to any daemon that answers
+    meanwhile. Raises `StartFailed` while another client starts one."""
     deadline = time.monotonic() + timeout
     with _log() as log:
         while not _first(log):
@@ -112,7 +111,7 @@ def starts_barred(timeout: float = 10.0) -> Iterator[None]:
 
 
 def log_file() -> str:
-    """Where a daemon that a client started writes its log."""
+    """Return the log's path of a daemon that a client started."""
     try:
         return f"{state_folder(os.environ)}/haftd.log"
     except PathError as fault:
@@ -120,9 +119,9 @@ def log_file() -> str:
 
 
 def daemon_command(path: str) -> list[str]:
-    """The command that starts the daemon for the socket at `path`."""
+    """Return the command that starts the daemon for the socket at `path`."""
     if sys.executable:
-        # The same installation as ours, whatever PATH says; -P: no module from the folder /.
+        # The client's own installation, regardless of PATH; -P: no module from the folder /.
         return [sys.executable, "-P", "-m", "haftd", "--socket", path]
     import shutil
 
@@ -135,7 +134,7 @@ def daemon_command(path: str) -> list[str]:
 
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """What of a client's environment the daemon gets."""
+    """Return the variables of a client's environment that the daemon gets."""
     return {k: v for k, v in env.items() if k in _KEPT or k.startswith("LC_")}
 
 
@@ -144,7 +143,7 @@ def _start(chosen: str | None, deadline: float, log: int) -> socket.socket:
     if os.fstat(log).st_size > _LOG_BYTES:
         os.ftruncate(log, 0)
     begin = os.fstat(log).st_size
-    # Opened anew, not duplicated: the lock must not go with it.
+    # Opened anew, not duplicated: a duplicate would carry the lock.
     with open(log_file(), "ab") as output:
         shell = subprocess.Popen(
             ["/bin/sh", "-c", _SHELL, "haftd", *daemon_command(path)],
@@ -185,7 +184,7 @@ def _try(chosen: str | None, deadline: float) -> socket.socket | None:
 
 
 def _check_chosen(chosen: str | None, path: str) -> None:
-    """Raise `StartFailed` where the daemon of the state folder serves another socket than was chosen."""
+    """Raise `StartFailed` where the daemon of the state folder serves a socket other than the chosen one."""
     serves = announced_socket()
     if is_chosen(chosen) and serves is not None and serves != path:
         raise StartFailed(
@@ -195,7 +194,7 @@ def _check_chosen(chosen: str | None, path: str) -> None:
 
 
 def _first(log: int) -> bool:
-    """Take the right to start a daemon; it goes back when the log is closed, however we end."""
+    """Take the lock on starting a daemon; closing the log releases it, however the process ends."""
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -222,7 +221,7 @@ def _log() -> Iterator[int]:
 
 
 def _why(log: int, begin: int, status: str) -> str:
-    """One sentence of a daemon that ended at its start: its last words and its status."""
+    """Describe a failed start by the daemon's last log lines and its status."""
     said = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
     lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0
@@ -232,7 +231,7 @@ def _why(log: int, begin: int, status: str) -> str:
 
 
 def _event(line: str) -> str:
-    """What a line of the log says, with or without its JSON around it."""
+    """Return the message of a log line, with or without JSON around it."""
     try:
         match json.loads(line):
             case {"event": str(event), "reason": str(reason)}:

@@ -47,8 +47,8 @@ class Calls:
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it. `stdin_from` names the handle
-        whose output is its input."""
+        """Start `tool` under `id`. `env` replaces the daemon's environment. `stdin_from` names a handle whose output
+        becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
         state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
@@ -79,8 +79,8 @@ class Calls:
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With
-        `question` the input counts only while that question is open."""
+        """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
+        counts only while that question is open."""
         fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
         return state
@@ -93,7 +93,7 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> HandleState:
-        """End a handle; return when none of its processes is left."""
+        """End a handle; return when all of its processes are gone."""
         state: HandleState = self.call(
             "abort", timeout=timeout, **given(id=id, grace_ms=grace_ms), **common
         )
@@ -203,9 +203,9 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> dict[str, Any]:
-        """Call a tool as an assistant does: a verb by `action` in its arguments, else a run to the
-        end, which ends with this call. `context` goes along with the tool's questions. There is no
-        bound unless the caller sets one."""
+        """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
+        this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
+        one."""
         fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = self.call(
             "tools/call", timeout=timeout, tool=tool, **fields, **common
@@ -215,7 +215,7 @@ class Calls:
     def notices(
         self, *, timeout: float | None = None, **common: Unpack[Common]
     ) -> tuple[Notice, ...]:
-        """Take the notices that the session has not seen; the next `call_tool` brings them otherwise."""
+        """Take the session's unread notices; otherwise the next `call_tool` brings them."""
         drained: NoticesResult = self.call("notifications/drain", timeout=timeout, **common)
         return drained.notifications
 
@@ -234,7 +234,7 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` go along with the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
         fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended

@@ -1,9 +1,9 @@
-"""The plain client: one blocking connection to haftd.
+"""The blocking client: one connection to haftd.
 
-Rules: one client belongs to one thread; connections are cheap, so make one a thread. Every call is
-bounded by its own limit (`timeout_ms`, `timeout_secs`) plus `patience`, or by its `timeout`; past the
-bound `ReplyTimeout` is raised, the request is cancelled, and the connection stays usable. Replies may
-come in any order: `start` several calls, then `finish` each.
+Rules: one client belongs to one thread; connections are cheap, so each thread makes its own. Every call is bounded by
+its own limit (`timeout_ms`, `timeout_secs`) plus `patience`, or by its `timeout`; past the bound the request is
+cancelled, `ReplyTimeout` is raised, and the connection stays usable. Replies may come in any order: `start` several
+calls, then `finish` each.
 
     with Haft.connect(autostart=True) as haft:
         haft.spawn("run", "build", {"argv": ["make", "-j4"]})
@@ -72,7 +72,7 @@ class Haft(Calls):
         self._due: dict[int, tuple[str, float | None]] = {}
         self._lost: ConnectionLost | None = None
         self.patience = patience
-        # Goes out with the first call, in one write: a name costs no round trip.
+        # Sent with the first call in one write: a name costs no round trip.
         self._hello = self._wire.greet(hello(name, session))
         self._server: InitializeResult | None = None
 
@@ -98,7 +98,7 @@ class Haft(Calls):
         except NotRunning:
             if not autostart:
                 raise
-            # Loaded only when it is needed: most calls find a daemon.
+            # Loaded on demand: most calls find a daemon.
             from .autostart import start_and_connect
 
             connected = start_and_connect(socket, timeout=timeout)
@@ -116,7 +116,7 @@ class Haft(Calls):
         self._lost = self._lost or ConnectionLost("this connection was closed by the client itself")
 
     def fileno(self) -> int:
-        """The socket's descriptor, to wait on; -1 when closed."""
+        """Return the socket's descriptor for polling; -1 when closed."""
         return self._socket.fileno()
 
     # ── any method ──────────────────────────────────────────────────────────────────────────
@@ -136,7 +136,7 @@ class Haft(Calls):
         return self._start(method, params)
 
     def finish(self, number: int, *, timeout: float | None = None) -> Any:
-        """Wait for the reply to a started request; others may arrive meanwhile and are kept."""
+        """Wait for the reply to a started request; keep others that arrive meanwhile."""
         method = self._due[number][0]
         return decode(method, self._answer(number, timeout))
 
@@ -171,7 +171,7 @@ class Haft(Calls):
     def server(self) -> InitializeResult:
         """Return the daemon's introduction, with its limits."""
         if self._server is None:
-            # Any reply brings this one along: it was asked for first.
+            # Any reply implies this one: it was requested first.
             while (answer := self._wire.take(self._hello)) is None:
                 self.ping()
             self._server = decode("initialize", result_of(answer))

@@ -1,11 +1,10 @@
-"""What the daemon asks of a client on trio: a tool's question, a person's word.
+"""The daemon's requests to a client on trio: a tool's question, an approval.
 
-Rules: each request is answered by a task of its own, so that a person who thinks holds up nothing;
-one that the daemon wants no more is cancelled. Whoever raises `Declined` leaves the question to
-others. Any other exception is a fault of the program: the daemon is told that there is no answer,
-without what went wrong, and the exception is the program's. An answer that does not fit is judged by the
-daemon alone, which asks again with what was wrong: a model may put it right. With the connection everything that is served ends, and the block that serves it. Sections 5 and 6
-of the protocol.
+Rules: each request has a task of its own, so a slow person delays nothing; the daemon may cancel it. `Declined`
+leaves the question to others. Any other exception is the program's fault: the daemon learns only that no answer
+comes, and the exception propagates to the program. The daemon alone validates an answer and asks again with the
+errors, so that a model can correct them. Loss of the connection ends all requests and the block around them. Sections
+5 and 6 of the protocol.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ _BROKEN = -32603
 
 
 class _Unreadable(Exception):
-    """The daemon's request cannot be read. No program raises it: whatever else an answerer raises,
-    also an error of another connection, is the program's."""
+    """The daemon's request cannot be decoded. A class of its own: an answerer may raise any other error, also that of
+    another connection."""
 
 
 def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Server]:
-    """What serves the daemon's requests, by method."""
+    """Return the handlers of the daemon's requests, by method."""
     served: dict[str, Server] = {}
     if answer is not None:
         find = answer
@@ -76,7 +75,7 @@ def _read(params: Raw, kind: type[T]) -> T:
 
 
 class ClientRequests:
-    """Serves the requests of one connection; `sent` is called when there is something to send."""
+    """Serves the requests of one connection; `sent` is called when output is queued."""
 
     def __init__(
         self, wire: Conversation, served: Mapping[str, Server], sent: Callable[[], None]
@@ -94,12 +93,12 @@ class ClientRequests:
 
     @property
     def fault(self) -> Exception | None:
-        """What the block is to end with: what a server raised, or the loss that cut the block short."""
+        """Return the exception to end the block with: a handler's, or the loss that interrupted the block."""
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, until a server breaks, or until the connection is lost. What is
-        taken before it has started is served by nobody."""
+        """Serve until cancelled, until a handler fails, or until the connection is lost. Requests taken before the
+        start are not served."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:
@@ -110,16 +109,16 @@ class ClientRequests:
         self.block.cancel()
 
     def lost(self, fault: HaftError) -> None:
-        """The connection is lost: nobody waits for an answer any more, and nobody will ask.
+        """End all requests, as the connection is lost.
 
-        A program that serves nothing is not interrupted: it hears of the loss at its next call.
+        A program that serves nothing is not interrupted: its next call raises the loss.
         """
         if self._served:
             self._loss = fault
             self._all.cancel()
 
     def take(self, number: Id, method: str, params: Raw) -> bool:
-        """Take a request; false when nobody serves it, or nobody does any more."""
+        """Take a request; return false where no handler serves it, or serving has ended."""
         server = self._served.get(method)
         if server is None or self._nursery is None or self._all.cancel_called:
             return False
@@ -128,7 +127,7 @@ class ClientRequests:
         return True
 
     def cancel(self, params: Raw) -> None:
-        """The daemon wants no answer to a request any more."""
+        """Cancel a request at the daemon's wish."""
         said: Any = msgspec.json.decode(params)
         number = said.get("id") if isinstance(said, dict) else None
         if isinstance(number, str | int) and number in self._scopes:

@@ -1,8 +1,8 @@
-"""Find the daemon's socket, connect to it, and check the peer.
+"""Discovery of the daemon's socket, connection, and the check of the peer.
 
-Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment. A
-socket that was chosen, by option or `HAFT_SOCKET`, is the only one that is tried. Otherwise the daemon
-may serve elsewhere (it was started with other variables): its lock in the state folder names the socket.
+Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment. A socket chosen by
+option or `HAFT_SOCKET` is the only candidate. Otherwise a daemon started with other variables may serve elsewhere:
+its lock in the state folder names the socket.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROOT = 0
 
 
 def find_socket(chosen: str | None = None) -> str:
-    """Say where the daemon's socket is: `chosen`, or where section 1 puts it."""
+    """Return the daemon's socket: `chosen`, or the path of section 1."""
     try:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
         return socket_path(env, os.getuid(), socket=chosen)
@@ -40,14 +40,14 @@ def find_socket(chosen: str | None = None) -> str:
 
 
 def is_chosen(chosen: str | None) -> bool:
-    """Say whether the user named the socket, by option or `HAFT_SOCKET`."""
+    """Return whether the user named the socket, by option or `HAFT_SOCKET`."""
     return bool(chosen or os.environ.get("HAFT_SOCKET"))
 
 
 def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socket:
-    """Connect to the daemon at `chosen`, or where section 1 puts it, or where its lock says it is.
+    """Connect to the daemon at `chosen`, or at the path of section 1, or at the socket that its lock names.
 
-    Raises `NotRunning` where nobody listens. The caller closes the socket.
+    Raises `NotRunning` where no daemon listens. The caller closes the socket.
     """
     path = find_socket(chosen)
     try:
@@ -68,8 +68,8 @@ def announced_socket() -> str | None:
 
 
 def announced_pid(path: str) -> int | None:
-    """Return the process of the daemon that serves `path`, where its lock says so and is held: the file
-    outlives its daemon, whose number may be another process's by now, as it is in another container."""
+    """Return the pid of the daemon at `path`, where its lock names one and is held: the file outlives its daemon, and
+    the pid may belong to another process or another container."""
     holder = _holder(held=True)
     if holder.socket != path or holder.ns != _pid_namespace():
         return None
@@ -91,7 +91,7 @@ def _holder(*, held: bool = False) -> _Holder:
 
 
 def _is_locked(fd: int) -> bool:
-    """Say whether a daemon holds the lock. Takes it for a moment where none does."""
+    """Return whether a daemon holds the lock. Takes the lock for a moment where none does."""
     import fcntl  # Only `haft stop` asks, and seldom.
 
     try:
@@ -102,7 +102,7 @@ def _is_locked(fd: int) -> bool:
 
 
 class _Holder(msgspec.Struct, frozen=True):
-    """What of the lock's first line matters here."""
+    """The lock's first line, as far as needed here."""
 
     pid: int | None = None
     socket: str | None = None
@@ -130,7 +130,7 @@ def _pid_namespace() -> int:
 
 
 def _open(path: str, timeout: float) -> socket.socket:
-    """Connect to `path`; raises `NotRunning` where nobody listens. The caller closes the socket."""
+    """Connect to `path`; raise `NotRunning` where no daemon listens. The caller closes the socket."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A full backlog makes a Unix connect wait, not fail.

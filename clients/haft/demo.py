@@ -1,8 +1,8 @@
-"""The demonstration: `git add --patch`, staged hunk by hunk through the daemon by clients that come
-and go. Everything it makes is in a temporary folder, and gone at the end.
+"""The demonstration: `git add --patch`, staged hunk by hunk through the daemon by clients that come and go. All files
+are in a temporary folder, removed at the end.
 
-Rules: it uses the client that everybody has, and shows what really happened: the text is git's own,
-the outcome is what `git diff --cached` says.
+Rules: it uses the public client and shows real results: the text is git's own, the outcome is from `git diff
+--cached`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DIM, _BOLD, _OFF = ("\033[2m", "\033[1m", "\033[0m") if sys.stdout.isatty() els
 
 
 def main() -> int:
-    """Run the story; returns 0 when it ended as it should."""
+    """Run the story; return 0 when it ended as it should."""
     print(f"{_BOLD}haft: a tool that lives between the calls{_OFF}\n")
     with _folder() as base:
         repository = _repository(base)
@@ -132,7 +132,7 @@ def _repository(base: Path) -> Path:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A temporary folder with a short path: a socket's has 107 bytes at most."""
+    """Make a temporary folder with a short path: a socket's has at most 107 bytes."""
     base = Path(tempfile.mkdtemp(prefix="haft-demo-"))
     try:
         yield base
@@ -142,7 +142,7 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _daemon(base: Path) -> Iterator[str]:
-    """A daemon of the demonstration's own, which no other notices."""
+    """Run a private daemon for the demonstration."""
     socket = str(base / "run" / "haftd.sock")
     env = {
         **os.environ,

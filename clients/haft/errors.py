@@ -1,6 +1,6 @@
-"""What can go wrong for a client, by whose fault it is.
+"""Client errors, by whose fault they are.
 
-Rules: each message is one sentence that says what is wrong and what to do.
+Rules: each message is one sentence that names the fault and the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class HaftError(Exception):
-    """All errors of the client side."""
+    """The base of all client errors."""
 
 
 class RemoteError(HaftError):
@@ -46,7 +46,7 @@ class NotRunning(HaftError):
 
 
 class Misplaced(HaftError):
-    """The socket that was chosen cannot be one: its path is too long, or relative."""
+    """The chosen socket's path is too long, or relative."""
 
 
 class StartFailed(NotRunning):
@@ -58,16 +58,15 @@ class ConnectionLost(HaftError):
 
 
 class ReplyTimeout(HaftError, TimeoutError):
-    """The reply did not come in the time allowed; the request was cancelled."""
+    """The reply did not come in time; the request was cancelled."""
 
 
 class ProtocolFault(HaftError):
-    """The other side broke the protocol, or is another program, or another user's."""
+    """The peer broke the protocol, is another program, or belongs to another user."""
 
 
 class NotUnicode(HaftError, ValueError):
-    """A text of a request cannot be sent: JSON is UTF-8, and it holds a byte that is not. `field` names
-    the param, as in `args.path`."""
+    """A text of a request cannot be encoded as UTF-8. `field` names the param, as in `args.path`."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"`{field}` is not UTF-8 (it has a lone surrogate): {text!a}")
@@ -80,8 +79,8 @@ class SetupFailed(HaftError):
 
 
 class VersionMismatch(ProtocolFault):
-    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are its own, None
-    where it does not tell them."""
+    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are the daemon's, None where
+    unknown."""
 
     def __init__(
         self, own: int, protocol: int | None, version: str | None, pid: int | None
@@ -98,4 +97,4 @@ class VersionMismatch(ProtocolFault):
 
 
 class Declined(HaftError):
-    """Raised by a program that the daemon asks: it leaves the question to others."""
+    """Raised by an answering program to leave the question to others."""

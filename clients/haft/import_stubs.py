@@ -1,8 +1,8 @@
-"""Loading msgspec for one command, which is over when it has printed: without what it need not bring.
+"""A lighter import of msgspec for a command that ends once it has printed.
 
-Rules: called once, by the command line alone and before anything else imports msgspec; what is loaded
-already stays as it is. It asks typing_extensions for what `typing` has had since Python 3.11, and that
-loads `inspect` and what reads source code: a fifth of the whole command.
+Rules: called once, by the command line alone and before anything else imports msgspec; loaded modules stay as they
+are. msgspec asks typing_extensions for features that `typing` has since Python 3.11, and typing_extensions loads
+`inspect` and the parsers of source code: a fifth of the whole command.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def load_msgspec() -> None:
-    """Import it as if typing_extensions were not installed, which it can do without."""
+    """Import msgspec as if typing_extensions, which it can do without, were not installed."""
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]

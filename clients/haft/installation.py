@@ -1,8 +1,8 @@
-"""The installed distribution that this process runs from, and copies of it.
+"""The installed distribution of this process, and copies of it.
 
-Rules: a copy holds the distribution and what it requires, in the very versions that are installed here,
-and needs no network. It is named by a digest of its content: the same content is never copied twice. A
-folder without the file `complete` is what an interrupted copy left.
+Rules: a copy holds the distribution and its requirements in exactly the installed versions, and needs no network. Its
+name is a digest of the content, so equal content is copied once. A folder without the file `complete` is an
+interrupted copy.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PACKAGES = ("haft", "haft_protocol", "haftd")
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _METADATA = ("METADATA", "entry_points.txt")
 
-# A first line cannot name an interpreter with a blank in its path, or one of more than 127 bytes; to
-# `sh` this is a command, to Python a text.
+# A `#!` line cannot name an interpreter with a blank in its path, or one of more than 127 bytes; these lines are a
+# command to `sh` and a text to Python.
 _SCRIPT = """\
 #!/bin/sh
 '''exec' "{python}" "$0" "$@"
@@ -42,7 +42,7 @@ sys.exit({function}())
 
 
 class CopyFailed(SetupFailed):
-    """The installation cannot be copied; the message says why."""
+    """The installation cannot be copied; the message gives the reason."""
 
 
 def is_installed() -> bool:
@@ -60,7 +60,7 @@ class Environment:
     """A virtual environment below `folder` that holds a copy of this installation."""
 
     def __init__(self, folder: str) -> None:
-        """Read what is installed and name the copy; nothing is written. Raises `CopyFailed`."""
+        """Read the installation and name the copy; nothing is written. Raises `CopyFailed`."""
         self._required = [*_closure(_DISTRIBUTION)]
         self._folder = Path(folder)
         self.path = self._folder / f"env-{_digest(self._required)}"
@@ -68,12 +68,10 @@ class Environment:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the copy is there."""
         return (self.path / "complete").exists()
 
     def create(self) -> None:
-        """Make the copy, unless it is complete; another process that makes one is waited for. Raises
-        `CopyFailed`."""
+        """Make the copy unless it is complete; wait for another process that makes it. Raises `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -118,8 +116,8 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 def _closure(name: str, known: set[str] | None = None) -> Iterator[Distribution]:
-    """Yield the distribution and what it requires. A requirement that is not installed is one that its
-    marker rules out: what is installed here runs."""
+    """Yield the distribution and its requirements. A requirement that is not installed was ruled out by its marker:
+    the installed code runs."""
     known = set() if known is None else known
     try:
         found = distribution(name)
@@ -149,7 +147,7 @@ def _source(package: str) -> Path:
 
 
 def _digest(required: list[Distribution]) -> str:
-    """A digest of the interpreter, the versions, and the content of our own packages."""
+    """Return a digest of the interpreter, the versions, and the content of our own packages."""
     digest = hashlib.sha256(f"{sys.version}\n{os.path.realpath(sys.executable)}\n".encode())
     for one in required:
         digest.update(f"{one.name} {one.version}\n".encode())

@@ -1,7 +1,6 @@
-"""The typed requests, once for both clients: what is sent, what comes back, how long that may take.
+"""The typed requests of both clients: params, results and time limits.
 
-Rules: no I/O; what the caller did not say is not sent; nothing is checked here that the daemon
-checks, so that an error has one wording.
+Rules: no I/O. Absent params are not sent; the daemon alone validates, so an error has one wording.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
 class Common(TypedDict, total=False):
-    """What every method takes: another session than the connection's, another root."""
+    """Params of every method: another session than the connection's, another root."""
 
     session: str
     root: str
 
 
 class Reading(Common, total=False):
-    """When a call may answer, for how long at most, and what it shows. Section 4."""
+    """Params of a read: when to answer, for how long at most, and what to show. Section 4."""
 
     wait: Wait
     timeout_ms: int
@@ -45,12 +44,12 @@ class Reading(Common, total=False):
 
 
 def given(**fields: object) -> dict[str, object]:
-    """Keep the fields that were given: neither None nor unset."""
+    """Keep the fields that are neither None nor unset."""
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
 
 def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
-    """The params of `initialize` for a client of this name, with what it can be asked."""
+    """Return the params of `initialize`: the client's name and its capabilities."""
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
@@ -63,8 +62,8 @@ def with_defaults(
 ) -> dict[str, object]:
     """Add the client's session, and its root where a tool may start, unless the call names others.
 
-    The session goes with each call, not only with `initialize`: there a wrong name is refused, and
-    the calls behind it would fall into another session.
+    The session accompanies each call, not only `initialize`: after a refused name there, later calls would fall into
+    another session.
     """
     full = dict(params)
     if session is not None:
@@ -75,11 +74,11 @@ def with_defaults(
 
 
 def decode(method: str, result: Raw) -> Any:
-    """Decode a result as the protocol types it; that of a method it does not know as plain JSON."""
+    """Decode a result as the protocol types it, or as plain JSON for an unknown method."""
     decoder = _DECODERS.get(method)
     if decoder is None:
         known = METHODS.get(method)
-        # One of several forms is handed on as it is.
+        # A union of forms stays undecoded.
         is_one = known is not None and not isinstance(known.result, tuple)
         decoder = msgspec.json.Decoder(known.result if known is not None and is_one else Any)
         _DECODERS[method] = decoder
@@ -90,8 +89,7 @@ def decode(method: str, result: Raw) -> Any:
 
 
 def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
-    """Give the listed handles their types: on the wire the state's fields stand beside the rest,
-    and the output is not read."""
+    """Type the listed handles: on the wire the state's fields stand beside the others, and the output is not read."""
     try:
         return tuple(
             msgspec.convert({**one, "state": {"content": "", **one}}, HandleInfo)
@@ -104,7 +102,7 @@ def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
 
 
 def own_bound(method: str, params: Mapping[str, object]) -> float | None:
-    """Seconds that the request may take because of what it asks for; None: as long as it likes."""
+    """Return the seconds that the request may take by its own params; None: unlimited."""
     if method in _READING:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
     if method == "abort":
@@ -114,7 +112,7 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
     if method == "await":
         return _seconds(params.get("timeout_secs"), 1.0, None)
     if method == "turn/end":
-        # For the question of what becomes of what runs, and again for what is waited for.
+        # Once for the question about running handles, once for the wait.
         return 2 * _seconds(params.get("timeout_ms"), 1000.0, 60.0)
     if method in ("session/close", "daemon/shutdown"):
         return 60.0
@@ -122,7 +120,7 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
 
 
 def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
-    """The same for a batch: it answers as a whole, so each call may take as long as the slowest."""
+    """Return the bound of a batch: it is answered as a whole, so each call may take as long as the slowest."""
     bounds = [own_bound(method, params) for method, params in calls]
     return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 
@@ -132,7 +130,7 @@ def _seconds(value: object, scale: float, default: _T) -> float | _T:
 
 
 def ids(names: Iterable[str]) -> tuple[str, ...]:
-    """A list of ids; one string alone is a mistake that would be taken apart letter by letter."""
+    """Return a list of ids; reject a lone string, which would be split into letters."""
     if isinstance(names, str):
         raise TypeError("give a list of ids, not one string")
     return tuple(names)

@@ -1,6 +1,6 @@
-"""The systemd user manager, asked and told through `systemctl --user`.
+"""The systemd user manager, through `systemctl --user`.
 
-Rules: each method starts one `systemctl` and blocks until it has ended. Only `call` changes something.
+Rules: each method starts one `systemctl` and blocks until it has ended. Only `call` changes anything.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class UserManager:
         _systemctl(*words)
 
     def properties(self, unit: str, *names: str) -> dict[str, str]:
-        """Return the properties of a unit; one that is not loaded has them, too."""
+        """Return the properties of a unit, loaded or not."""
         printed = _systemctl("show", unit, *(f"--property={name}" for name in names))
         lines = (line.partition("=") for line in printed.splitlines())
         return {name: value for name, found, value in lines if found}
 
     @property
     def unit_folder(self) -> Path:
-        """The folder where this manager looks for a user's own units."""
+        """Return the folder of the user's own units."""
         return Path(config_home(self.environment), "systemd", "user")
 
 

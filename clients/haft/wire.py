@@ -1,8 +1,8 @@
-"""What a client says and hears, as bytes: requests are numbered here, replies find their number.
+"""The client's messages as bytes: numbered requests, and replies matched by number.
 
-Rules: no I/O, no clock, no event loop; both clients stand on it. Replies may come in any order.
-A reply that nobody waits for any more is dropped. A reply without an id speaks of the connection,
-not of a call, and is kept as its fault. Newline framing, section 1 of the protocol.
+Rules: no I/O, no clock, no event loop; both clients use it. Replies may come in any order. A reply to a forgotten
+request is dropped. A reply without an id concerns the connection and is kept as its fault. Newline framing, section 1
+of the protocol.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Conversation:
-    """One connection's numbering. `hear` is called with each notification of the daemon."""
+    """The requests and replies of one connection. `hear` is called with each notification of the daemon."""
 
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
         self._hear = hear
@@ -68,8 +68,8 @@ class Conversation:
         return number
 
     def greet(self, params: Mapping[str, object]) -> int:
-        """Queue `initialize`. Where its reply shows another version of the protocol, `take` raises
-        `VersionMismatch` for every reply: what they say cannot be understood."""
+        """Queue `initialize`. Where its reply shows another version of the protocol, `take` raises `VersionMismatch`
+        for every reply, as none can be understood."""
         self._greeting = self.request("initialize", params)
         return self._greeting
 
@@ -99,7 +99,7 @@ class Conversation:
         self._answers.pop(number, None)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[int]:
-        """Take bytes off the wire; return the numbers whose replies are now there."""
+        """Take received bytes; return the numbers of the replies that are now complete."""
         self._partial += data
         arrived: list[int] = []
         begin = 0
@@ -108,13 +108,13 @@ class Conversation:
             begin = end + 1
             if line:
                 self._read(line, arrived)
-        # One deletion a feed: taking each line off the front would move the rest every time.
+        # One deletion a feed: removing each line from the front would move the rest every time.
         del self._partial[:begin]
         self._scanned = len(self._partial)
         return arrived
 
     def take(self, number: int) -> Answer | None:
-        """Return the reply to a request if it is there; it is handed out once. Raises `VersionMismatch`."""
+        """Return the reply to a request once, or None. Raises `VersionMismatch`."""
         if self._mismatch is not None:
             raise self._mismatch
         answer = self._answers.pop(number, None)
@@ -172,7 +172,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class _Greeted(msgspec.Struct, frozen=True):
-    """What of the reply to `initialize` every version of the protocol has."""
+    """The fields of an `initialize` reply in every version of the protocol."""
 
     protocol: int
     server: _Version = _Version()
@@ -200,7 +200,7 @@ def _mismatch(answer: Answer) -> VersionMismatch | None:
 
 
 def result_of(answer: Answer) -> Raw:
-    """The result that came back; raises the error if it was one."""
+    """Return the result of a reply; raise its error."""
     if isinstance(answer, RemoteError):
         raise answer
     return answer
