@@ -1,7 +1,7 @@
-"""The command line: one file a command, loaded only when it is the one that was asked for.
+"""The command line: one file a command, loaded only when chosen.
 
-Rules: content goes to stdout as it is, what is said about it to stderr, each error on one line.
-The exit statuses are in `statuses`.
+Rules: content goes to stdout unchanged, remarks about it to stderr, each error on one line. `statuses` has the exit
+statuses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`haft abort`: end handles and everything they started.
+"""`haft abort`: end handles and all their processes.
 
-Rules: all are ended at once. That one has ended already is what was wanted, so no failure; that
-there is none of that id is.
+Rules: all handles are ended at once. A handle that has already ended is no failure; an unknown id is.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("ids", nargs="+", metavar="ID")
     parser.add_argument(
         "--grace-ms", type=int, metavar="N", help="time between TERM and KILL (2,000)"
@@ -42,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """End them; that one did not succeed is then no failure."""
+    """End the handles; a tool that fails by its abort is no failure of the command."""
     grace = getattr(options, "grace_ms", None)
     names = list(dict.fromkeys(options.ids))
     calls = [given(id=name, grace_ms=grace) for name in names]
@@ -61,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Earlier:
-    """The end of a handle that had ended before it was asked to."""
+    """The end of a handle that had ended before the abort."""
 
     def __init__(self, state: HandleState) -> None:
         self.state = state

@@ -1,4 +1,4 @@
-"""`haft answer`: answer what a tool asks."""
+"""`haft answer`: answer a tool's question."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument("value", nargs="?", metavar="VALUE", help="the answer")
     parser.add_argument(
@@ -43,12 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the question, then the answer as it wants it, and give that."""
+    """Read the question, then an answer of its form, and send the answer."""
     with connect(options) as haft:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
         answer = _read(inquiry.question, getattr(options, "value", None))
-        # While a person types another may be asked; what they typed is not for that.
+        # The question may change while a person types; their answer is not for another.
         result = haft.raw(
             "inquiries/answer",
             {

@@ -37,7 +37,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument("answer", nargs="?", metavar="ANSWER", help="the answer to its question")
     form = parser.add_argument_group("input, one of").add_mutually_exclusive_group()
@@ -59,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """A line to be typed was written as one types it into a shell."""
+    """Suggest the quoting of a line that was written as in a shell."""
     if not hasattr(options, "answer") or any(word.startswith("--") for word in words):
         return None
     typed = " ".join([options.answer, *words])
@@ -67,12 +66,12 @@ def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Give it and show what comes of it."""
+    """Give the input and show the result."""
     secret = getattr(options, "secret", False)
     form = _form(options, secret)
     answer = getattr(options, "answer", None)
     if form is None and answer is None and secret:
-        # To be asked for on a terminal, when it is known what the question is.
+        # Prompted for on a terminal, once the question is known.
         answer = "-" if sys.stdin is not None and sys.stdin.isatty() else None
     if (form is None) == (answer is None):
         raise UsageError("give one input, or an answer; see `haft apply --help`")
@@ -92,7 +91,7 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
     }
     match given:
         case {"text": text}:
-            # A text alone is a string on the wire; to be secret it needs an object around it.
+            # On the wire a plain text is a string; a secret needs an object around it.
             read = read_text(text, secret=secret)
             return {"text": read} if secret else read
         case {"line": text}:
@@ -109,10 +108,10 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
 
 
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
-    """Read the question first: what an answer means depends on it. While a person types, the question
-    may go; what they typed, a secret perhaps, must not become input of the program then."""
+    """Read the question first: an answer's meaning depends on it. The question may end while a person types; the
+    typed text, perhaps a secret, must not become input of the program then."""
     handle, private = options.id, getattr(options, "secret", False)
-    # From a cursor, so that nothing is marked as read.
+    # With a cursor, the read offset stays.
     state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
     if isinstance(state, Stopped):
         ended = handle_stopped(handle, msgspec.to_builtins(state))

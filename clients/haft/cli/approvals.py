@@ -1,4 +1,4 @@
-"""`haft approvals`: what waits for a person's word."""
+"""`haft approvals`: list actions that await a person's approval."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them."""
+    """List the approvals."""
     with connect(options) as haft:
         encoded = waiting(haft, options)
     if options.json:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def waiting(haft: Haft, options: argparse.Namespace) -> bytes:
-    """What waits in the session that was named, else in all of them."""
+    """Return the pending approvals of the chosen session, or of all sessions."""
     return haft.raw("approvals/list", {"session": session(options) or "*"})
 
 

@@ -1,4 +1,4 @@
-"""`haft approve`: decide what waits for a person's word."""
+"""`haft approve`: decide on an action that awaits approval."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     decision = parser.add_mutually_exclusive_group()
     for name, what in (
@@ -55,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Find what is meant, and decide it."""
+    """Find the approval and decide."""
     edit = getattr(options, "edit", None)
     arguments = None if edit is None else read_json(edit, "--edit")
     if arguments is not None and not isinstance(arguments, dict):
@@ -92,7 +91,7 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
 
 
 def _read(one: Approval) -> str:
-    """Show it and read a decision; nothing but a clear word counts."""
+    """Show the approval and read a decision; only a full word counts."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("say --allow, --deny, --skip or --edit")
     failed = " (it has failed)" if one.failed is True else ""

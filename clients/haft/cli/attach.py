@@ -1,7 +1,7 @@
-"""`haft attach`: take a handle's terminal into one's own, for as long as one likes.
+"""`haft attach`: join a handle's terminal to the person's own until detached.
 
-Rules: what cannot be attached is refused before the person's terminal is touched, with what to use
-instead. The terminal is given back before anything is said.
+Rules: a handle that cannot be attached is refused before the person's terminal is changed, with an alternative.
+Messages appear after the terminal is restored.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ _INVALID_PARAMS = -32602
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument(
         "-r", "--read-only", action="store_true", help="type nothing and change no size"
@@ -62,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Attach, and say how it ended."""
+    """Attach, and report the end."""
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
     prefix = _prefix(options)
@@ -125,7 +124,7 @@ def _status(own: OwnTerminal, last: HandleState | None) -> int:
 
 
 def _prefix(options: argparse.Namespace) -> str:
-    """The key that was chosen by option or environment."""
+    """Return the prefix key chosen by option or environment."""
     for name, wanted in (
         ("--detach-key", getattr(options, "detach_key", "")),
         ("HAFT_DETACH_KEY", os.environ.get("HAFT_DETACH_KEY", "")),
@@ -144,7 +143,7 @@ def _prefix(options: argparse.Namespace) -> str:
 def terminals(command: str, alternative: str) -> tuple[int, int]:
     """Return the descriptors of the person's terminal.
 
-    Raises `UsageError` where there is none, with what to do instead.
+    Raises `UsageError`, which names an alternative, where there is none.
     """
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
@@ -153,7 +152,7 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
 
 
 def _look(line: PollableClient, handle: str) -> HandleState:
-    """See whether it is there and has a terminal; marks nothing as read."""
+    """Fetch the handle's state and require a terminal; the read offset stays."""
     state = line.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):
         raise UsageError(f"{handle} does not run yet; attach when it does")
@@ -171,7 +170,7 @@ def _look(line: PollableClient, handle: str) -> HandleState:
 
 
 def _unasked(state: Stopped) -> Stopped:
-    """The state without what it says of output, of which none was wanted."""
+    """Return the state without fields about output, as none was requested."""
     return structs.replace(state, omitted=UNSET, truncated=UNSET)
 
 
@@ -180,7 +179,7 @@ def _say_detached(options: argparse.Namespace, how: str) -> None:
 
 
 def _command(options: argparse.Namespace, name: str) -> str:
-    """A command for the same handle, as a person types it."""
+    """Return a command line for the same handle."""
     named = session(options)
     where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
     return f"`haft {where}{name} {options.id}`"

@@ -1,7 +1,7 @@
-"""`haft audit`: who started, typed, ended what.
+"""`haft audit`: show who started, typed into and ended handles.
 
-Rules: reads the audit log where the daemon writes it, no daemon is asked or started. A line that is
-no record is counted, never shown. What one client types into a handle piece by piece is one row.
+Rules: the audit log is read from its file, without a daemon. A malformed line is counted, never shown. Input that one
+client gives one handle in pieces is one row.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ _MAX_TEXT = 2000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", nargs="?", metavar="ID", help="only of this handle")
     parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N records")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the records, oldest first; none is no failure."""
+    """Show the records, oldest first; an empty list is no failure."""
     try:
         path = audit_log(os.environ)
     except PathError as fault:
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _nothing(options: argparse.Namespace, path: str) -> str:
-    """What is not there: of what was asked for, or anything at all."""
+    """Describe the missing records: matching the filter, or all."""
     handle, named = getattr(options, "id", None), session(options)
     about = "" if handle is None else f" about {handle!r}"
     within = "" if named is None else f" of session {named!r}"
@@ -83,7 +82,7 @@ def _records(path: str, broken: list[bytes]) -> Iterator[dict[str, Any]]:
 
 def _read(path: str) -> bytes:
     try:
-        # Not to wait for who writes, should it be a pipe.
+        # A pipe would wait for its writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{path} is not a regular file")
@@ -106,7 +105,7 @@ def _chosen(
 
 
 def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """A row a record; texts that one client gives one handle in a row are joined."""
+    """Yield a row for each record; join successive texts of one client to one handle."""
     rest = list(records)
     at = 0
     while at < len(rest):
@@ -135,7 +134,7 @@ def _who(record: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _text(record: dict[str, Any]) -> str | None:
-    """What was typed as it is, without a cut: the piece of a longer text, perhaps."""
+    """Return the record's input if it is uncut text, and perhaps a piece of a longer one."""
     given = record.get("input")
     if record.get("event") != "apply" or "length" in record or "question" in record:
         return None

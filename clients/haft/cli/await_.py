@@ -25,7 +25,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("ids", nargs="*", metavar="ID")
     parser.add_argument("--all", nargs="+", metavar="ID", help="until all of these have stopped")
     parser.add_argument("--any", nargs="+", metavar="ID", help="and one of these")

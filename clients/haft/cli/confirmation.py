@@ -1,6 +1,6 @@
-"""Questions that a command asks the person at its terminal before it does something.
+"""Confirmation by the person at the terminal before a command acts.
 
-Rules: shown on stderr, answered on stdin. Only a clear yes is one; the end of the input is a no.
+Rules: shown on stderr, answered on stdin. Only an explicit yes confirms; the end of the input is a no.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAX_NAMED = 20
 
 
 def can_ask() -> bool:
-    """Return whether a person can answer: stdin is a terminal, and so is what the question is shown on."""
+    """Return whether a person can answer: stdin and the stream of the question are terminals."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
@@ -29,7 +29,7 @@ def ask(question: str) -> bool:
 
 
 def live_handles(haft: Haft) -> list[HandleInfo]:
-    """Return the handles of every session that have not stopped, the oldest first."""
+    """Return the live handles of every session, the oldest first."""
     live = [one for one in haft.handles("*") if not isinstance(one.state, Stopped)]
     return sorted(live, key=lambda one: -one.age_s)
 

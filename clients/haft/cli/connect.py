@@ -1,8 +1,8 @@
 """`haft connect`: the daemon's protocol over standard input and output.
 
-Rules: no byte is read or changed on its way. At most one chunk is buffered in each direction, so a reader
-that is slow slows its writer. The end of the input closes the sending side of the socket alone: replies
-that are due still come. A standard output whose reader has gone ends the command at once.
+Rules: bytes pass unread and unchanged. At most one chunk is buffered in each direction, so a slow reader slows its
+writer. The end of the input closes only the sending side of the socket: pending replies still come. A closed standard
+output ends the command at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHUNK = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,10 +54,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def join(source: int, sink: int, connected: socket.socket) -> None:
-    """Copy bytes from the descriptor `source` to the socket and from the socket to the descriptor `sink`
-    until the daemon closes the connection; closes the socket.
+    """Copy bytes from the descriptor `source` to the socket and from the socket to the descriptor `sink` until the
+    daemon closes the connection; close the socket.
 
-    Raises `ConnectionLost` where it closes before the input ended, `BrokenPipeError` where the reader of
+    Raises `ConnectionLost` where the daemon closes before the input ended, `BrokenPipeError` where the reader of
     `sink` has gone, `OutputFailed` where `sink` cannot be written.
     """
     with connected:
@@ -66,7 +66,7 @@ def join(source: int, sink: int, connected: socket.socket) -> None:
 
 
 class _Streams:
-    """The two directions, and how far each has come."""
+    """The two directions and their progress."""
 
     def __init__(self, source: int, sink: int, connected: socket.socket) -> None:
         self._source = source
@@ -152,7 +152,7 @@ class _Streams:
         if not self._replies:
             return
         try:
-            # A pipe that is ready takes so much without blocking, and stays as its owner has set it.
+            # A ready pipe takes this much without blocking; its flags stay as its owner set them.
             written = os.write(self._sink, self._replies[: select.PIPE_BUF])
         except BlockingIOError:
             return

@@ -1,7 +1,7 @@
-"""`haft doctor`: look for what is wrong, and say what to do about it.
+"""`haft doctor`: look for problems and suggest remedies.
 
-Rules: looks, changes nothing, starts nothing. Each finding is `ok`, `note` (works, could be
-better) or `problem`; a problem makes the exit status 1, no daemon 3.
+Rules: nothing is changed or started. Each finding is `ok`, `note` (works, could be better) or `problem`; a problem
+makes the exit status 1, no daemon 3.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EDITORS = ("vim", "vi", "nvim", "nano")
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at; `advice` says what to do."""
+    """The result of one check; `advice` is the remedy."""
 
     check: str
     level: Literal["ok", "note", "problem"]
@@ -59,11 +59,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at everything that can be looked at."""
+    """Run all checks that are possible."""
     findings = [*_places(options), *_editor()]
     answers = True
     try:
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         findings += service
         findings += _files()
     except Misplaced:
-        # The places have said so.
+        # The checks of folders have reported the fault.
         pass
     except HaftError as fault:
         findings.append(
@@ -116,7 +116,7 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
         yield from _folder("runtime folder", places.folder, "XDG_RUNTIME_DIR or HAFT_SOCKET")
     try:
         state = state_folder(os.environ)
-        # It may be a link to a place with more room.
+        # A link to a place with more room is allowed.
         yield from _folder("state folder", state, "XDG_STATE_HOME", follow=True)
         config = config_file(os.environ)
     except PathError as fault:
@@ -127,7 +127,7 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    """Where no daemon says what is wrong with its files: those that are not even TOML."""
+    """Check without a daemon that the files are TOML."""
     try:
         config = config_file(os.environ)
     except PathError:
@@ -147,7 +147,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _folder(what: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
-    """A folder must be the user's own and no one else's, or anyone could put a socket there."""
+    """Require that only the user can write to a folder; otherwise anyone could put a socket there."""
     try:
         found = Path(path).stat(follow_symlinks=follow)
     except FileNotFoundError:
@@ -214,7 +214,7 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
 
 
 def _service(pid: int | None) -> Iterator[Finding]:
-    """Whether the units of the service, where there are any, lead to the daemon that answers (`pid`)."""
+    """Check whether installed units of the service lead to the daemon that answers (`pid`)."""
     try:
         manager = UserManager.connect()
         socket = manager.properties("haftd.socket", "LoadState", "ActiveState", "Listen", "Result")
@@ -258,7 +258,7 @@ def _service(pid: int | None) -> Iterator[Finding]:
 
 
 def _path(status: StatusResult) -> Iterator[Finding]:
-    """Programs that the shell finds and the daemon does not are the usual surprise."""
+    """Check for programs that the shell finds and the daemon does not, the usual surprise."""
     if not status.path:
         return
     known = set(status.path.split(":"))
@@ -277,7 +277,7 @@ def _path(status: StatusResult) -> Iterator[Finding]:
 
 
 def _editor() -> Iterator[Finding]:
-    """git_stage needs git, git_rebase an editor that runs in a terminal."""
+    """Check for git and a terminal editor, which git_stage and git_rebase need."""
     if shutil.which("git") is None:
         yield Finding(
             "git",

@@ -18,13 +18,12 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     add_reading(parser, cursor=True)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read it and show it."""
+    """Read the handle and show it."""
     with connect(options) as haft:
         fields = {"id": options.id, **reading_of(options)}
         return finish(haft, options, approved(haft, options, "fetch", fields))

@@ -1,9 +1,8 @@
-"""`haft logs`: all output of a handle, and with `-f` what it prints from now on.
+"""`haft logs`: all output of a handle; with `-f`, also new output.
 
-Rules: the follower holds an offset, nothing else: what is returned from there is written, then the
-offset moves on, so no byte is lost or written twice, whatever other readers do; the session's read
-mark is left alone. A lost connection is made anew, and goes on at the offset if it is still the
-same daemon. Nothing is ever cut out of the middle without a word.
+Rules: the follower holds only an offset, which moves past written output, so no byte is lost or repeated whatever
+other readers do; the session's read offset stays. A lost connection is remade, and resumes at the offset if the
+daemon is still the same. An omission in the middle is always reported.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ _DRAIN_S = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until the handle has stopped"
@@ -57,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what there is, and follow if asked to."""
+    """Write the output so far, and follow on request."""
     follow = getattr(options, "follow", False)
     if follow and options.json:
         raise UsageError("-f and --json do not go together: a stream is no document")
@@ -97,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _printed_since(timeline: TimelineResult, moment: float) -> int:
-    """Return the offset before which all was printed before `moment`, to within the timeline's grain."""
+    """Return the offset of the first output after `moment`, to within the timeline's grain."""
     elapsed_ms = (moment - timeline.started_at) * 1000
     for offset, at in timeline.points:
         if at + timeline.grain_ms > elapsed_ms:
@@ -106,7 +104,7 @@ def _printed_since(timeline: TimelineResult, moment: float) -> int:
 
 
 def _follow(follower: Follower, haft: Haft) -> int:
-    # Asked now, to know later whether a new connection leads to the same daemon.
+    # Kept to recognise the same daemon after a reconnect.
     follower.daemon = follower.daemon or haft.server.started_at
     while not follower.done:
         state = follower.read(haft, wait="output", timeout_ms=_WAIT_MS)
@@ -115,7 +113,7 @@ def _follow(follower: Follower, haft: Haft) -> int:
 
 
 def _again(options: argparse.Namespace, follower: Follower) -> Haft:
-    """Connect again to the daemon whose handle it is; any other one does not have it."""
+    """Reconnect to the handle's daemon; any other lacks the handle."""
     where = f"at byte {follower.cursor} of {follower.id}"
     try:
         haft = connect(options)
@@ -134,12 +132,12 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
 
 
 class Follower:
-    """Where a reader of a handle's output is, and what it has still to write."""
+    """A reader's offset in a handle's output, and its pending output."""
 
     def __init__(
         self, handle: str, cursor: int = 0, *, raw: bool = False, last: int | None = None
     ) -> None:
-        """With `raw` the bytes are written, else the text; `last` lines of what there is at first."""
+        """Write bytes with `raw`, else text; begin with the `last` lines."""
         self.id = handle
         self._raw = raw
         self._held: bytearray | None = None
@@ -153,11 +151,11 @@ class Follower:
         self._drained_by: float | None = None
 
     def read_all(self, haft: Haft) -> HandleState:
-        """Write all that there is now, or its last lines; returns the state at the end of it."""
+        """Write all output so far, or its last lines; return the state at its end."""
         self._held = bytearray() if self._last is not None else None
         state = self.read(haft)
         while self._raw and not self.done:
-            # Of bytes there is a piece at a time.
+            # Bytes come in pieces.
             before = self.cursor
             state = self.read(haft)
             if self.cursor == before:
@@ -168,10 +166,10 @@ class Follower:
         return state
 
     def read(self, haft: Haft, **waiting: object) -> HandleState:
-        """Write what is new and move on; `done` is set when no more will come."""
+        """Write new output and advance; `done` is set when no more will come."""
         state = self._fetch(haft, _PIECE, **waiting)
         if state.omitted and not self._raw:
-            # Too much for one piece, or dropped from the spool: only asking for all tells which.
+            # Too much for one piece, or dropped from the spool: only a request for all tells which.
             state = self._fetch(haft, _EVERYTHING)
         if self._generation not in (None, state.generation):
             raise UsageError(f"{self.id} was started anew meanwhile; follow it again")
@@ -183,7 +181,7 @@ class Follower:
         return state
 
     def fields(self, size: int) -> dict[str, object]:
-        """What to ask for to read on, at most `size` bytes of it."""
+        """Return the params that read at most `size` further bytes."""
         fields = {"id": self.id, "cursor": self.cursor, "max_bytes": size}
         return {**fields, "view": "raw"} if self._raw else fields
 
@@ -197,7 +195,7 @@ class Follower:
         text = show.text_of(state)
         if isinstance(state, Stopped) and text:
             if text == self._result and self._drained_by is not None:
-                # The result of a structured tool: the same at every look, and no output.
+                # A structured tool's result is no output, and the same on every read.
                 return
             self._result = text
         self._put(text)
@@ -209,7 +207,7 @@ class Follower:
             self._held += data.encode("utf-8", "replace") if isinstance(data, str) else data
 
     def _wait_for_the_rest(self, state: Stopped) -> None:
-        """What the tool left behind may still print for a moment; the end is told at once."""
+        """Wait briefly for output of leftover processes; the end is reported at once."""
         now = time.monotonic()
         if self._drained_by is None:
             self._drained_by = now + _DRAIN_S
@@ -219,7 +217,7 @@ class Follower:
 
 
 def last_lines(data: bytes, number: int) -> bytes:
-    """Return the last lines; one at the end without a newline counts."""
+    """Return the last lines; a final one without a newline counts."""
     at = len(data) - data.endswith(b"\n")
     for _ in range(number):
         at = data.rfind(b"\n", 0, at)

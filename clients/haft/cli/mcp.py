@@ -43,7 +43,6 @@ finds them again.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument(
         "action", nargs="?", metavar="ACTION", help="install or uninstall; without one it serves"
     )
@@ -110,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         return DaemonLink(lambda: open_or_start(chosen))
 
     if port is not None:
-        # Loaded only where it is asked for: it brings an HTTP server.
+        # Loaded on demand: it brings an HTTP server.
         from ..mcp.http import serve_http
 
         return serve_http(port, new_link, bridge_of)
@@ -136,7 +135,7 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
             f"there is no host {host!r}{meant or known}" if host else f"name a host{known}"
         )
     root = chosen_root(options) if options.root else None
-    # What is taken out needs no folder.
+    # Removal needs no folder.
     entry = entry_for(host, os.environ, root or ("/" if action == "uninstall" else None))
     if printed:
         show.write(entry.shown())

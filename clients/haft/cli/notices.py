@@ -1,4 +1,4 @@
-"""`haft notices`: take what a session was not told yet, as Markdown."""
+"""`haft notices`: take a session's unread notices, as Markdown."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Take them."""
+    """Take the notices."""
     with connect(options) as haft:
         encoded = haft.raw("notifications/drain", {"format": "markdown"})
     if options.json:

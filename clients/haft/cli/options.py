@@ -1,4 +1,4 @@
-"""What every command understands, and how it is read.
+"""Options of every command, and the parser.
 
 Rules: an option stands before or behind the command; a mistake is one line and exit status 2.
 """
@@ -33,14 +33,14 @@ Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says how."""
+    """The command line is wrong; the message names the fault."""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps prose at the terminal's width; indented lines, as of examples, stay as they are written."""
+    """Wraps prose at the terminal's width; indented lines, as of examples, stay unchanged."""
 
     def __init__(self, prog: str) -> None:
-        # Without a width argparse loads shutil for it, at every option that is added.
+        # Without a width argparse loads shutil at every added option.
         super().__init__(prog, max_help_position=28, width=max(show.columns(), _MIN_COLUMNS))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -57,7 +57,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
                 prose = []
             told = _TOLD.fullmatch(line)
             if len(line) > width and told is not None:
-                # An example and what it does: below each other where there is no room beside.
+                # An example stands above its explanation where the line has no room for both.
                 lines += [
                     told[1],
                     fill(told[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
@@ -68,7 +68,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are exceptions."""
+    """An argparse parser that raises its errors."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         _, left = self.parse_known_args(words, options)
         _, behind = words_behind(list(words))
         spare = [word for word in left if word != "--"]
-        # argparse gives what may be left out nothing as soon as an option follows.
+        # argparse leaves optional positionals empty as soon as an option follows.
         loose = [word for word in spare if word == "-" or word[:1] != "-" or word in (behind or ())]
         for action in self._get_positional_actions():
             if loose and action.nargs == "?" and not hasattr(options, action.dest):
@@ -131,7 +131,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{self._explained(message)}; see `{self.prog} --help`")
 
     def _explained(self, message: str) -> str:
-        """A value that begins with a dash looks like an option; say how it is written."""
+        """Explain how to write a value that begins with a dash."""
         found = _WANTS_MORE.fullmatch(message)
         if found is None:
             return message
@@ -144,7 +144,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Name what was probably meant, as in `; did you mean 'spawn'?`, or nothing."""
+    """Suggest the closest word, as in `; did you mean 'spawn'?`, or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(known), n=1, cutoff=0.7)
@@ -165,7 +165,7 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 
 def session(options: argparse.Namespace) -> str | None:
-    """The session that was named, by option or environment."""
+    """Return the session named by option or environment."""
     named: str | None = options.session
     if named:
         return unicode(named, "--session")
@@ -173,7 +173,7 @@ def session(options: argparse.Namespace) -> str | None:
 
 
 def unicode(text: str, name: str) -> str:
-    """The text, which can be sent; `name` is what gave it."""
+    """Return the text if it can be encoded; `name` names its source in the error."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -182,9 +182,9 @@ def unicode(text: str, name: str) -> str:
 
 
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
-    """Connect for a command; with `start` a daemon is started when none answers. What only looks at
-    handles, or wants one that is there, would find none in a daemon that has just been started."""
-    # Two commands carry the protocol without it.
+    """Connect for a command; `start` a daemon when none answers. Commands that need existing handles do not: a new
+    daemon has none."""
+    # Two commands do without the client.
     from ..client import Haft
 
     return Haft.connect(
@@ -198,7 +198,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
 
 
 def words_behind(arguments: list[str]) -> tuple[list[str], list[str] | None]:
-    """Split at the first `--`: what is behind it is a command of its own, not options."""
+    """Split at the first `--`: the words behind are another command's."""
     if "--" not in arguments:
         return arguments, None
     at = arguments.index("--")
@@ -206,17 +206,17 @@ def words_behind(arguments: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def chosen_socket(options: argparse.Namespace) -> str | None:
-    """The socket that was named by an option."""
+    """Return the socket named by an option."""
     return None if options.socket is None else _absolute(options.socket)
 
 
 def _absolute(path: str) -> str:
-    # Not pathlib's `resolve`, which follows links, and not pathlib: 5 ms of every command.
+    # `resolve` would follow links, and pathlib costs 5 ms of every command.
     return os.path.abspath(path)  # noqa: PTH100
 
 
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
-    """The absolute path of `folder`, of the one named by an option, or of the one that this runs in."""
+    """Return the absolute path of `folder`, of the root named by an option, or of the working folder."""
     try:
         return _absolute(folder or options.root or ".")
     except OSError:

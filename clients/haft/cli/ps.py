@@ -33,7 +33,6 @@ _CALL = re.compile(r"call\.[0-9a-f]{16}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument(
         "-a", "--all", action="store_true", help="also what stopped long ago, and of all sessions"
     )
@@ -41,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them; an empty list is no failure."""
+    """List the handles; an empty list is no failure."""
     whole = getattr(options, "all", False)
     every = whole or getattr(options, "every_session", False)
     with connect(options) as haft:
@@ -64,12 +63,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_finished_call(info: HandleInfo) -> bool:
-    """Whether it was a call that ran to its end: its caller has the result, and nobody gave it a name."""
+    """Return whether the handle is an unnamed call that ran to its end: its caller has the result."""
     return isinstance(info.state, Stopped) and _CALL.fullmatch(info.state.id) is not None
 
 
 def _ago(info: HandleInfo) -> float:
-    """Seconds since it stopped; below 0 for what has not, so that it comes first."""
+    """Return the seconds since the stop; negative for a live handle, which comes first."""
     if not isinstance(info.state, Stopped):
         return -1.0
     return max(0.0, info.age_s - info.state.elapsed_ms / 1000)

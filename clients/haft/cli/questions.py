@@ -1,4 +1,4 @@
-"""`haft questions`: what tools ask and nobody has answered."""
+"""`haft questions`: list unanswered questions of tools."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them."""
+    """List the questions."""
     with connect(options) as haft:
         encoded = asked(haft, options)
     if options.json:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asked(haft: Haft, options: argparse.Namespace) -> bytes:
-    """What is asked in the session that was named, else in all of them."""
+    """Return the questions of the chosen session, or of all sessions."""
     return haft.raw("inquiries/list", {"session": session(options) or "*"})
 
 

@@ -1,6 +1,6 @@
-"""The options of the commands that read a handle, and how what they read is shown.
+"""Options of the commands that read a handle, and the output of the state read.
 
-Rules: the daemon's own defaults hold for what is not said here.
+Rules: absent options leave the daemon's defaults.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
 
 
 def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
-    """Add when to answer and what to show."""
+    """Add the options for the time of the answer and its view."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--wait", choices=get_args(Wait), help="answer when this holds (or the handle stops)"
@@ -76,18 +76,18 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, object]:
-    """The fields that were given."""
+    """Return the params that were given."""
     given = {name: getattr(options, name, None) for name in _FIELDS}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def state_of(encoded: bytes) -> HandleState:
-    """Read a handle state."""
+    """Decode a handle state."""
     return _STATE.decode(encoded)
 
 
 def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Fields) -> bytes:
-    """Call what a person may be asked about first; it has their time, and says that it waits for them."""
+    """Call a method that may need approval: allow the person's time, and report the wait."""
     if haft.patience is not None:
         haft.patience = max(haft.patience, _PERSON_S)
     word = threading.Timer(_SILENCE_S, _say_who_is_waited_for, (options, fields["id"]))
@@ -101,7 +101,7 @@ def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Field
 
 
 def _say_who_is_waited_for(options: argparse.Namespace, id: object) -> None:
-    """Say so if the call waits for a person's word. Only a help: what goes wrong here is not said."""
+    """Report a pending approval of the call. This is only a hint, so errors are dropped."""
     with suppress(HaftError), connect(options) as other:
         waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
         if any(one.id == id for one in waiting.approvals):
@@ -111,7 +111,7 @@ def _say_who_is_waited_for(options: argparse.Namespace, id: object) -> None:
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
-    """Show a handle state and return the exit status it means."""
+    """Show a handle state and return its exit status."""
     state = state_of(encoded)
     if options.json:
         show.document(encoded)
@@ -128,13 +128,13 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
 
 
 def _missed(options: argparse.Namespace, state: HandleState) -> str:
-    """Say how the wait ended if what was waited for has not come. The moment for the first output that a
-    program on a pipe is given unasked is no wait."""
+    """Describe a wait whose condition did not come. The implicit moment for the first output of a program on a pipe
+    is no wait."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.waited in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state.waited == "stopped" else "timed out"
         missed = f"{ended} without a match for --pattern"
-        # Only fetch waits for output after the read mark; a spawn or an apply has handed out nothing yet.
+        # Only fetch waits for output after the read offset; a spawn or an apply has returned none yet.
         reads_new = options.command == "fetch" and not hasattr(options, "cursor")
         return f"{missed} in new output; --cursor 0 searches all output" if reads_new else missed
     asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))
@@ -143,9 +143,9 @@ def _missed(options: argparse.Namespace, state: HandleState) -> str:
 
 
 def _settled(haft: Haft, options: argparse.Namespace, state: HandleState) -> HandleState:
-    """Give the rest of a stopped handle's output the moment it is allowed to arrive in.
+    """Give a stopped handle's output its last moment to arrive.
 
-    A person wants to see the text once and whole; the delta of a stopped handle may be read again.
+    A person wants the text once and whole; the delta of a stopped handle may be read again.
     """
     again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
     until = time.monotonic() + _SETTLE_S

@@ -1,4 +1,4 @@
-"""`haft reload`: have configuration and tool definitions read again."""
+"""`haft reload`: reload configuration and tool definitions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reload, and show what is wrong with what was read; the rest works."""
+    """Reload, and show the errors; valid parts take effect."""
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")
     result = msgspec.json.decode(encoded, type=ReloadResult)

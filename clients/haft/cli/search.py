@@ -23,7 +23,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("pattern", metavar="REGEX")
     parser.add_argument("ids", nargs="*", metavar="ID", help="only in these")
     parser.add_argument(
@@ -32,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search and show each line behind the handle and the offset it is at."""
+    """Search and show each line behind its handle and offset."""
     fields = given(
         pattern=options.pattern,
         ids=getattr(options, "ids", None) or None,

@@ -1,9 +1,9 @@
 """`haft setup service`: have the systemd user manager run haftd.
 
-Rules: nothing is written where there is no user manager, nor before the person has agreed to the end of
-what runs. Everything that can fail without harm is done first: the copy of the installation, then the
-stop of the running daemon, then the change of units. Clients are kept from starting a daemon meanwhile.
-A service that does not answer in the end is taken back: then a client can start a daemon as before.
+Rules: nothing is written without a user manager, nor before the person has agreed to the end of live handles. The
+harmless steps that may fail come first: the copy of the installation, then the stop of the running daemon, then the
+change of units. Clients cannot start a daemon meanwhile. A service that does not answer is rolled back, so that a
+client can start a daemon as before.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ _START_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("what", choices=["service"], metavar="service", help="what to set up")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
@@ -62,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Set it up, or undo it; returns when the service answers."""
+    """Set up the service, or remove it; return when it answers."""
     if is_in_handle():
         raise UsageError(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
@@ -105,7 +104,7 @@ def _agreed(options: argparse.Namespace, running: _Running) -> bool:
 
 
 def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
-    """Show the steps; where there are none, that it is set up or removed already."""
+    """Show the steps, or that the service is set up or removed already."""
     if options.json:
         show.document(msgspec.json.encode({"steps": steps, "done": done or not steps}))
     elif not steps:
@@ -118,7 +117,7 @@ def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
 
 
 def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
-    """Return the path that the service listens at; clients must look there."""
+    """Return the service's socket; clients must look there."""
     path = f"{manager.environment.get('XDG_RUNTIME_DIR', '')}/haft/haftd.sock"
     looked_at = find_socket(chosen_socket(options))
     if looked_at != path:
@@ -130,7 +129,7 @@ def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
 
 
 class _Running:
-    """The daemon that answers now, or the service's that nobody can reach, and what it holds."""
+    """The daemon that answers now, or the service's unreachable one, and its handles."""
 
     def __init__(self, haft: Haft | None, main_pid: int) -> None:
         self._haft = haft
@@ -149,21 +148,21 @@ class _Running:
 
     @property
     def is_the_service(self) -> bool:
-        """Whether the daemon that answers is the service's."""
+        """Return whether the daemon that answers is the service's."""
         return self._haft is not None and self.pid == self._main_pid
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether the service runs and its socket leads nowhere: it cannot say what it holds."""
+        """Return whether the service runs behind a dead socket, so that its handles are unknown."""
         return self._haft is None and self._main_pid != 0
 
     @property
     def ends_something(self) -> bool:
-        """Whether a person has to agree to its end."""
+        """Return whether a person has to agree to its end."""
         return bool(self.handles) or self.is_unreachable
 
     def steps(self) -> Iterator[str]:
-        """Say what ends with it."""
+        """Describe the effects of its end."""
         if self.is_unreachable:
             yield (
                 f"end the service's daemon (pid {self.pid}), whose socket file is gone, and whatever "
@@ -175,10 +174,10 @@ class _Running:
             yield f"end the daemon (pid {self.pid}), which holds no running handle"
 
     def stop(self, *, is_agreed: bool) -> None:
-        """End the daemon that answers; one that nobody reaches ends with its unit.
+        """End the daemon that answers; an unreachable one ends with its unit.
 
-        Raises `SetupFailed` where it holds a handle by now that was not named, unless the end of
-        whatever runs `is_agreed`."""
+        Raises `SetupFailed` where it has a handle that was not named, unless the end of every handle `is_agreed`.
+        """
         if self._haft is None:
             return
         if not is_agreed and (unnamed := self._unnamed(self._haft)):
@@ -209,20 +208,20 @@ class _Change(Protocol):
         """Return whether there is anything to do."""
 
     def steps(self) -> Iterator[str]:
-        """Say what will be done, in its order but for the end of the daemon."""
+        """Describe the steps in order, except the end of the daemon."""
 
     def prepare(self) -> None:
-        """Do what changes nothing that runs."""
+        """Prepare without effect on running processes."""
 
     def make(self) -> None:
-        """Make the change; nothing runs any more that stands in its way."""
+        """Make the change, after the daemon's end."""
 
     def clean(self) -> None:
-        """Remove what is not needed any more."""
+        """Remove leftovers."""
 
 
 class _Setup:
-    """Writing the units and having the manager listen."""
+    """Installation of the units."""
 
     done = "haftd starts when a client connects; `haft status` asks it, `haft setup service --undo` removes it"
 
@@ -247,19 +246,18 @@ class _Setup:
         )
 
     def steps(self) -> Iterator[str]:
-        """Say what will be done, in its order but for the end of the daemon."""
         if self._environment is not None and not self._environment.is_complete:
             yield f"copy this installation to {self._environment.path}"
         yield f"write {' and '.join(UNITS)} to {self._folder}"
         yield f"have the user manager listen at {self._path}"
 
     def prepare(self) -> None:
-        """Make the copy, which changes nothing that runs."""
+        """Copy the installation."""
         if self._environment is not None:
             self._environment.create()
 
     def make(self) -> None:
-        """Write the units and see the service answer, or put back what was there and raise."""
+        """Write the units and check the service, or restore the previous units and raise."""
         try:
             self._install(self._units)
             self._check()
@@ -273,14 +271,14 @@ class _Setup:
             raise
 
     def clean(self) -> None:
-        """Remove the copies that no unit names any more."""
+        """Remove the copies that no unit names."""
         if self._environment is not None:
             for old in self._environment.others():
                 shutil.rmtree(old, ignore_errors=True)
 
     def _unit(self, name: str) -> str:
-        """Return the text of a unit: the template with the command, and with the folders where this
-        shell's are not the manager's."""
+        """Return a unit's text: the template with the command, and with this shell's folders where they differ from
+        the manager's."""
         text = (unit_templates() / name).read_text(encoding="utf-8")
         lines = [f"ExecStart={self._command()}"]
         for variable, folder in (
@@ -296,7 +294,7 @@ class _Setup:
 
     def _command(self) -> str:
         python = sys.executable if self._environment is None else str(self._environment.python)
-        # -P: no module from the folder that it is started in.
+        # -P: no module from the working folder.
         return f"{_quoted(python, exec_start=True)} -P -m haftd"
 
     def _install(self, units: dict[str, str]) -> None:
@@ -307,11 +305,11 @@ class _Setup:
         with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
             self._manager.call("reset-failed", *UNITS)
         self._manager.call("enable", _SOCKET)
-        # The service requires its socket: one that runs is restarted with it.
+        # The service requires its socket, so a running service restarts with it.
         self._manager.call("restart", _SOCKET)
 
     def _check(self) -> None:
-        """Start the service and see that it is what answers."""
+        """Start the service and check that it is the daemon that answers."""
         self._manager.call("start", _SERVICE)
         with Haft.connect(self._path, name="haft setup", timeout=_START_S) as haft:
             pid = haft.server.pid
@@ -320,7 +318,7 @@ class _Setup:
             raise SetupFailed(f"another daemon (pid {pid}) answers at {self._path}")
 
     def _result(self) -> str:
-        """What the manager knows of the end of the service."""
+        """Describe the service's end by the manager's properties."""
         known = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
         if known.get("ActiveState") == "active":
             return ""
@@ -339,7 +337,7 @@ class _Setup:
 
 
 class _Undo:
-    """Stopping the service and removing what `_Setup` has written."""
+    """Removal of the service that `_Setup` installs."""
 
     done = "the service is removed; the first `haft spawn` starts a daemon itself"
 
@@ -349,20 +347,17 @@ class _Undo:
         self._data = Path(_data_folder())
 
     def is_needed(self, running: _Running) -> bool:
-        """Return whether there is anything to remove."""
         return any((self._folder / name).exists() for name in UNITS) or bool(self._copies())
 
     def steps(self) -> Iterator[str]:
-        """Say what will be done."""
         yield f"stop and disable {' and '.join(UNITS)}, and remove them from {self._folder}"
         for copy in self._copies():
             yield f"remove {copy}"
 
     def prepare(self) -> None:
-        """Nothing has to be made first."""
+        """Prepare nothing."""
 
     def make(self) -> None:
-        """Stop and remove the units."""
         _remove_units(self._manager)
 
     def clean(self) -> None:
@@ -377,7 +372,7 @@ class _Undo:
 
 
 def _remove_units(manager: UserManager) -> None:
-    """Stop, disable and remove the units; those that are not there are no failure."""
+    """Stop, disable and remove the units; missing ones are no failure."""
     with suppress(ManagerFailed):
         manager.call("disable", "--now", *UNITS)
     with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
@@ -395,7 +390,7 @@ def _data_folder() -> str:
 
 
 def _quoted(text: str, *, exec_start: bool = False) -> str:
-    """Quote a word for a unit; only a command line replaces variables. See systemd.syntax(7)."""
+    """Quote a word for a unit; only a command line expands variables. See systemd.syntax(7)."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{text.replace("$", "$$") if exec_start else text}"'
 
@@ -408,7 +403,7 @@ def _read(file: Path) -> str | None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file that is never seen half written."""
+    """Replace a file atomically."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)

@@ -1,7 +1,7 @@
-"""`haft shell`: open a shell that haftd holds, and attach to it.
+"""`haft shell`: open a shell in haftd and attach to it.
 
-Rules: the shell is the person's own: it has their environment, and programs in it may act for them. It is
-started only where it can be attached.
+Rules: the shell is the person's own: it has their environment, and programs in it may act for them. It starts only
+where it can be attached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("id", nargs="?", metavar="ID", help="the name of the handle")
     parser.set_defaults(read_only=False)
 

@@ -1,7 +1,7 @@
-"""What a person sees: content on stdout as it is, one line about it on stderr, tables.
+"""Output for a person: content on stdout unchanged, one line about it on stderr, tables.
 
-Rules: colours only on a terminal, never with NO_COLOR; what comes from a program and stands in a
-line of ours has its control characters taken out; stdout is written as bytes, UTF-8.
+Rules: colours only on a terminal, never with NO_COLOR; a program's text in haft's own lines loses its control
+characters; stdout is written as bytes, UTF-8.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
 class OutputFailed(HaftError):
-    """Standard output did not take what was written."""
+    """Standard output refused a write."""
 
 
 def write(text: str | bytes) -> None:
-    """Write to stdout, at once; whoever started us with it closed wants no output. Raises
-    `OutputFailed`, or `BrokenPipeError` when the reader has gone."""
+    """Write to stdout at once; drop the output if stdout is closed. Raises `OutputFailed`, or `BrokenPipeError` when
+    the reader has gone."""
     if sys.stdout is None or not text:
         return
     data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
     try:
         while data:
             try:
-                # With PYTHONUNBUFFERED this is the bare file, which takes what the pipe takes; None: nothing.
+                # With PYTHONUNBUFFERED this is the raw file, which may write a part; None: nothing.
                 data = data[sys.stdout.buffer.write(data) or 0 :]
             except BlockingIOError as full:
                 data = data[full.characters_written :]
@@ -64,20 +64,20 @@ def _flush() -> None:
 
 
 def _wait_for_room() -> None:
-    """Whoever gave us stdout has made it non-blocking, and it is full."""
+    """Wait for a full stdout that the parent has made non-blocking."""
     import select
 
     select.select([], [sys.stdout], [])
 
 
 def discard_rest() -> None:
-    """Let what stdout has not taken go to nobody: Python writes it once more at its end."""
+    """Discard stdout's buffer: Python would write it once more at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def line(text: str, colour: str | None = None) -> None:
-    """Write one line to stderr. One that cannot be written is lost: there is nowhere to say so."""
+    """Write one line to stderr. A failure is dropped, as it cannot be reported."""
     if sys.stderr is None:
         return
     try:
@@ -87,7 +87,7 @@ def line(text: str, colour: str | None = None) -> None:
 
 
 def document(encoded: bytes) -> None:
-    """Write a JSON document to stdout, indented where a person reads it."""
+    """Write a JSON document to stdout, indented on a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         encoded = msgspec.json.format(encoded, indent=2)
     write(encoded.decode() + "\n")
@@ -105,24 +105,24 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
 
 
 def plain(text: str, limit: int = 300) -> str:
-    """A program's text for a line of ours: no control characters, one line, cut."""
+    """Return a program's text as one line without control characters, cut to `limit`."""
     clean = "".join(c if c.isprintable() else " " for c in text).strip()
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def short_duration(seconds: float) -> str:
-    """A stretch of time in few characters: `9.5s`, `1m15s`, `2h5m`, `3d4h`."""
+    """Format seconds in few characters: `9.5s`, `1m15s`, `2h5m`, `3d4h`."""
     return duration(seconds).replace(" min", "m").replace(" ", "")
 
 
 def short_amount(size: float) -> str:
-    """A number of bytes in few characters, as `ls -h` has it: `58B`, `2.0K`."""
+    """Format bytes in few characters, as `ls -h` does: `58B`, `2.0K`."""
     number, _, unit = amount(size).partition(" ")
     return number + unit[:1]
 
 
 def duration(seconds: float) -> str:
-    """A stretch of time as a person says it."""
+    """Format seconds in words."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
@@ -133,7 +133,7 @@ def duration(seconds: float) -> str:
 
 
 def amount(size: float) -> str:
-    """A number of bytes as a person says it."""
+    """Format bytes in words."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -142,7 +142,7 @@ def amount(size: float) -> str:
 
 
 def columns() -> int:
-    """The width to write for: that of the terminal on stdout, or `COLUMNS`, or 80."""
+    """Return the output's width: that of the terminal on stdout, or `COLUMNS`, or 80."""
     wanted = os.environ.get("COLUMNS", "")
     if wanted.isdecimal() and 0 < len(wanted) < 6 and int(wanted):
         return int(wanted)
@@ -153,8 +153,8 @@ def columns() -> int:
 
 
 def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None = None) -> None:
-    """Write rows in columns; the first row is the head. On a terminal each column is there, the widest cut
-    where they do not fit; `narrow` has the same rows in fewer characters, for when that is needed."""
+    """Write rows in columns; the first row is the head. A terminal shows every column, the widest cut where they do
+    not fit; `narrow` has shorter cells for that case."""
     tty = sys.stdout is not None and sys.stdout.isatty()
     lines = fit(rows, None)
     if tty and max(map(len, lines)) > columns():
@@ -164,11 +164,11 @@ def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None 
 
 
 def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
-    """Put rows into columns, in lines of at most `room` characters where that leaves something of each."""
+    """Align rows in lines of at most `room` characters where that leaves part of each column."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     spare = 0 if room is None else sum(widths) + len(_GAP) * (len(widths) - 1) - room
     while spare > 0 and max(widths) > _MIN_COLUMN:
-        # The widest one; of several the last.
+        # The last of the widest.
         widest = max(range(len(widths)), key=lambda i: (widths[i], i))
         widths[widest] -= 1
         spare -= 1
@@ -182,19 +182,18 @@ def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
 
 
 def failed(state: HandleState) -> bool:
-    """Whether the tool failed."""
     return isinstance(state, Stopped) and not isinstance(state.error, UnsetType)
 
 
 def text_of(state: HandleState) -> str:
-    """The text that a state brings: the content, or the result."""
+    """Return a state's content, or its result."""
     if isinstance(state, Stopped):
         return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
     return state.content
 
 
 def show_state(state: HandleState) -> None:
-    """Show what a state brings on stdout, and the state on stderr."""
+    """Show a state's content on stdout, and the state on stderr."""
     text = _screen(state.screen) if isinstance(state.screen, Screen) else text_of(state)
     write(text)
     if text and not text.endswith("\n") and sys.stdout is not None and sys.stdout.isatty():
@@ -206,13 +205,13 @@ def show_state(state: HandleState) -> None:
 
 
 def show_bytes(state: HandleState) -> None:
-    """Write the bytes that a view in base64 brings to stdout, and the state to stderr."""
+    """Write the bytes of a base64 view to stdout, and the state to stderr."""
     write(bytes_of(state))
     show_line(state)
 
 
 def bytes_of(state: HandleState) -> bytes:
-    """The output that a view in base64 brings."""
+    """Return the output of a base64 view."""
     return b"" if isinstance(state.content, UnsetType) else b64decode(state.content)
 
 
@@ -222,7 +221,7 @@ def show_line(state: HandleState) -> None:
 
 
 def state_word(state: HandleState) -> str:
-    """The state in a table: `running`, `exit 2`, `signal TERM`, `lost`."""
+    """Return the state for a table: `running`, `exit 2`, `signal TERM`, `lost`."""
     match state:
         case Pending():
             return "pending"
@@ -238,7 +237,7 @@ def state_word(state: HandleState) -> str:
 
 
 def state_line(state: HandleState) -> str:
-    """One line about a handle, as in `build: stopped, exit 0, 1.2 s`."""
+    """Describe a handle in one line, as in `build: stopped, exit 0, 1.2 s`."""
     return f"{state.id}: {', '.join([*_situation(state), *_remarks(state)])}"
 
 
@@ -272,7 +271,7 @@ def _ending(state: Stopped) -> list[str]:
         parts.append(f"ended by {state.ended_by.by.replace('_', ' ')}{whom}")
     if not isinstance(state.error, UnsetType):
         again = " (may work if tried again)" if state.error.transient else ""
-        # A raw process' message only repeats its exit.
+        # A raw process' message repeats its exit.
         if isinstance(state.exit, UnsetType) or isinstance(state.content, UnsetType) or again:
             parts.append(f"failed: {plain(state.error.message)}{again}")
     return parts
@@ -298,7 +297,7 @@ def _remarks(state: HandleState) -> list[str]:
 
 
 def takes(kind: object) -> str:
-    """What a question takes, in brackets."""
+    """Return the expected answer, in brackets."""
     match kind:
         case Boolean():
             return "[yes/no]"

@@ -40,7 +40,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("tool", metavar="TOOL")
     parser.add_argument("--id", help="the name of the handle (else one that is made up)")
     parser.add_argument(
@@ -60,22 +59,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    """Read the command line; what is behind `--` is not ours."""
+    """Read the command line; words behind `--` are another command's."""
     ours, words = words_behind(arguments)
     parser.read(ours, options)
     options.words = words
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """A command, or the tool's own arguments, were written where the options stand."""
+    """Report a command, or the tool's own arguments, in the place of options."""
     if arguments := _as_arguments(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"
     return f"a command stands behind --, as in: -- {shlex.join(words)}"
 
 
 def _as_arguments(words: Sequence[str]) -> str | None:
-    """The words as arguments of a tool: those that are `key=value`, `--key=value` or `--key value`;
-    None where they are anything else."""
+    """Return the words as arguments of a tool if all are `key=value`, `--key=value` or `--key value`, else None."""
     rest = list(words)
     pairs: list[str] = []
     while rest:
@@ -92,7 +90,7 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start it and show its state."""
+    """Start the tool and show its state."""
     named = getattr(options, "id", None)
     source = getattr(options, "stdin_from", None)
     fields = given(
@@ -117,13 +115,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def made_up_id(tool: str) -> str:
-    """Return a name for a handle of this tool that is short enough to be typed: `run-k7qx`."""
+    """Return a handle id for this tool that is short enough to type: `run-k7qx`."""
     base = re.sub(r"[^A-Za-z0-9_.-]", "-", tool).lstrip("_.-")[:40] or "handle"
     return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
 def environment() -> dict[str, str]:
-    """This process' environment; a value that is no UTF-8 cannot be sent and is named."""
+    """Return this process' environment; name a value that is no UTF-8 and cannot be sent."""
     environment: dict[str, str] = {}
     for name, value in os.environ.items():
         try:

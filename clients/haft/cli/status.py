@@ -1,4 +1,4 @@
-"""`haft status`: the daemon's own figures."""
+"""`haft status`: the daemon's figures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show them; starts no daemon."""
+    """Show the figures; start no daemon."""
     with connect(options) as haft:
         encoded = haft.raw("daemon/status")
     if options.json:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def problem_line(problem: Problem) -> str:
-    """Where a problem is, and what it is."""
+    """Format a problem behind its place."""
     place = (
         problem.file if isinstance(problem.line, UnsetType) else f"{problem.file}:{problem.line}"
     )

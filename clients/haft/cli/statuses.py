@@ -1,7 +1,7 @@
-"""The exit statuses of `haft`, one table: what each means, and which one an error ends with.
+"""The exit statuses of `haft`, their meanings, and the errors that cause them.
 
-Rules: a script decides by these numbers, so none is ever given another meaning. Every command returns a
-member; `attach` also returns 128 and the number of the signal that ended it.
+Rules: scripts depend on these numbers, so no meaning ever changes. Every command returns a member; `attach` also
+returns 128 and the number of the signal that ended it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .show import OutputFailed
 
 
 class Status(IntEnum):
-    """How a command ended."""
+    """The result of a command."""
 
     DONE = 0
     FAILED = 1

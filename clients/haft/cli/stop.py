@@ -28,13 +28,12 @@ _MAX_WAIT_S = 30.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("--if-idle", action="store_true", help="refuse while a handle runs")
     parser.add_argument("-y", "--yes", action="store_true", help="end the handles without asking")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask it to stop and wait for its end."""
+    """Ask the daemon to stop and wait for its end."""
     policy: Literal["abort", "refuse"] = "refuse" if getattr(options, "if_idle", False) else "abort"
     ending: list[HandleInfo] = []
     try:
@@ -68,7 +67,7 @@ def _stop(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
 def _end(
     options: argparse.Namespace, fault: VersionMismatch, policy: Literal["abort", "refuse"]
 ) -> int:
-    """End a daemon of another protocol as a service manager does: by SIGTERM, which needs no words."""
+    """End a daemon of another protocol as a service manager does: by SIGTERM, independent of any protocol."""
     which = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
     if policy == "refuse":
         raise ProtocolFault(
@@ -91,20 +90,20 @@ def _end(
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Ask the daemon to stop, wait until its process has ended, and return its pid. The connection is
-    closed then. Raises `RemoteError` when it refuses, `ReplyTimeout` when it still runs."""
+    """Ask the daemon to stop, wait until its process has ended, and return its pid; the connection is closed then.
+    Raises `RemoteError` on refusal, `ReplyTimeout` when the process still runs."""
     pid = haft.server.pid
     ending = _watch(pid)
     try:
         haft.shutdown(policy)
     except ConnectionLost:
-        # It was quicker than its reply.
+        # The end came before the reply.
         pass
     except BaseException:
         if ending is not None:
             os.close(ending)
         raise
-    # A daemon lets its clients finish before it goes.
+    # A daemon waits for its clients to finish.
     haft.close()
     if not _ended(ending, _MAX_WAIT_S):
         raise ReplyTimeout(
@@ -114,7 +113,7 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
 
 
 def _ending(haft: Haft) -> list[HandleInfo]:
-    """The handles that end with the daemon; none are named where it cannot list them as we know it."""
+    """Return the handles that end with the daemon; none where its list cannot be decoded."""
     try:
         return live_handles(haft)
     except VersionMismatch:
@@ -131,7 +130,7 @@ def _busy(haft: Haft) -> str:
 
 
 def _watch(pid: int) -> int | None:
-    """A descriptor that is readable when the process has ended; None: it has."""
+    """Return a descriptor that is readable once the process has ended; None: already ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

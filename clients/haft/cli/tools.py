@@ -23,7 +23,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("tool", nargs="?", metavar="TOOL", help="show this one in full")
     parser.add_argument(
         "--provider", choices=get_args(Provider), help="in the words that this provider takes"
@@ -36,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List them, or show one."""
+    """List the tools, or show one."""
     wanted = getattr(options, "tool", None)
     with connect(options, start=True) as haft:
         given = {name: getattr(options, name, None) for name in ("provider", "style")}
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             if problem.key in (f"tools.{wanted}", f"tools.{wanted}.parameters"):
                 raise UsageError(f"{wanted!r} is left out: {problem_line(problem)}")
         if wanted is not None and found is None:
-            # The daemon knows why: a file that nobody has trusted may be the one that has it.
+            # The daemon knows the reason: the tool may be in an untrusted file.
             haft.raw("tools/describe", {"tools": [wanted]})
             raise UsageError(f"{wanted!r} is served, but not listed")
     if found is None:

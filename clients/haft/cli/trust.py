@@ -1,8 +1,8 @@
-"""`haft trust`: look at what the definitions of a root would run, and let them.
+"""`haft trust`: show the commands in the definitions of a root, and trust them.
 
-Rules: what is shown is what is trusted, by its digest. Nothing of a file reaches the terminal as it
-is: whatever would not be seen, or would move what is, is written as an escape, and long runs of
-blanks and empty lines are counted instead of shown, so that nothing is pushed out of sight.
+Rules: trust covers exactly the shown text, by its digest. Text of a file never reaches the terminal raw: invisible
+characters and cursor movements are escaped, and long runs of blanks and empty lines are counted, so that nothing is
+pushed out of sight.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ examples:
 
 _FOLDER = ".haft/tools"
 _MAX_COMPARED = 2000
-# Letters and marks that take no room or none of their own, though they count as printable.
+# Letters and marks without a width of their own, though they count as printable.
 _UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _BLANKS = re.compile(r" {24,}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (else --root)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--yes", action="store_true", help="trust what is shown without asking")
@@ -56,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Show, trust or revoke, by the options."""
     root = chosen_root(options, getattr(options, "folder", None))
     with connect(options, start=True) as haft:
         if getattr(options, "list", False):
@@ -124,7 +123,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
 
 
 def _asked(files: int) -> bool:
-    """Read a clear word; without a terminal to show it on and to read from there is none."""
+    """Read an explicit yes; without a terminal to show and read, return false."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
     what = "this file" if files == 1 else f"these {files} files"
@@ -188,7 +187,7 @@ def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
 
 
 def _quoted(word: str) -> str:
-    """As a shell would be given it; a template shows where its word ends."""
+    """Quote a word as for a shell; a template shows where its word ends."""
     return word if word.startswith("{each = ") else shlex.quote(word)
 
 
@@ -222,7 +221,7 @@ def _block(text: str, margin: str) -> Iterator[str]:
 
 
 def _seen(text: str) -> str:
-    """The text with nothing in it that is not seen as what it is."""
+    """Return the text with invisible or misleading characters escaped."""
     if not text.isascii() or not text.isprintable():
         text = "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
     return _BLANKS.sub(lambda found: f" ({len(found[0])} blanks) ", text)

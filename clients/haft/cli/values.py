@@ -1,7 +1,6 @@
 """Values on the command line: tool arguments, answers, sizes.
 
-Rules: `key=value` is a string, whatever it looks like; `key:=json` is JSON. Nothing is guessed
-from a schema. `-` stands for what is on standard input.
+Rules: `key=value` is always a string; `key:=json` is JSON. Schemas are not consulted. `-` stands for standard input.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NO = {"n", "no", "false"}
 def read_arguments(
     pairs: list[str], document: str | None, words: list[str] | None
 ) -> dict[str, Any]:
-    """Put a tool's arguments together: `--args` first, then each `--arg`, then what is behind `--`."""
+    """Merge a tool's arguments: `--args` first, then each `--arg`, then the words behind `--`."""
     arguments: dict[str, Any] = {}
     if document is not None:
         arguments = read_json(document, "--args")
@@ -54,7 +53,7 @@ def read_arguments(
 
 
 def read_json(text: str, what: str) -> Any:
-    """Read JSON from an option, or from standard input where it is `-`."""
+    """Read JSON from an option, or from standard input for `-`."""
     try:
         return msgspec.json.decode(read_text(text))
     except (msgspec.DecodeError, RecursionError) as fault:
@@ -62,9 +61,9 @@ def read_json(text: str, what: str) -> Any:
 
 
 def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
-    """The text itself, or standard input where it is `-`: all of it, or one line without its end.
+    """Return the text, or standard input for `-`: all of it, or one line without its end.
 
-    A secret is asked for without echo where there is a terminal.
+    A secret is read without echo on a terminal.
     """
     if text != "-":
         return unicode(text, "an argument")
@@ -92,7 +91,7 @@ def read_size(text: str) -> dict[str, int]:
 
 
 def read_place(text: str) -> dict[str, int]:
-    """Read a place on a terminal, as in 3,10: row and column, from 0."""
+    """Read a terminal position, as in 3,10: row and column, from 0."""
     found = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
     if found is None:
         raise UsageError(f"--click wants row and column from 0, as in 3,10, not {text!r}")
@@ -100,7 +99,7 @@ def read_place(text: str) -> dict[str, int]:
 
 
 def read_answer(text: str, question: Question) -> Any:
-    """Turn an answer into what the question takes; the daemon has the last word."""
+    """Convert an answer to the question's form; the daemon validates it."""
     kind = question.answer_type
     if isinstance(kind, Boolean):
         word = text.lower()
@@ -120,7 +119,7 @@ def _chosen(text: str, options: tuple[Scalar, ...], what: str) -> Scalar:
 
 
 def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
-    """Read `name=choice …`, or one choice for all; what is not named is for the daemon to say."""
+    """Read `name=choice …`, or one choice for all; the daemon reports missing names."""
     if "=" not in text:
         return {name: _chosen(text.strip(), one.options, name) for name, one in fields.items()}
     found: dict[str, Scalar] = {}
@@ -135,9 +134,9 @@ def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
 
 
 def read_time(text: str, now: float) -> float:
-    """Return a moment in seconds since the epoch: so long ago (`90s`, `5m`, `2h30m`, `1d`), a time of day
-    (`14:05`, `14:05:30`, the last one before `now`), or a date with or without a time in ISO 8601, local time
-    where no zone is given.
+    """Return a moment in seconds since the epoch: a time ago (`90s`, `5m`, `2h30m`, `1d`), a time of day (`14:05`,
+    `14:05:30`, the last one before `now`), or an ISO 8601 date with or without a time, local where no zone is
+    given.
 
     >>> read_time("1m30s", 1000.0)
     910.0

@@ -1,4 +1,4 @@
-"""`haft version`: the versions of this client and of the daemon that answers, if one does."""
+"""`haft version`: the versions of this client and of the answering daemon."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ EPILOG = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """This command has no options of its own."""
+    """Add no options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show both; no daemon is started and none is needed."""
+    """Show both; a daemon is neither needed nor started."""
     daemon: str | None = None
     try:
         with connect(options, start=False) as haft:
             daemon = haft.server.server.version
     except VersionMismatch as fault:
-        # All that every version of the protocol has in common.
+        # The fields common to every version of the protocol.
         daemon = f"{fault.version or 'unknown'} (protocol {fault.protocol or 'unknown'})"
     except HaftError:
         pass

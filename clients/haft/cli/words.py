@@ -1,6 +1,6 @@
-"""What the daemon says, in the words of the command line.
+"""The daemon's messages in the words of the command line.
 
-Rules: only what a person reads is reworded; a JSON document keeps what came over the wire.
+Rules: only text for a person is reworded; a JSON document stays as received.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _WORDS = _COMMANDS | {name: f"--{name.replace('_', '-')}" for name in _FIELDS}
 _NAMED = re.compile(f"`({'|'.join(map(re.escape, _WORDS))})`")
 _INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
 _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
-# The tool `run` takes either; the command line writes them in a way of its own.
+# The tool `run` takes either; the command line has its own way to write them.
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
 def in_our_words(text: str) -> str:
-    """The text with the command or the option in place of each method or field that it names."""
+    """Replace each method or field in the text by its command or option."""
     text = _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(

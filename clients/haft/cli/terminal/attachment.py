@@ -1,8 +1,8 @@
-"""An attach: a person's terminal and a handle's, joined until one of them goes.
+"""An attachment: a person's terminal and a handle's, joined until one of them ends.
 
-Rules: the handle's output is read by offset, so no read mark is moved and every byte is drawn once.
-The picture is painted first, and again after whatever haft itself has drawn. Neither a program that
-does not read nor a person's terminal that has stalled holds up the way out.
+Rules: the handle's output is read by offset, so the read offset stays and every byte is drawn once. The picture is
+painted first, and again after haft's own messages. Neither a program that does not read nor a stalled terminal delays
+the exit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _USUAL: Size = (24, 80)
 
 
 class Attachment:
-    """One attach. `run` returns how it ended; `leave` gives the handle its size back."""
+    """One attachment. `run` returns its end; `leave` restores the handle's size."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Attachment:
     # ── from the first picture to the end ───────────────────────────────────────────────────
 
     def run(self) -> HandleState | None:
-        """Join both until the handle has stopped, which is returned, or it is detached: None."""
+        """Join both until the handle stops, and return its state; return None when detached."""
         self._own.write(b"\x1b[22;0t" + self._scrolled_up())
         self._fit()
         self._paint()
@@ -104,14 +104,14 @@ class Attachment:
             self._look_round()
 
     def close(self) -> None:
-        """Make the person's terminal what it was: modes, styles, title, the cursor below."""
+        """Restore the person's terminal: modes, styles, title, the cursor below."""
         self._own.settle(leaving=True)
         self._own.write(self._drawing.undo() + b"\x1b[23;0t\r\n\x1b[J")
         self._own.settle(leaving=True)
 
     def leave(self) -> int:
-        """Give the handle the size that it had, unless somebody has changed it since; return how
-        many characters of what was typed are not with the program."""
+        """Restore the handle's size unless another client has changed it; return the number of typed characters that
+        did not reach the program."""
         if self._found is not None and self._found != self._size:
             try:
                 if self._size_now() == self._size:
@@ -121,13 +121,13 @@ class Attachment:
         return self._typed.waiting
 
     def _scrolled_up(self) -> bytes:
-        """What was on the person's screen goes into its scrollback, where there is one."""
+        """Move the person's screen into its scrollback, where there is one."""
         rows, _ = self._own.size() or _USUAL
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
 
     def _drain(self, state: Stopped) -> HandleState:
-        """Draw the last output, which may come a moment after the end; what is told of the state then
-        says nothing of how much of it a single reply had."""
+        """Draw the last output, which may come a moment after the end; return the state without the figures of a
+        single reply."""
         until = time.monotonic() + _DRAIN_S
         while True:
             fresh = self._fetch("raw", max_bytes=_OUTPUT)
@@ -146,7 +146,7 @@ class Attachment:
     # ── output ──────────────────────────────────────────────────────────────────────────────
 
     def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
-        # With a cursor nothing counts as read: the session is the assistant's.
+        # With a cursor, the read offset stays: the session is the assistant's.
         return self._line.fetch(
             self._id, view=view, cursor=self._cursor, max_bytes=max_bytes, timeout=_CALL_S
         )
@@ -158,7 +158,7 @@ class Attachment:
         if self._question is None:
             fields |= {"wait": "output", "timeout_ms": _FOR_LONG_MS, "max_bytes": _OUTPUT}
         else:
-            # Nothing is drawn over a question; whether another has answered it must be asked.
+            # A question stays visible; only a fetch shows that another client has answered it.
             fields |= {"wait": "stopped", "timeout_ms": _QUESTION_MS, "max_bytes": 0}
         self._output = self._line.start("fetch", **fields)
 
@@ -183,7 +183,7 @@ class Attachment:
         data = _bytes_of(state)
         begin = state.cursor - len(data)
         if begin > self._cursor and not isinstance(state, Stopped):
-            # Some of it is not kept any more: what is there now is what counts.
+            # Dropped output cannot be drawn: the current picture replaces it.
             self._paint()
             return
         new = data[max(0, self._cursor - begin) :]
@@ -195,7 +195,7 @@ class Attachment:
         self._draw_over()
 
     def _paint(self) -> None:
-        """Draw the whole picture, and go on from where in the output it stands."""
+        """Draw the whole picture, and continue at its offset in the output."""
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)
@@ -211,7 +211,7 @@ class Attachment:
         self._draw_over()
 
     def _draw_over(self) -> None:
-        """Draw what haft itself has to say, which the picture or new output may have hidden."""
+        """Draw haft's own messages, which the picture or new output may have hidden."""
         if self._question is not None:
             self._show_question(self._question)
         elif self._notice is not None:
@@ -237,7 +237,7 @@ class Attachment:
     # ── keys ────────────────────────────────────────────────────────────────────────────────
 
     def _take_keys(self, keys: bytes) -> bool:
-        """Take what was typed; returns whether it is to be detached."""
+        """Take typed bytes; return whether to detach."""
         asked = self._notice is not None and self._notice[0] in self._told
         if self._notice_has_stood(_READABLE_S) or asked:
             self._dismiss()
@@ -280,7 +280,7 @@ class Attachment:
                 if not answer and question.default is not None
                 else read_answer(answer, question)
             )
-            # Only while it is still the question: else a secret might be typed into the program.
+            # Only for this question: otherwise a secret might be typed into the program.
             self._apply(value, question=question.id)
         except (UsageError, RemoteError) as refused:
             self._own.write(b"\a")
@@ -314,7 +314,7 @@ class Attachment:
         return max(0.0, self._notice[1] + _NOTICE_S - time.monotonic())
 
     def _fit(self) -> None:
-        """Make the handle's terminal as large as the person's. Who only watches changes nothing."""
+        """Set the handle's terminal to the person's size. A watcher changes nothing."""
         size, now = self._own.size(), self._size_now()
         self._wrong_size = self._read_only and size != now
         if size is None or now is None or self._read_only:
@@ -349,6 +349,6 @@ class Attachment:
 
 
 def _bytes_of(state: HandleState) -> bytes:
-    """The output that a reply holds."""
+    """Return the output of a reply."""
     content = state.content
     return base64.b64decode(content) if isinstance(content, str) else b""

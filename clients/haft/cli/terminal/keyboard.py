@@ -1,9 +1,8 @@
-"""What a person types while attached: text for the program, or a word to haft itself.
+r"""Keys typed while attached: text for the program, or commands to haft.
 
-Rules: no I/O. Bytes come as they were read, cut anywhere; a character is never split. The prefix is
-C-\\ or the key that was chosen, in each of the ways in which a terminal sends it: the control character, and the codes of the
-keyboard protocols that the program may have turned on. What is pasted between paste codes is text,
-whatever it holds. Only what cannot be told yet is held back, never an Escape alone.
+Rules: no I/O. Bytes come cut anywhere; a character is never split. The prefix is C-\ or the chosen key, in each form
+that a terminal sends: the control character, and the codes of the keyboard protocols that the program may have set.
+Text between paste codes is always text. Only an ambiguous sequence is held back, never an Escape alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from enum import Enum
 
 
 class Command(Enum):
-    """What is meant for haft, not for the program."""
+    """A command to haft."""
 
     DETACH = "detach"
     HELP = "help"
@@ -50,17 +49,17 @@ _TAKEN = "him[j"
 
 
 def prefix_key(name: str) -> str | None:
-    """Read the name of a prefix, as in `C-a` or `C-]`: the key pressed with Ctrl; None for any other."""
+    """Return the key, pressed with Ctrl, of a prefix such as `C-a` or `C-]`; None for an invalid name."""
     key = name[2:].lower()
     known = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
     return key if known else None
 
 
 class Keyboard:
-    """Sorts what is typed; one for the length of an attach."""
+    """Separates text and commands; one for each attachment."""
 
     def __init__(self, prefix: str = "\\") -> None:
-        """`prefix`: the key that, with Ctrl, comes before a word to haft. See `prefix_key`."""
+        """Read `prefix` as the key that, with Ctrl, precedes a command. See `prefix_key`."""
         self._key = ord(prefix)
         self._control = bytes([self._key & 0x1F])
         self._notable = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
@@ -73,7 +72,7 @@ class Keyboard:
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take what was read; return texts and words in order. Behind `DETACH` nothing is read."""
+        """Take typed bytes; return texts and commands in order. Bytes behind `DETACH` stay unread."""
         data, self._held = self._held + data, b""
         self._events = []
         at = 0
@@ -112,7 +111,7 @@ class Keyboard:
             self._second(data[at : at + 1], chr(data[at]))
             return at + 1
         if _is_silent(found):
-            # The release of the prefix or of a modifier: it goes where the prefix goes.
+            # The release of the prefix or of a modifier accompanies the prefix.
             self._prefix += found[0]
         else:
             is_prefix = self._is_prefix(found)
@@ -148,7 +147,7 @@ class Keyboard:
         return len(data)
 
     def _is_prefix(self, found: re.Match[bytes]) -> bool:
-        """Whether it is the prefix in one of the keyboard protocols' forms."""
+        """Return whether the match is the prefix in a form of the keyboard protocols."""
         if found.lastindex is None:
             return False
         code, mods = _numbers(found)
@@ -170,20 +169,20 @@ class Keyboard:
 
 
 def _numbers(found: re.Match[bytes]) -> tuple[int, int]:
-    """The code of a key and its modifiers, locks left out."""
+    """Return a key's code and modifiers, without locks."""
     code = int(found["code"] or found["other_code"] or 0)
     mods = int(found["mods"] or found["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS
 
 
 def _is_silent(found: re.Match[bytes]) -> bool:
-    """Whether it is no key that somebody presses after the prefix."""
+    """Return whether the event is no key press after the prefix, but a release or a modifier."""
     code, _ = _numbers(found)
     return found["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 
 
 def _character(found: re.Match[bytes]) -> str:
-    """The character that a key types; empty for one with Ctrl, Alt or the like."""
+    """Return the typed character; empty for a key with Ctrl, Alt or the like."""
     code, mods = _numbers(found)
     if mods & ~_SHIFT:
         return ""
@@ -200,13 +199,13 @@ _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.?)", re.DOTALL)
 
 
 class AnswerLine:
-    """The line in which a person answers a question: typed at its end, rubbed out from there."""
+    """The line in which a person answers a question, edited at its end only."""
 
     def __init__(self) -> None:
         self.text = ""
 
     def feed(self, text: str) -> tuple[str | None, str]:
-        """Take what was typed; return the answer if Enter was pressed, and what was behind it."""
+        """Take typed text; return the answer if Enter was pressed, and the text behind it."""
         text = _CODES.sub("", text)
         for place, char in enumerate(text):
             if char in "\r\n":

@@ -1,9 +1,8 @@
-"""What goes to a person's own terminal while attached: the program's bytes, less what would answer.
+"""A program's output for a person's own terminal, without queries.
 
-Rules: no I/O. The daemon's screen has answered the program's queries already; a second answer
-would arrive as if it were typed, so queries are taken out. What the program turns on is noted, and
-turned off again at the end, nothing else is. Bytes come cut anywhere; a sequence that is not
-complete waits for its rest, and so does a character.
+Rules: no I/O. The daemon's screen has answered the program's queries already; a second answer would arrive as typed
+input, so queries are removed. Modes that the program sets are recorded and reset at the end; no others. Bytes come
+cut anywhere; an incomplete sequence or character waits for its rest.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ _MAX_SEQUENCE = 4096
 
 _MAX_ROWS = 3
 
-# What a program prints decides how long these take, so they never go back: every repetition is of
-# one class and possessive, and no class but that of an Escape's own run has an Escape in it.
+# The program's output determines the matching time, so these never backtrack: every repetition is of one class and
+# possessive, and no class but that of an Escape's own run contains an Escape.
 _SEQUENCE = re.compile(
     rb"\x05"
     rb"|(?<!\x1b)\x1b++(?:"
@@ -73,11 +72,11 @@ class OutputFilter:
 
     @property
     def alt(self) -> bool:
-        """Whether the alternate screen is shown."""
+        """Return whether the alternate screen is shown."""
         return any(self._modes.get((b"?", number), False) for number in _ALT)
 
     def draw(self, data: bytes) -> bytes:
-        """Return what is to be written for `data`."""
+        """Return the bytes to write for `data`."""
         data, self._held = self._held + data, b""
         unfinished = _UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
         self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
@@ -87,9 +86,9 @@ class OutputFilter:
         return _SEQUENCE.sub(self._drawn, data)
 
     def undo(self) -> bytes:
-        """Return what makes the terminal as it was, in modes and styles, and forget what was."""
+        """Return the bytes that reset modes and styles, and forget the state."""
         out = bytearray()
-        # The keyboard's modes belong to the screen that is shown: before it is left, and after.
+        # The keyboard's modes belong to each screen: reset them before leaving it, and after.
         if "keyboard" in self._seen:
             out += _UNDOING["keyboard"]
         for (private, number), on in self._modes.items():
@@ -107,7 +106,7 @@ class OutputFilter:
         return bytes(out)
 
     def _drawn(self, found: re.Match[bytes]) -> bytes:
-        """Note what a sequence changes; returns what is drawn of it, nothing of a query."""
+        """Record a sequence's changes; return the bytes to draw, none for a query."""
         if (control := found["control"]) is not None:
             bare = control.translate(None, _CONTROLS)
             if _ASKS.fullmatch(bare):
@@ -151,7 +150,7 @@ class OutputFilter:
 
 
 def _command_asks(number: bytes, rest: bytes) -> bool:
-    """Whether an operating system command wants an answer."""
+    """Return whether an operating system command requests an answer."""
     if number in _ASK_BY_A_FIELD:
         return b"?" in rest.split(b";")
     match number:
@@ -167,7 +166,7 @@ def _command_asks(number: bytes, rest: bytes) -> bool:
 
 
 def _string_asks(string: bytes) -> bool:
-    """Whether a device control string or a picture's wants an answer."""
+    """Return whether a device control string or a picture's requests an answer."""
     if string[:1] == b"P":
         return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
     keys = string[2:].partition(b";")[0].split(b",")
@@ -175,7 +174,7 @@ def _string_asks(string: bytes) -> bool:
 
 
 def _unfinished_character(data: bytes) -> bytes:
-    """The bytes at the end that begin a character."""
+    """Return the trailing bytes that begin a character."""
     for size in range(1, min(4, len(data) + 1)):
         first = data[-size]
         if first < 0x80:
@@ -187,8 +186,8 @@ def _unfinished_character(data: bytes) -> bytes:
 
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
-    """Draw words of haft's own over the last rows, `_MAX_ROWS` at most; with `asks` the end of
-    the text is what is shown of a longer one, and the cursor stays behind it."""
+    """Draw a message over the last rows, at most `_MAX_ROWS`; with `asks`, show the end of a longer text and leave
+    the cursor behind it."""
     lines = _wrapped(text, max(1, cols - 1))
     most = max(1, min(_MAX_ROWS, rows))
     lines = lines[-most:] if asks else lines[:most]
@@ -200,7 +199,7 @@ def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Cut a text into rows; what is not to be printed becomes a blank."""
+    """Cut a text into rows; an unprintable character becomes a blank."""
     lines, room = [""], width
     for char in text:
         char = char if char.isprintable() else " "

@@ -1,9 +1,8 @@
-"""The terminal that a person sits at: taken for an attach, and given back as it was.
+"""The person's own terminal: taken for an attachment, and restored.
 
-Rules: whatever way the block is left, the modes are what they were. A signal only leaves word here;
-who waits is woken and finds it. The terminal is written through a description of its own that does
-not block, so that one which has stalled holds up neither a signal nor the keys. Who is busy and does not look for
-the word of a signal that ends is stopped where they are, after a while: the terminal goes back first.
+Rules: the modes are restored on every exit from the block. A signal is only recorded, and wakes the waiting code. The
+terminal is written through a non-blocking description of its own, so a stalled terminal delays neither signals nor
+keys. Code that ignores a terminating signal for too long is interrupted where it is: the terminal is restored first.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _OTHERS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
 
 
 class Overdue(BaseException):
-    """A signal asked to end some time ago, and whatever goes on has not found time to look."""
+    """A terminating signal was ignored for too long."""
 
 
 class OwnTerminal:
     """A person's terminal in raw mode, for the length of a `with` block."""
 
     def __init__(self, keys: int, screen: int) -> None:
-        """`keys` is read and set, `screen` is written; both are terminals."""
+        """Read and set `keys`, write `screen`; both are terminals."""
         self._keys = keys
         self._given = screen
         self._screen = screen
@@ -57,7 +56,7 @@ class OwnTerminal:
                 os.ttyname(self._given), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
         except OSError:
-            # Another user's terminal (su), or one without a name here: written as it is.
+            # Another user's terminal (su), or one without a name here: written through the inherited descriptor.
             self._screen = self._given
         self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in (*_ENDING, *_OTHERS):
@@ -71,7 +70,7 @@ class OwnTerminal:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.give_back()
         for number, handler in self._handlers:
-            # C-\ may be on its way, to detach from what has just ended: now it is a signal again.
+            # C-\ may be on its way, typed to detach just as the handle ended; now it would raise SIGQUIT.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._bell)
@@ -80,7 +79,7 @@ class OwnTerminal:
             os.close(self._screen)
 
     def take(self) -> None:
-        """Set raw mode; what was typed ahead stays."""
+        """Set raw mode; keep typed-ahead input."""
         self._raw = True
         try:
             tty.setraw(self._keys, termios.TCSANOW)
@@ -88,7 +87,7 @@ class OwnTerminal:
             self.gone = True
 
     def give_back(self) -> None:
-        """Set the modes that it had."""
+        """Restore the modes."""
         if self._raw:
             try:
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._saved)
@@ -97,7 +96,7 @@ class OwnTerminal:
             self._raw = False
 
     def size(self) -> tuple[int, int] | None:
-        """Rows and columns; None where the terminal does not know."""
+        """Return rows and columns; None where unknown."""
         try:
             cols, rows = os.get_terminal_size(self._given)
         except OSError:
@@ -116,12 +115,12 @@ class OwnTerminal:
 
     @property
     def ended_by(self) -> int | None:
-        """The signal that asked to end; a terminal that is gone counts as HUP."""
+        """Return the terminating signal; a lost terminal counts as HUP."""
         told = next((number for number in _ENDING if number in self._arrived), None)
         return signal.SIGHUP if told is None and self.gone else told
 
     def was_told(self, number: signal.Signals) -> bool:
-        """Whether a signal came; it is told once."""
+        """Return whether a signal came, once for each."""
         if number not in self._arrived:
             return False
         self._arrived.discard(number)
@@ -131,11 +130,11 @@ class OwnTerminal:
 
     @property
     def stalled(self) -> bool:
-        """Whether some of what was to be written is not taken yet."""
+        """Return whether output is still unwritten."""
         return bool(self._backlog)
 
     def write(self, data: bytes) -> None:
-        """Write; what does not go at once goes when `wait` finds room."""
+        """Write; `wait` writes the rest when there is room."""
         self._backlog += data
         self._flush()
 
@@ -150,8 +149,8 @@ class OwnTerminal:
             self._backlog.clear()
 
     def settle(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
-        """Wait until all is written, for so long at most; what is not is dropped. A signal ends
-        the wait, but not when `leaving`: what gives the terminal back comes after the signal."""
+        """Wait at most `seconds` until all is written, and drop the rest. A signal ends the wait, but not when
+        `leaving`: the bytes that restore the terminal come after the signal."""
         until = time.monotonic() + seconds
         while self._backlog and (leaving or self.ended_by is None):
             left = until - time.monotonic()

@@ -1,9 +1,8 @@
-"""Input that a person has typed and the program has not taken yet.
+"""Typed input that the program has not taken yet.
 
-Rules: text goes out in order, a piece at a time; the next when the terminal has all of the last one,
-so a program that does not read holds up nothing but the typing. Text goes as an object, which is no
-answer to a question: what was meant for the program cannot answer one that has just come up. What is
-not typed in the end is told, never dropped without a word.
+Rules: text is sent in order, a piece at a time; the next once the terminal has all of the last, so a program that
+does not read delays only the typing. Text is sent as an object, which never answers a question: input for the program
+cannot answer a question that has just opened. Untyped text is reported, never dropped silently.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
 class PendingInput:
-    """The text on its way to one handle's program."""
+    """The pending text for one handle's program."""
 
     def __init__(self, line: PollableClient, handle: str) -> None:
         self._line = line
@@ -33,11 +32,11 @@ class PendingInput:
 
     @property
     def waiting(self) -> int:
-        """How many characters have not been sent."""
+        """Return the number of unsent characters."""
         return sum(map(len, self._waiting))
 
     def add(self, text: str) -> str | None:
-        """Take what was typed; returns what is to be told when there is no room for it."""
+        """Take typed text; return a message when there is no room for it."""
         if self.waiting + len(text) > _MAX_PENDING:
             return f"the program does not read: {len(text)} characters were left out"
         if self._waiting and len(self._waiting[-1]) + len(text) <= _PIECE:
@@ -47,8 +46,8 @@ class PendingInput:
         return None
 
     def send(self) -> None:
-        """Send the next piece, if the last one has arrived. A wait for no quiet at all is answered
-        as soon as the terminal has the text."""
+        """Send the next piece once the last has arrived. A wait without a quiet time is answered as soon as the
+        terminal has the text."""
         if self._sent or not self._waiting or self._held_up:
             return
         piece = self._waiting.popleft()
@@ -65,12 +64,11 @@ class PendingInput:
         self._sent = number, piece
 
     def go_on(self) -> None:
-        """The handle has been heard of: whether it asks something is known now."""
+        """Resume, as a new state shows whether the handle asks a question."""
         self._held_up = False
 
     def arrived(self) -> str | None:
-        """Look whether the piece that was sent is there; returns what is to be told if it never
-        will be."""
+        """Check for the arrival of the sent piece; return a message if it never will."""
         if self._sent is None:
             return None
         number, piece = self._sent
@@ -86,7 +84,7 @@ class PendingInput:
     def _refused(self, piece: str, refused: RemoteError) -> str | None:
         lines = _LINES.findall(piece)
         if refused.kind == "invalid_answer":
-            # A question has come up that is not heard of yet.
+            # A question has opened that is not known here yet.
             self._waiting.appendleft(piece)
             self._held_up = True
         elif refused.kind == "handle_stopped":
@@ -94,7 +92,7 @@ class PendingInput:
         elif refused.kind != "action_not_supported":
             raise refused
         elif len(lines) > 1:
-            # One of them is what cannot be taken; the others can.
+            # One of the lines is unacceptable; the others may pass.
             self._waiting.extendleft(reversed(lines))
         else:
             return refused.message

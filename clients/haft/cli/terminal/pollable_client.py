@@ -1,6 +1,6 @@
-"""A connection of the blocking client that is waited on beside a keyboard and signals.
+"""A connection of the blocking client that is polled beside a keyboard and signals.
 
-Rules: nothing here waits; requests are started, and their replies taken when they are there.
+Rules: nothing here blocks; requests are started, and their replies taken once complete.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from haft_protocol.states import HandleState
 
 
 class PollableClient(Haft):
-    """A connection that can be waited on beside other things."""
+    """A connection that is polled beside other descriptors."""
 
     @property
     def is_full(self) -> bool:
-        """Whether bytes wait to be sent."""
+        """Return whether bytes wait to be sent."""
         return bool(self._wire.to_send)
 
     def advance(self) -> None:
-        """Send what goes and take in what is there; does not wait. Raises `ConnectionLost`."""
+        """Send and receive without waiting. Raises `ConnectionLost`."""
         self._send()
         self._receive()
         if self._wire.fault is not None:
             raise self._wire.fault
 
     def take(self, number: int) -> HandleState | None:
-        """Return the reply to a request if it is there; raises `RemoteError`."""
+        """Return the reply to a request, or None before it is complete; raise `RemoteError`."""
         answer = self._wire.take(number)
         if answer is None:
             return None
