@@ -1,9 +1,8 @@
 """The bridge between a host of MCP and the daemon: messages in, messages and requests out.
 
-Rules: no I/O; `stdio` moves the bytes and says the time. A request is a generator that yields what it waits for: a
-request to the daemon, or to the host. Both eras are served at any time, by what each request says. The end of a
-request, by cancellation or with the host, ends its wait and never a handle. A request whose reply is out is
-forgotten: what an answer needs comes back sealed with it.
+Rules: no I/O; the transport moves the bytes and passes the time. A request is a generator of steps: requests to the
+daemon or to the host. Each request decides its era. The end of a request, by cancellation or with the host, ends its
+wait and never a handle. An answered request is forgotten: the state for a later answer returns signed with it.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _CANCELLED = msgspec.json.Decoder(CancelledParams)
 
 
 class _Request:
-    """One request of the host, until its reply is out."""
+    """One request of the host, until its reply is sent."""
 
     def __init__(self, id: Id, work: Steps, host: Host, since: float) -> None:
         self.id = id
@@ -77,9 +76,9 @@ class _Request:
 
 class Bridge:
     """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
-    `HaftError`. `methods` are served beside those of the protocol itself; `legacy_stream` is what tells a legacy
-    host of changes, from its first look at the tools on. `legacy` is a host whose `initialize` came another way;
-    requests to it have ids that begin with `name`. `to_host` is what goes out."""
+    `HaftError`. `methods` are served beside those of MCP itself; `legacy_stream` notifies a legacy host of
+    changes, from its first `tools/list` on. `legacy` is a host whose `initialize` came another way; requests to it
+    have ids that begin with `name`. `to_host` is the output."""
 
     def __init__(
         self,
@@ -111,18 +110,17 @@ class Bridge:
 
     @property
     def legacy(self) -> Host | None:
-        """The legacy host, once it has said `initialize`."""
+        """Return the legacy host after its `initialize`."""
         return self._legacy
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is under way."""
         return bool(self._requests)
 
     # ── from the host ───────────────────────────────────────────────────────────────────────
 
     def receive(self, line: bytes, now: float) -> None:
-        """Take one line of the host's."""
+        """Take one line from the host."""
         if line[:1] == b"[":
             self._refuse(None, Fault(INVALID_REQUEST, "Batches are no part of the protocol."))
             return
@@ -165,7 +163,7 @@ class Bridge:
         self._step(request, None)
 
     def _host(self, method: str, meta: Meta | UnsetType) -> Host:
-        """Return the host as this request describes it; raises `Fault`."""
+        """Return the host by this request's description; raise `Fault`."""
         given = Meta() if isinstance(meta, UnsetType) else meta
         token = given.progress_token
         if isinstance(given.version, UnsetType):
@@ -225,7 +223,7 @@ class Bridge:
     # ── from the daemon ─────────────────────────────────────────────────────────────────────
 
     def arrived(self, numbers: list[int]) -> None:
-        """Take the replies that came from the daemon."""
+        """Take the daemon's replies with these numbers."""
         if self._daemon is None:
             raise AssertionError("replies come from a daemon")
         for number in numbers:
@@ -239,12 +237,12 @@ class Bridge:
             except HaftError as fault:
                 answer = fault
             if answer is not None:
-                # The text of the whole feed would be kept alive by a part of it.
+                # A part would keep the text of the whole feed alive.
                 self._ready.append((request, answer.copy() if isinstance(answer, Raw) else answer))
         self._run()
 
     def lost(self, fault: HaftError) -> None:
-        """The connection to the daemon is gone; the next request makes another."""
+        """Fail all requests, as the connection to the daemon is lost; the next request reconnects."""
         self._daemon = None
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
@@ -259,7 +257,7 @@ class Bridge:
     # ── time ────────────────────────────────────────────────────────────────────────────────
 
     def next_due(self) -> float | None:
-        """Return when `tick` wants to be called; None: not at all."""
+        """Return the time of the next `tick`, or None."""
         due = [
             one.next_progress
             for one in self._requests.values()
@@ -268,7 +266,7 @@ class Bridge:
         return min(due, default=None)
 
     def tick(self, now: float) -> None:
-        """Report the progress of what takes long."""
+        """Report the progress of long requests."""
         for request in self._requests.values():
             token = request.host.progress_token
             if isinstance(token, UnsetType) or now < request.next_progress:
@@ -317,7 +315,7 @@ class Bridge:
                 self._step(request, answer)
 
     def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
-        """Let the request go on with what it has waited for, until it waits again or is done."""
+        """Resume the request with an answer, until its next step or its end."""
         try:
             if isinstance(answer, HaftError):
                 wanted = request.work.throw(answer)
@@ -340,7 +338,7 @@ class Bridge:
         self._hearing.pop(request, None)
 
     def hear(self, method: str, params: Raw) -> None:
-        """Take a notification of the daemon's, for each request that hears them."""
+        """Pass a notification of the daemon to each request that awaits one."""
         said = Raw(msgspec.json.encode([method, params]))
         for request, unheard in self._hearing.items():
             unheard.append(said)
@@ -416,7 +414,7 @@ class _OnlyId(msgspec.Struct):
 
 
 def _id_of(line: bytes) -> Id | None:
-    """Return the id of a message that is wrong otherwise."""
+    """Return the id of an otherwise invalid message."""
     try:
         return msgspec.json.decode(line, type=_OnlyId).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,8 +1,8 @@
 """The hosts of MCP, and the entry of haft in the configuration of each.
 
-Rules: the entry has absolute paths, since a host that is started from a desktop has another `PATH`. Only the entry
-is changed, in place: comments and order stay, a backup of the file is kept. What a host does not say a server, the
-folder of the project, is written down where the host has a word for it.
+Rules: the entry has absolute paths, since a host started from a desktop has another `PATH`. Only the entry is
+changed, in place: comments and order stay, a backup of the file is kept. Hosts do not announce the project's folder,
+so the entry has the host's variable for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
 
 
 class HostFile(NamedTuple):
-    """Where a host has its servers: a file, the section in it, and what the host calls its project's folder."""
+    """A host's file of servers, the section in it, and the host's variable for the project's folder."""
 
     path: str
     section: str
@@ -53,7 +53,7 @@ HOSTS: dict[str, HostFile] = {
 
 
 class Entry:
-    """The entry of haft for one host, and the file that it belongs into."""
+    """The entry of haft for one host, and its file."""
 
     def __init__(self, host: str, value: dict[str, Any], path: Path) -> None:
         self.host = host
@@ -63,17 +63,17 @@ class Entry:
         self._is_toml = path.suffix == ".toml"
 
     def shown(self) -> str:
-        """Return the part of the file that the entry is."""
+        """Return the entry as text of the file."""
         if self._is_toml:
             return _toml(self.value)
         return json.dumps({self._section: {NAME: self.value}}, indent=2, ensure_ascii=False) + "\n"
 
     def install(self) -> bool:
-        """Write the entry; false where it is there already. Raises `SetupFailed`."""
+        """Write the entry; return false where it exists already. Raises `SetupFailed`."""
         return self._change(self.value)
 
     def uninstall(self) -> bool:
-        """Remove the entry; false where there is none. Raises `SetupFailed`."""
+        """Remove the entry; return false where it does not exist. Raises `SetupFailed`."""
         return self._change(None)
 
     def _change(self, wanted: dict[str, Any] | None) -> bool:
@@ -145,17 +145,17 @@ def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
 
 
 def _command() -> list[str]:
-    """Return the command that starts this haft, whatever `PATH` a host has."""
+    """Return the command that starts this haft, regardless of the host's `PATH`."""
     own = os.path.abspath(sys.argv[0])  # noqa: PTH100 - a link is kept: it may lead to a newer version
     if own.endswith("/haft") and os.access(own, os.X_OK):
         return [own]
     found = shutil.which("haft")
-    # -P: no module from the folder of a project.
+    # -P: no module from the project's folder.
     return [found] if found else [sys.executable, "-P", "-m", "haft"]
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what a host with few variables would not find this user's daemon without."""
+    """Return the variables without which a host would miss this user's daemon."""
     kept = {name: env[name] for name in _KEPT if env.get(name)}
     runtime = env.get("XDG_RUNTIME_DIR", "")
     if runtime and runtime != f"/run/user/{os.getuid()}":
@@ -177,7 +177,7 @@ def _toml(value: Mapping[str, Any]) -> str:
 
 
 def _toml_text(text: str) -> str:
-    # JSON's escapes are TOML's, but for the surrogate pairs that ASCII would need.
+    # JSON's escapes are TOML's, except for the surrogate pairs of ASCII output.
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -1,9 +1,9 @@
 """`haft mcp --http`: streamable HTTP of both eras, on 127.0.0.1 alone.
 
-Rules: one thread and one bridge a request, each with its own connection to the daemon: a request of the modern era
-has no other state, and of a legacy session only what `initialize` said is kept. The token is in the path of the
-URL, or in `Authorization`; `Host` and `Origin` name this machine, so no page of another site reaches it. Closing the
-response ends the wait of a modern request, and no handle.
+Rules: one thread and one bridge a request, each with its own connection to the daemon: a modern request has no other
+state, and a legacy session keeps only its `initialize`. The token is in the path of the URL, or in `Authorization`;
+`Host` and `Origin` must name this machine, so no page of another site has access. A closed response ends the wait of
+a modern request, and no handle.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class BridgeOf(Protocol):
-    """Makes the bridge of one request."""
+    """A factory for the bridge of one request."""
 
     def __call__(self, link: DaemonLink, legacy: Host | None = None, name: str = "haft") -> Bridge:
-        """Return a bridge over the link, for a legacy host that has said `initialize` before."""
+        """Return a bridge over the link, for a legacy host that has sent `initialize` before."""
 
 
 class _Params(msgspec.Struct):
@@ -77,7 +77,7 @@ class _Posted(msgspec.Struct):
 
 
 class _Sent(msgspec.Struct):
-    """The part of a message to the host that decides how it is sent."""
+    """The part of a message that decides how to send it."""
 
     id: int | str | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
@@ -85,7 +85,7 @@ class _Sent(msgspec.Struct):
 
 
 class _Running:
-    """A request under way: lines for its bridge come from other requests of the session."""
+    """A request in progress: other requests of the session bring lines for its bridge."""
 
     def __init__(self) -> None:
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -101,7 +101,7 @@ class _Running:
 
 
 class _Session:
-    """What `initialize` of a legacy host said, and its requests under way."""
+    """The `initialize` of a legacy host, and its requests in progress."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -124,13 +124,13 @@ class _Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is no fault of ours; whatever else is told on stderr."""
+        """Ignore a client that has gone; report any other error on stderr."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def serve_http(port: int, new_link: Callable[[], DaemonLink], bridge_of: BridgeOf) -> int:
-    """Serve until interrupted; the first line on stdout is the URL, which has the token in it."""
+    """Serve until interrupted; the first line on stdout is the URL, which contains the token."""
     token = os.environ.get("HAFT_MCP_TOKEN") or secrets.token_urlsafe(32)
     with _Server(port, token, new_link, bridge_of) as server:
         print(f"http://127.0.0.1:{server.server_port}/{token}/mcp", flush=True)
@@ -146,10 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged: the path has the token in it."""
+        """Log nothing: the path has the token in it."""
 
     def do_GET(self) -> None:
-        """There is no stream beside those of requests."""
+        """Refuse: the only streams are those of requests."""
         if self._is_allowed():
             self._refuse_method()
 
@@ -182,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             posted = msgspec.json.decode(body, type=_Posted)
             params = _params_of(posted.params)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # The bridge says what is wrong with it.
+            # The bridge reports the error.
             posted, params = _Posted(id=0, method=""), _Params()
         meta = {} if isinstance(params.meta, UnsetType) else params.meta
         if "io.modelcontextprotocol/protocolVersion" in meta:
@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
     # ── who may ─────────────────────────────────────────────────────────────────────────────
 
     def _is_allowed(self) -> bool:
-        """Answer a client that may not; its body is not read, so the connection ends with the answer."""
+        """Refuse a client without access; its body stays unread, so the connection closes."""
         if self._is_admitted():
             return True
         self.close_connection = True
@@ -265,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
             running.close()
 
     def _pass_on(self, body: bytes, posted: _Posted, session: _Session | None) -> None:
-        """Give a reply, or a cancellation, to the request that it is for."""
+        """Pass a reply or a cancellation to its request."""
         if session is None:
             return
         running: _Running | None = None
@@ -278,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
             running.give(body)
 
     def _mismatch(self, method: str, params: _Params, meta: dict[str, Any]) -> str | None:
-        """Return what a header says otherwise than the body."""
+        """Return the difference between a header and the body."""
         wanted: dict[str, Any] = {
             "MCP-Protocol-Version": meta.get("io.modelcontextprotocol/protocolVersion"),
             "Mcp-Method": method,
@@ -304,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
         running: _Running,
         session: _Session | None,
     ) -> None:
-        """Serve the request until its reply is out, or its client has gone."""
+        """Serve the request until its reply is sent, or its client has gone."""
         is_stream = False
         try:
             bridge.receive(body, time.monotonic())
@@ -329,7 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
             link.close()
 
     def _wait(self, bridge: Bridge, link: DaemonLink, running: _Running) -> bool:
-        """Wait for the daemon, for what other requests bring, or for time; false where nobody waits any more."""
+        """Wait for the daemon, for other requests' lines, or for the time; return false once the client has gone."""
         link.send()
         poll = select.poll()
         link.register(poll)
@@ -420,7 +420,7 @@ def _lines(bridge: Bridge) -> list[bytes]:
 
 
 def _plain(value: str) -> str:
-    """Return a header's value, which may be in base64."""
+    """Decode a header's value, which may be in base64."""
     if value.startswith("=?base64?") and value.endswith("?="):
         try:
             return b64decode(value[9:-2], validate=True).decode()

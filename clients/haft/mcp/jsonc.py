@@ -1,7 +1,7 @@
-"""JSON with comments, changed in place: one member set or removed, all else as it was, to the byte.
+"""JSON with comments, changed in place: one member set or removed, all other bytes unchanged.
 
-Rules: pure. Editors keep comments and trailing commas in their settings, so a file is never written anew from
-what it decodes to. What cannot be understood is refused, never repaired.
+Rules: pure. Editors keep comments and trailing commas in their settings, so a file is never rewritten from its
+decoded value. A malformed text is refused, never repaired.
 
 Example: set_member('{"a": 1} // mine', "servers", "haft", {"command": "haft"})
 """
@@ -26,8 +26,7 @@ class _Member(NamedTuple):
 
 
 def decode(text: str) -> Any:
-    """Decode a text that may have comments and trailing commas; an empty one is an empty object. Raises
-    `Malformed`."""
+    """Decode a text with comments and trailing commas; an empty one is an empty object. Raises `Malformed`."""
     if not text.strip():
         return {}
     try:
@@ -37,7 +36,7 @@ def decode(text: str) -> Any:
 
 
 def set_member(text: str, section: str, name: str, value: Any) -> str:
-    """Return the text with `value` under `name` of the object `section`, which is made where it is missing."""
+    """Return the text with `value` under `name` of the object `section`, which is added if missing."""
     decode(text)
     text = text if text.strip() else "{}\n"
     root = _object(text, 0)
@@ -53,7 +52,7 @@ def set_member(text: str, section: str, name: str, value: Any) -> str:
 
 
 def remove_member(text: str, section: str, name: str) -> str:
-    """Return the text without `name` of `section`, and without a section that has nothing else."""
+    """Return the text without `name` of `section`, and without a section that becomes empty."""
     decode(text)
     if not text.strip():
         return text
@@ -71,7 +70,7 @@ def remove_member(text: str, section: str, name: str) -> str:
 
 
 def _cut(text: str, holder: int, member: _Member) -> str:
-    """Return the text without a member, its comma and the line that it had for itself."""
+    """Return the text without a member, its comma and its own line."""
     members = _members(text, holder)
     number = members.index(member)
     start, end = member.start, member.end
@@ -108,7 +107,7 @@ def _insert(text: str, holder: int, name: str, value: Any) -> str:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Return the end of the line where nothing but a comment stands on the rest of it, else `at`."""
+    """Return the line's end if only a comment follows `at`, else `at`."""
     end = text.find("\n", at)
     return end if end >= 0 and _skip(text, at) > end else at
 
@@ -174,7 +173,7 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """Return the place behind blanks and comments."""
+    """Return the position behind blanks and comments."""
     while at < len(text):
         if text[at] in " \t\r\n\ufeff":
             at += 1
@@ -207,7 +206,7 @@ def _plain(text: str) -> str:
         if part in ("}", "]") and parts and parts[-1] == ",":
             parts.pop()
         parts.append(part)
-        # A blank keeps apart what a comment kept apart.
+        # A blank separates tokens in place of a comment.
         if end < len(text) and text[end] in " \t\r\n/" and part not in ("{", "}", "[", "]", ","):
             parts.append(" ")
         at = end

@@ -1,8 +1,8 @@
 """The messages of the Model Context Protocol that the bridge reads and writes.
 
-Rules: no I/O. A message is decoded once, its params by the method. Two eras: "modern" is the revision
-2026-07-28, where each request names its revision and the client's capabilities in `_meta`; "legacy" are the
-revisions that a connection opens by `initialize`. Error codes are those of JSON-RPC and of the modern revision.
+Rules: no I/O. A message is decoded once, its params by the method. Two eras: "modern" is the revision 2026-07-28,
+where each request has its revision and the client's capabilities in `_meta`; "legacy" are the revisions that open a
+connection by `initialize`. Error codes are those of JSON-RPC and of the modern revision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Id = int | str
 
 
 class Fault(Exception):
-    """A request is answered with an error."""
+    """An error reply to a request."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Fault(Exception):
 
 
 class Elicitation(msgspec.Struct, frozen=True):
-    """What of elicitation a client can do; neither named means forms."""
+    """A client's modes of elicitation; neither means forms."""
 
     form: dict[str, Any] | UnsetType = UNSET
     url: dict[str, Any] | UnsetType = UNSET
@@ -48,7 +48,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
     @property
     def takes_forms(self) -> bool:
-        """Whether its user can be shown a form."""
+        """Return whether the client can show its user a form."""
         if not isinstance(self.elicitation, Elicitation):
             return False
         return self.elicitation.form is not UNSET or self.elicitation.url is UNSET
@@ -65,14 +65,14 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class ListParams(msgspec.Struct, frozen=True):
-    """A request that takes no more than a cursor."""
+    """The params of a list: a cursor."""
 
     meta: Meta = field(default=Meta(), name="_meta")
     cursor: str | UnsetType | None = UNSET
 
 
 class ElicitResult(msgspec.Struct, frozen=True):
-    """What became of a form."""
+    """The result of a form."""
 
     action: str = ""
     content: dict[str, Any] | UnsetType | None = UNSET
@@ -96,7 +96,7 @@ class ReadParams(msgspec.Struct, frozen=True):
 
 
 class Listened(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The notifications that a client wants to receive."""
+    """The notifications that a client requests."""
 
     tools_list_changed: bool = False
     resources_list_changed: bool = False

@@ -1,8 +1,8 @@
-"""A tool's question as a form of MCP, and the answer out of what was filled in.
+"""A tool's question as a form of MCP, and the answer from the completed form.
 
-Rules: pure. A form has one property, named by the question's id; a question with several fields has one a field.
-Only flat texts, numbers, booleans and choices of texts exist in every revision, so other options are shown as
-their JSON text. A secret is never asked by a form.
+Rules: pure. A form has one property, named by the question's id; a question with several fields has one for each.
+Only flat texts, numbers, booleans and choices of texts exist in every revision, so other options appear as their JSON
+text. A form never asks for a secret.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Sec
 
 
 class Unanswered(ValueError):
-    """What was filled in holds no answer to the question; the message says why."""
+    """The form's content does not answer the question; the message gives the reason."""
 
 
 def is_elicited(inquiry: Inquiry) -> bool:
@@ -43,7 +43,7 @@ def form_of(inquiry: Inquiry, *, has_mode: bool) -> dict[str, Any]:
 
 
 def answer_of(question: Question, content: object) -> Any:
-    """Return the answer out of the content of a form; raises `Unanswered`."""
+    """Return the answer in a form's content; raise `Unanswered`."""
     if not isinstance(content, dict):
         raise Unanswered("the form came back empty")
     match question.answer_type:
@@ -52,7 +52,7 @@ def answer_of(question: Question, content: object) -> Any:
                 name: _chosen(choice, content.get(name), name) for name, choice in fields.items()
             }
         case _:
-            # Of a form with one property some hosts give the value under a name of their own.
+            # Some hosts rename the property of a form with only one.
             values = list(content.values())
             if question.id not in content and len(values) != 1:
                 raise Unanswered(f"the form came back without {question.id!r}")

@@ -1,7 +1,7 @@
-"""`requestState`: what a client brings back with an answer, sealed against change.
+"""`requestState`: a call's state, which the client returns with an answer, signed against change.
 
-Rules: the key is the user's, in a file of the state folder, so a state is good in another process of the bridge
-and after a restart. A state is bound to the tool, its arguments and the session, and expires.
+Rules: the key is the user's, in a file of the state folder, so a state is valid in another process of the bridge and
+after a restart. A state is bound to the tool, its arguments and the session, and expires.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MAC_BYTES = 16
 
 
 class Broken(ValueError):
-    """The state is none of ours, is another call's, or has expired."""
+    """The state is foreign, of another call, or expired."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """A call that waits for an answer: its handle, the inquiry, and the question that was asked."""
+    """A call that waits for an answer: its handle, the inquiry, and the question."""
 
     at: float
     call_id: str
@@ -37,7 +37,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key() -> bytes:
-    """Return the user's key, made where there is none yet."""
+    """Return the user's key, made on first use."""
     folder = state_folder(os.environ)
     path = f"{folder}/mcp-key"
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib costs 5 ms
@@ -63,7 +63,7 @@ def state_key() -> bytes:
 
 
 def seal(key: bytes, state: State, bound_to: object) -> str:
-    """Return the text that stands for the state of a call of `bound_to`: tool, arguments and session."""
+    """Return the signed text of the state, bound to a call's tool, arguments and session."""
     body = msgspec.json.encode(state)
     return urlsafe_b64encode(_mac(key, body, bound_to) + body).decode()
 

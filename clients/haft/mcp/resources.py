@@ -1,8 +1,8 @@
-"""Resources `haft://handles/<id>/output` and `…/screen`, and what a host listens to.
+"""Resources `haft://handles/<id>/output` and `…/screen`, and notifications about them.
 
-Rules: a read moves no read mark: what a person looks at in the host is not taken from the model. A modern host
-listens by `subscriptions/listen`, one stream for all that it names; a legacy one subscribes to a resource and gets
-bare notifications. What is told is that something changed, never what: the host reads when it wants to.
+Rules: reads leave the read offset, so a person's look in the host takes no output from the model. A modern host uses
+`subscriptions/listen`, one stream for all resources; a legacy one subscribes to each resource and gets bare
+notifications. A notification has no content: the host reads at will.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Resources:
 
     @property
     def methods(self) -> dict[str, Serve]:
-        """What is served, by method."""
+        """Return the handlers by method."""
         return {
             "resources/list": self._list,
             "resources/templates/list": self._templates,
@@ -151,7 +151,7 @@ class Resources:
         return {}
 
     def _listen(self, host: Host, params: Raw) -> Steps:
-        """Serve a stream: it ends when the host cancels it, or with the daemon's connection."""
+        """Serve a stream until the host cancels it, or the daemon's connection ends."""
         wanted = read_params(params, _LISTEN).notifications
         uris = []
         for uri in wanted.resource_subscriptions:
@@ -186,7 +186,7 @@ class Resources:
         return meta
 
     def legacy_stream(self, host: Host) -> Steps:
-        """Tell a legacy host what changes, until the connection to the daemon ends."""
+        """Notify a legacy host of changes, until the daemon's connection ends."""
         place = yield from self._tools.place(host)
         yield CallDaemon("subscribe", {"events": ["tools", "state"], "session": place.session})
         honoured = {"toolsListChanged": True, "resourcesListChanged": True}
@@ -196,7 +196,7 @@ class Resources:
     def _stream(
         self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
     ) -> Generator[Step, Raw, None]:
-        """Tell what changes; returns when the daemon has gone."""
+        """Notify of changes; return when the daemon has gone."""
         known: set[str] = set()
         while True:
             try:
@@ -223,7 +223,7 @@ def _wanted(place: Place, uris: list[str]) -> dict[str, Any]:
 
 
 def _handle_of(uri: str) -> tuple[str, str]:
-    """Return the id and the view that a URI names; raises `Fault`."""
+    """Return the id and the view of a URI; raise `Fault`."""
     id, _, view = uri.removeprefix(_SCHEME).rpartition("/")
     if not uri.startswith(_SCHEME) or not id or "/" in id or view not in _VIEWS:
         raise Fault(

@@ -1,8 +1,8 @@
 """The folder in which tools work, and the session that owns their handles.
 
-Rules: `--root`, else `CLAUDE_PROJECT_DIR`, else the first root of a legacy host, else the working folder. The
-file system's root and the home folder are no project: hosts without one start their servers there, and tools
-that work there by accident do harm. A session belongs to a root, not to a process, so handles outlive a host.
+Rules: `--root`, else `CLAUDE_PROJECT_DIR`, else the first root of a legacy host, else the working folder. The file
+system's root and the home folder are no project: hosts without one start their servers there, and tools could do
+harm. A session belongs to a root, not to a process, so handles outlive a host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Place:
-    """A root and its session, or the reason why there is none."""
+    """A root and its session, or the reason for their absence."""
 
     def __init__(self, root: str | None, session: str, refusal: str = "") -> None:
         self.root = root
@@ -32,7 +32,7 @@ def find_place(
     offered: str | None = None,
     cwd: str | None = None,
 ) -> Place:
-    """Return the place of a host's calls. `offered` is the root that a legacy host names."""
+    """Return the place of a host's calls. `offered` is a legacy host's root."""
     folder = root or env.get("CLAUDE_PROJECT_DIR") or offered or cwd
     if not folder or not folder.startswith("/"):
         return Place(None, session or "mcp", _refusal("there is no working folder"))
@@ -45,13 +45,13 @@ def find_place(
 
 
 def session_of(folder: str) -> str:
-    """Return the name of the session of a root: the folder's own name, and what tells it from others."""
+    """Return the name of a root's session: the folder's own name, and a hash of its path."""
     stem = _OTHERS.sub("-", folder.rpartition("/")[2])[:MAX_STEM].strip("-.") or "root"
     return f"mcp.{stem}.{_hash(os.fsencode(folder)):08x}"
 
 
 def _hash(data: bytes) -> int:
-    """Return the 32 bits of FNV-1a: a hash that needs no library, for a name."""
+    """Return the 32 bits of FNV-1a, a hash without a library."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -59,7 +59,7 @@ def _hash(data: bytes) -> int:
 
 
 def folder_of(uri: str) -> str | None:
-    """Return the folder that a `file:` URI names."""
+    """Return the folder of a `file:` URI."""
     if not uri.startswith("file://"):
         return None
     from urllib.parse import unquote, urlsplit

@@ -1,7 +1,7 @@
-"""The bytes of the bridge: standard input and output, and the daemon's socket.
+"""The bridge's bytes: standard input and output, and the daemon's socket.
 
-Rules: one thread, one `poll`; nothing is decided here. A host that does not read is not read from either. The end
-of the input is the end of the process: waits are cancelled with the connection, handles go on.
+Rules: one thread, one `poll`; nothing is decided here. A host that does not read is not read from either. The end of
+the input ends the process: waits are cancelled with the connection, handles go on.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _CHUNK = 1 << 16
 
 
 class DaemonLink:
-    """The connection to the daemon, made when it is first needed. `open_daemon` returns a connected socket, and
-    starts a daemon if need be."""
+    """The connection to the daemon, made on demand. `open_daemon` returns a connected socket, and starts a daemon if
+    need be."""
 
     def __init__(self, open_daemon: Callable[[], socket.socket]) -> None:
         self._open = open_daemon
@@ -56,18 +56,18 @@ class DaemonLink:
             self._socket.close()
 
     def register(self, poll: select.poll) -> None:
-        """Wait for the daemon as well."""
+        """Add the daemon's socket to the poll."""
         if self._socket is not None and self._daemon is not None:
             sending = select.POLLOUT if self._daemon.to_send else 0
             poll.register(self._socket, select.POLLIN | sending)
 
     def turn(self, ready: Mapping[int, int], bridge: Bridge) -> None:
-        """Send and receive what goes without waiting."""
+        """Send and receive without waiting."""
         if self._socket is not None and ready.get(self._socket.fileno()):
             self._receive(bridge)
 
     def send(self) -> None:
-        """Send what goes without waiting."""
+        """Send without waiting."""
         if self._socket is None or self._daemon is None or not self._daemon.to_send:
             return
         try:
@@ -140,7 +140,7 @@ class StdioTransport:
         return dict(poll.poll(left))
 
     def _read(self, bridge: Bridge) -> bool:
-        """Take in what the host wrote; false at the end of it."""
+        """Read the host's input; return false at its end."""
         try:
             data = os.read(self._source, _CHUNK)
         except OSError:
@@ -162,7 +162,7 @@ class StdioTransport:
         return True
 
     def _write(self, bridge: Bridge) -> None:
-        """Write what the host takes without blocking: a pipe that is ready takes so much."""
+        """Write as much as a ready pipe takes without blocking."""
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         while bridge.to_host and any(event & select.POLLOUT for _, event in poll.poll(0)):

@@ -1,8 +1,8 @@
-"""A request that is served: a generator of what it waits for, and the host that it comes from.
+"""A request in service: a generator of its steps, and the requesting host.
 
-Rules: no I/O. A server yields `CallDaemon` for a request to the daemon and gets its result as JSON, or `RemoteError`
-raised; it yields `CallHost` for a request to a legacy host in the same way, `NotifyHost` for a notification to the host,
-and `AwaitNotification` for the next notification of the daemon's. It returns the result of MCP.
+Rules: no I/O. A server yields `CallDaemon` for a request to the daemon and receives its result as JSON, or
+`RemoteError` raised; likewise `CallHost` for a request to a legacy host, `NotifyHost` for a notification to the host,
+and `AwaitNotification` for the daemon's next notification. The generator returns the result for MCP.
 
 Example: def ping(host, params): yield CallDaemon("ping", {}); return {}
 """
@@ -26,18 +26,18 @@ class CallDaemon(msgspec.Struct, frozen=True):
 
 
 class AwaitNotification(msgspec.Struct, frozen=True):
-    """Wait for a notification of the daemon's; its method and params come as JSON, `[method, params]`."""
+    """Wait for a notification of the daemon; receive its method and params as JSON, `[method, params]`."""
 
 
 class NotifyHost(msgspec.Struct, frozen=True):
-    """Send the host a notification, and go on."""
+    """Send the host a notification, and continue."""
 
     method: str
     params: dict[str, Any]
 
 
 class CallHost(msgspec.Struct, frozen=True):
-    """A request to a legacy host; `RemoteError` is raised where it refuses."""
+    """A request to a legacy host; raises `RemoteError` on its refusal."""
 
     method: str
     params: dict[str, Any]
@@ -48,7 +48,7 @@ Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
-    """The host as one request describes it. `subject` is what its progress is about."""
+    """The host by one request's description. `subject` is the subject of its progress."""
 
     __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 

@@ -1,8 +1,8 @@
 """`tools/list` and `tools/call`: the daemon's tools for a host.
 
-Rules: what a tool takes and says is the daemon's; here it is only put into the words of MCP. A program's question
-goes to the host's user where the host takes forms, else the text of the reply says how it is answered. What the
-daemon refuses is a result with `isError`, since a model can mend it; only an unknown tool is an error.
+Rules: the daemon defines arguments and results; here they are only converted to MCP. A program's question goes to the
+host's user where the host shows forms, else the reply's text explains how to answer. The daemon's refusal is a result
+with `isError`, since a model can correct it; only an unknown tool is an error.
 """
 
 from __future__ import annotations
@@ -102,7 +102,6 @@ class Tools:
     # ── the methods ─────────────────────────────────────────────────────────────────────────
 
     def list(self, host: Host, params: Raw) -> Steps:
-        """Serve `tools/list`, in one page."""
         given: ListParams = read_params(params, _LIST)
         if given.cursor not in (UNSET, None):
             raise Fault(INVALID_PARAMS, "There is one page only, so no cursor is known.")
@@ -129,7 +128,7 @@ class Tools:
             return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
 
     def place(self, host: Host) -> Generator[Step, Raw, Place]:
-        """Find the root and the session; a legacy host is asked for its roots once, where they count."""
+        """Find the root and the session; request a legacy host's roots once, if needed."""
         if self._place is None:
             offered: str | None = None
             named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
@@ -154,7 +153,7 @@ class Tools:
         host.subject = f"{given.name}:"
         call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
-        # Some hosts bring an answer along before they are asked.
+        # Some hosts send an answer before the question.
         early = {} if isinstance(given.responses, UnsetType) else dict(given.responses)
         if isinstance(given.state, UnsetType):
             reply = yield from self._tools_call(place, given.name, given.arguments, call_id)
@@ -163,7 +162,7 @@ class Tools:
             if not is_asked:
                 return _content(reply)
         while reply.inquiry and host.capabilities.takes_forms and answers < MAX_ROUNDS:
-            # Loaded only when a tool asks.
+            # Loaded on demand, for a tool's question.
             from haft_protocol.inquiries import Inquiry
 
             from .questions import form_of, is_elicited
@@ -211,7 +210,7 @@ class Tools:
     def _resume(
         self, place: Place, given: CallParams, sealed: str
     ) -> Generator[Step, Raw, tuple[_Called, bool]]:
-        """Go on with a call that has asked; returns the reply, and whether to ask what it asks."""
+        """Resume a call that has asked; return the reply, and whether to pass on its question."""
         from .request_state import Broken, open_state
 
         try:
@@ -232,7 +231,7 @@ class Tools:
     def _answered(
         self, place: Place, given: CallParams, inquiry: Any, filled: ElicitResult
     ) -> _Reply:
-        """Give the answer and read on; what does not fit is asked again."""
+        """Give the answer and read on; ask again after an invalid answer."""
         from .questions import Unanswered, answer_of
 
         refused = ""
@@ -262,7 +261,7 @@ class Tools:
         return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(asked)))
 
     def _read_on(self, place: Place, given: CallParams, handle: str) -> _Reply:
-        """Wait for what follows an answer, as the call has waited before."""
+        """Wait for the output after an answer, under the call's own wait."""
         arguments = given.arguments if isinstance(given.arguments, dict) else {}
         wait_s = arguments.get("wait_s")
         if not isinstance(wait_s, int | float) or not 0 <= wait_s <= MAX_WAIT_S:
@@ -367,5 +366,5 @@ def _bound_to(given: CallParams, place: Place) -> list[Any]:
 
 
 def _in_model_words(text: str) -> str:
-    """Name the tools of the surface where the daemon names its verbs."""
+    """Replace the daemon's methods by the tools of the surface."""
     return _NAMED.sub(lambda found: f"`{_VERBS[found[1]]}`", text)

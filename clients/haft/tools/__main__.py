@@ -1,7 +1,7 @@
 """`python -m haft.tools FILE`, or `--entry MODULE:NAME [--path FOLDER]`: run a tool file, or a package's function.
 
-Rules: it is for haftd, which gives the action as a further argument for its own eyes. The module is loaded in this
-process, which is one call's. No bytecode is left beside a tool file.
+Rules: for haftd alone, which adds the action as a last argument. The module is loaded in this process, for one call.
+No bytecode is left beside a tool file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .registry import TOOLS, tool_of
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Load the tools that are meant, and serve them."""
+    """Load the chosen tools, and serve them."""
     match arguments:
         case ["--entry", entry, "--path", folder, *_]:
             _serve_entry(entry, folder)

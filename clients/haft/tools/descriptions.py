@@ -1,8 +1,8 @@
-"""From a function's signature and docstring to the description of a tool.
+"""Descriptions of tools from functions' signatures and docstrings.
 
 Rules: pure. The first paragraph of the docstring is the summary, the others are the description. A line `name: text`
-describes the parameter of that name, as does `Annotated[T, "text"]`; words of JSON Schema stand there as a table. A type hint that has no form in JSON is an error
-that names the function and the parameter.
+describes the parameter of that name, as does `Annotated[T, "text"]`; a table there holds words of JSON Schema. A type
+hint without a form in JSON is an error that names the function and the parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARAMETER = re.compile(r"\s*(?::param\s+)?(\w+)(?:\s*\([^)]*\))?:\s+(\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The texts about a tool, and its parameters in the form of a definition."""
+    """The texts of a tool, and its parameters in the form of a definition."""
 
     summary: str
     text: str
@@ -98,7 +98,7 @@ def _read_docstring(doc: str, names: Mapping[str, Any]) -> tuple[str, str, dict[
 def _schema(hint: Any, where: str) -> dict[str, Any]:
     if hint is Any:
         return {}
-    # `in` would hash the hint, which a table in `Annotated` forbids.
+    # `in` would hash the hint, and a table in `Annotated` is not hashable.
     for scalar, name in _SCALARS.items():
         if hint is scalar:
             return {"type": name}
@@ -138,7 +138,7 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:
 
 
 def _is_required(kind: Any, name: str, hint: Any) -> bool:
-    # `__required_keys__` does not see through annotations that are texts.
+    # `__required_keys__` misses annotations that are texts.
     if get_origin(hint) in (typing.Required, typing.NotRequired):
         return get_origin(hint) is typing.Required
     return name in kind.__required_keys__

@@ -1,4 +1,4 @@
-"""The failure of a tool in its own words."""
+"""The failure of a tool."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _EXIT_USAGE = 64
 
 
 def run() -> NoReturn:
-    """Do what haft has started this program for, with the tools that are decorated so far, and exit."""
+    """Run the action for which haft started this program, with the tools decorated so far, and exit."""
     serve(TOOLS.values())
 
 
@@ -101,19 +101,19 @@ class _Lines:
         return next(self._messages(), {})
 
     def arm(self) -> None:
-        """Have the kernel signal when there is something to read."""
+        """Request a signal from the kernel when input is readable."""
         os.set_blocking(self._input, False)
         fcntl.fcntl(self._input, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def disarm(self) -> None:
-        """Have no signal sent any more: outside of a session its default would end the process."""
+        """Stop the signal: outside of a session its default would end the process."""
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags & ~os.O_ASYNC)
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return what has come, without waiting."""
+        """Return the received messages, without waiting."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._input, 65536):
                 self._buffer += data
@@ -134,7 +134,7 @@ class _Lines:
 
 
 class _Output(io.RawIOBase):
-    """Standard output of the function: what is printed is passed on as output of the tool."""
+    """Standard output of the function, passed on as output of the tool."""
 
     def __init__(self, lines: _Lines) -> None:
         self._lines = lines
@@ -186,7 +186,7 @@ def _fail(lines: _Lines, message: str, trace: Iterable[str], *, transient: bool 
 
 
 def _call(tool: Tool, arguments: dict[str, Any], lines: _Lines) -> Any:
-    """Call a plain function; it can print and be cancelled."""
+    """Call a plain function, which may print and be cancelled."""
 
     def heard(*_: object) -> None:
         if any(message.get("method") == "cancel" for message in lines.receive()):
@@ -202,7 +202,7 @@ def _call(tool: Tool, arguments: dict[str, Any], lines: _Lines) -> Any:
 
 
 class _Session:
-    """A coroutine that runs, and the questions that it has asked."""
+    """A running coroutine and its questions."""
 
     def __init__(self, lines: _Lines) -> None:
         self._lines = lines
@@ -210,7 +210,7 @@ class _Session:
         self._cancel: Callable[[], object] = lambda: None
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
-        """Await the function, and what comes for it."""
+        """Await the function and its messages."""
         set_asker(self._ask)
         loop = asyncio.get_running_loop()
         task = loop.create_task(tool.function(**arguments))

@@ -1,7 +1,7 @@
-"""Questions of a tool to whoever drives it.
+"""Questions of a tool to its caller.
 
-Rules: a question is asked once and has one answer; the daemon checks the answer before the tool gets it. Where there
-will be none, the tool is cancelled.
+Rules: a question is asked once and has one answer; the daemon validates the answer before the tool gets it. Without
+an answer, the tool is cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Asker = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class Secret(str):
-    """The type of a question for a secret: a person answers it, and only the tool sees the answer."""
+    """The type of a question for a secret: a person answers, and only the tool sees the answer."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ _count = 0
 
 
 def set_asker(asker: Asker) -> None:
-    """Have `ask` use this."""
+    """Set the implementation of `ask`."""
     global _asker
     _asker = asker
 

@@ -1,7 +1,7 @@
 """The tools of a program, by name.
 
-Rules: a decorated function stays a plain function, so that tests call it as any other. Everything that is wrong with
-it is said when the module is loaded.
+Rules: a decorated function stays a plain function, so that tests call it as any other. Faults are raised when the
+module is loaded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ class Tool:
 
     @property
     def is_async(self) -> bool:
-        """Whether the function is a coroutine function."""
         return inspect.iscoroutinefunction(self.function)
 
     def message(self) -> dict[str, Any]:
-        """Return the tool's entry in an answer to the action `schema`."""
+        """Return the tool's entry in a reply to the action `schema`."""
         described = self.description
         message: dict[str, Any] = {"name": self.name, "summary": described.summary}
         if described.text:
