@@ -1,6 +1,6 @@
 """Stubs for unused imports of libraries, for a faster start.
 
-structlog imports rich, only to draw tracebacks, and asyncio, whose loop cannot run here.
+structlog imports rich, only to draw tracebacks, and asyncio, unusable in this process.
 `rpc/jsonrpcserver` has its own stubs.
 """
 

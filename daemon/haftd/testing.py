@@ -269,7 +269,7 @@ async def perform(
 
 
 async def check_runtime(bench: Bench) -> list[str]:
-    """Check every rule whose part the runtime can play; return the parts' names."""
+    """Check every rule that the runtime has a part for; return the parts' names."""
     played = []
     for part, check in _CHECKS:
         staged = bench.stage(part)

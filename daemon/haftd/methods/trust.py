@@ -38,10 +38,10 @@ def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) ->
 
     async def shown() -> TrustShowResult:
         files = []
-        for one in seen.found:
+        for one in seen.files:
             files.append(show(one, own, seen.trusted.get(one.name)))
             await trio.lowlevel.checkpoint()
-        there = {one.name for one in seen.found}
+        there = {one.name for one in seen.files}
         return TrustShowResult(
             root=seen.root,
             digest=seen.digest,

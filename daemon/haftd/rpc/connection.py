@@ -90,8 +90,8 @@ def _unconfined(peer: PeerProcess) -> Confinement | None:
 
 @dataclass(slots=True)
 class RpcContext:
-    """Shared state of all connections. `on_close` is called with each disconnected caller;
-    `confine` returns the permissions of a process of a tool, None for other peers."""
+    """Shared state of connections. `on_close` gets each disconnected caller; `confine` returns the
+    permissions of a tool's process, None for other peers."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -120,8 +120,7 @@ def start_connection(
 
 
 async def serve_connection(wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
-    """Serve a peer until it disconnects or is dismissed; closes the wire. Raises nothing of its
-    own."""
+    """Serve a peer until it disconnects or is dismissed; closes the wire, raises nothing."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     await _serve(connection, wire, caller, rpc_context)

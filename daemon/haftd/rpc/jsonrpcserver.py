@@ -1,7 +1,7 @@
 """Adapter of jsonrpcserver, the only importer of the library.
 
-The library's `dispatch_request` finds the method, binds the params and calls it. Messages are
-decoded before, so each method has a `__signature__` whose `bind` converts the params by msgspec.
+The library's `dispatch_request` finds the method, binds the params and calls the method. Messages
+are decoded before, so a `__signature__` with a `bind` of its own converts the params by msgspec.
 The dispatch is a coroutine; methods decide synchronously, so one `send` completes it.
 """
 

@@ -55,8 +55,8 @@ class Wire(Protocol):
         """Write without blocking; return the count of bytes. Raises `Disconnected`."""
 
     async def send(self, data: bytes | memoryview) -> int:
-        """Wait until part of one frame is written; return the count. Raises `Disconnected` if the peer has
-        disconnected, or takes nothing for `Timeouts.stalled` seconds. Nothing may be sent after a
+        """Wait until part of one frame is written; return the count. Raises `Disconnected` if the
+        peer is gone, or takes nothing for `Timeouts.stalled` seconds. Nothing may be sent after a
         cancellation."""
 
     async def writable(self) -> None:

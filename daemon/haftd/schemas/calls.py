@@ -1,8 +1,8 @@
 """Schema of a call: a tool's own parameters and the arguments of its actions.
 
-A stateful tool has one `oneOf` branch per action, or, flat, one object whose descriptions name the
-action of each property. The tool's own parameters stand beside `action` and `id`. `one_shot` adds a
-branch without an action, which runs the tool to its end. Section 5.
+A stateful tool has one `oneOf` branch per action, or, flat, one object with the action named in
+each description. The tool's own parameters stand beside `action` and `id`. `one_shot` adds a branch
+without an action, which runs the tool to its end. Section 5.
 """
 
 from __future__ import annotations

@@ -73,13 +73,13 @@ class Inspection:
     """Snapshot of a root's files and of their trust. `root` is canonical."""
 
     root: str
-    found: tuple[HashedFile | RefusedFile, ...]
+    files: tuple[HashedFile | RefusedFile, ...]
     trusted: Mapping[str, TrustedFile]
     at: float | None
 
     @property
     def digest(self) -> str:
-        return common_digest(self.found)
+        return common_digest(self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +227,8 @@ class Catalogue:
         return tool
 
     def known(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool for a call on an existing handle: a root's former tool counts though its
-        file has changed. Starts use `find`."""
+        """Return the tool for a call on an existing handle, also a root's former tool. Starts use
+        `find`."""
         try:
             return self.find(name, root)
         except RpcError:
@@ -260,7 +260,7 @@ class Catalogue:
         root: str | None,
         surface: Surface = "actions",
     ) -> Callable[[], _Listed] | None:
-        """Return a function that lists, for a worker thread; None where `tool_list` is fast (cached
+        """Return a function that lists, for a worker thread; None where `listing` is fast (cached
         or short)."""
         toolset = self._toolset(root)
         descriptions = self.descriptions
@@ -290,7 +290,7 @@ class Catalogue:
         """Trust the root's files if their common digest is `digest`; return the digest of each.
         Raises `TrustFault`."""
         seen = self.inspect(root)
-        files = {file.name: file for file in seen.found if isinstance(file, HashedFile)}
+        files = {file.name: file for file in seen.files if isinstance(file, HashedFile)}
         if seen.digest != digest:
             raise TrustFault("the files are not as they were shown; look at them again")
         if not files:
@@ -337,8 +337,7 @@ class Catalogue:
         return len(self), self.problems
 
     def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
-        """Read all definitions without a change of the catalogue. Takes up to seconds; safe in a
-        thread."""
+        """Read all definitions without a change of the catalogue. Takes seconds; safe in a thread."""
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []

@@ -72,7 +72,7 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     """Create the state folder with these folders inside, or check the existing ones.
 
-    Each may be a link to a place with more room, whose mode stays; a folder's mode is corrected,
+    Each may be a link to a place with more room, with any mode; a folder's mode is corrected,
     because the content is checked separately. Homes may be open to a group with one member. Raises
     FolderRefused, OSError.
     """

@@ -23,7 +23,7 @@ class Call:
     bound: int = -1
     unit: Literal["ms", "timespec", "timeval"] = "ms"
     resumed: bool = False
-    """The call resumes one that a signal had interrupted, whose arguments it shows."""
+    """The call resumes an interrupted one, and shows the arguments of that."""
 
 
 _READ = Call("read")

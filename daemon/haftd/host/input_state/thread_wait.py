@@ -6,7 +6,7 @@ Rules:
   (/proc/<pid>/task/<tid>/syscall), the descriptor sets that those point to (/proc/<pid>/mem), the files
   that an epoll watches (fdinfo), the type of a descriptor (fd). No name of a program, no text, no elapsed
   time.
-- UnreadableFile or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
+- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
   reads no call shows) means `hidden`. It is never taken for anything else.
 - Every answer describes one moment. `is_unchanged` returns whether a thread never left its wait since: an
   event loop returns to the very same call, so the scheduler's count of its runs is compared, too.
@@ -291,7 +291,7 @@ def _is_master(rdev: int) -> bool:
 
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
-    """Return the descriptors of a pollfd array whose input is awaited."""
+    """Return the descriptors of a pollfd array with awaited input."""
     if count > _MAX_WATCHED:
         raise _Undecidable
     table = _memory(pid, address, count * _POLLFD.size)

@@ -197,7 +197,7 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Return the identity of an unreaped child, whose pid cannot be reused meanwhile.
+    """Return the identity of an unreaped child: its pid cannot be reused meanwhile.
 
     Raises ProcessLookupError if /proc belongs to another pid namespace.
     """

@@ -10,7 +10,7 @@ Rules:
 - The kernel names no process for a TCP connection: its holder is searched for among the descendants of
   this process, then among all others. A connection without a visible holder counts as a descendant's: it
   is on its way through a Unix socket, in a table of files of a thread's own, or in an io_uring. Nor does
-  the owner of the socket identify the holder, who can be of a user namespace.
+  the owner of the socket identify the holder: that can be a process of a user namespace.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def home_of(folder: Path) -> str:
     one machine.
 
     A container may have a folder of the same name, with processes visible outside; two machines may
-    share the state folder, whose file names have the home.
+    share the state folder, with the home in its file names.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()

@@ -154,10 +154,8 @@ class UnixWire:
 async def serve_unix(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext
 ) -> None:
-    """Accept from `listener`, which stays the caller's, until cancelled.
-
-    Connections run in `connections`, a nursery that outlives this call.
-    """
+    """Accept from the caller's `listener` until cancelled. The nursery `connections` outlives this
+    call."""
     own = os.geteuid()
     refusing = 0
 

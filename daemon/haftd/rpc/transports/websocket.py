@@ -226,10 +226,8 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
 async def serve_websocket(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext, keeper: Gatekeeper
 ) -> None:
-    """Accept from `listener`, which stays the caller's, until cancelled.
-
-    Connections run in `connections`, a nursery that outlives this call.
-    """
+    """Accept from the caller's `listener` until cancelled. The nursery `connections` outlives this
+    call."""
     keeper.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rpc_context)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()

@@ -91,8 +91,7 @@ def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = N
 
 
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
-    """Return the value of HAFT_CALL: the JSON, or the path of the file where `write` stored a long
-    one."""
+    """Return HAFT_CALL: the JSON, or the path of the file where `write` stored a long one."""
     data = call_json.encode()
     if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
@@ -158,8 +157,8 @@ def build(
 
 
 def _set_askpass(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
-    """Route questions for secrets through the daemon: a client's own askpass would open a window,
-    or wait at an unattended terminal."""
+    """Route questions for secrets through the daemon: a client's askpass would open a window, or
+    wait at an unattended terminal."""
     env.update(dict.fromkeys(_ASKERS, askpass))
     # On a terminal ssh asks there, where the question is visible.
     env.pop("SSH_ASKPASS_REQUIRE", None)

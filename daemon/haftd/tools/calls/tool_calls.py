@@ -90,8 +90,8 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
 
 
 def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tool's own arguments, not validated, of a call without an action. Raises
-    `RpcError` (invalid_arguments) for names that need an action."""
+    """Return the tool's own arguments, not validated. Raises `RpcError` (invalid_arguments) for
+    names that need an action."""
     if not tool.stateful:
         return dict(arguments)
     own = _given(tool, arguments)

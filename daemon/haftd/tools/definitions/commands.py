@@ -1,7 +1,7 @@
 """Parser of `command` and of templates in definitions.
 
-Templates are checked as far as possible without values; a script is refused where a value would
-stand in a place that cannot hold one.
+Templates are checked as far as possible without values; a script is refused where no value can
+stand in a template's place.
 """
 
 from __future__ import annotations

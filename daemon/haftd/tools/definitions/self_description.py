@@ -71,8 +71,8 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
 
 
 def is_described_later(tool: Tool) -> bool:
-    """Return True if templates may name parameters that are described later: the program gets its
-    whole call. Any other would be asked with empty values in their place."""
+    """Return True if templates may name parameters described later: the program gets its whole
+    call. Any other would get empty values in their place."""
     return (
         tool.is_asked
         and tool.command is not None
@@ -186,7 +186,7 @@ def _plain(form: Any) -> Any:
 
 def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the definition's changes over the program's parameters; each is required unless it has
-    a default or is mark_self_describing optional."""
+    a default or is marked optional."""
     whole = form.get("type") == "object"
     own = form.get("properties", {}) if whole else form
     if whole and (not over or not isinstance(own, dict)):

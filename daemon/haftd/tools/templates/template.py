@@ -200,8 +200,7 @@ def _expression(source: str) -> str | None:
 
 
 def value_of(source: str, scope: Scope) -> str | None:
-    """Render as `render`; None if the source is a single expression without a value, for fields
-    that may be absent."""
+    """Render; None if the source is a single expression without a value, for optional fields."""
     expression = _expression(source)
     if expression is None:
         return render(source, scope)
