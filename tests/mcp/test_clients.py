@@ -1,4 +1,4 @@
-"""The Python SDK's client drives a staging session with a question, across a restart, in each of its modes."""
+"""The Python SDK's client drives a staging session with a question, across a kill of `haft mcp`, in each of its modes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.repository import make_repository, staged
@@ -43,6 +44,12 @@ async def test_the_sdks_client_drives_a_session_with_a_question(
         assert {"run", "handle_send"} <= {tool.name for tool in (await client.list_tools()).tools}
         assert "(1/3)" in await call(client, "git_stage", id="stage")
         assert "(2/3)" in await call(client, "handle_send", id="stage", line="y")
+        (child,) = (
+            child
+            for child in psutil.Process().children()
+            if child.cmdline()[-2:] == ["--root", str(root)]
+        )
+        child.kill()
     async with Client(server, mode=mode, elicitation_callback=answer) as client:
         answered = await call(client, "ask_user", question="Go on?", type="boolean")
         assert answered.endswith("\ntrue") and asked == ["Go on?"]

