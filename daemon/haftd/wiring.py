@@ -66,9 +66,9 @@ from haftd.notices.output_watcher import OutputWatcher
 from haftd.notices.queues import NoticeQueues
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher
-from haftd.runtimes.added import AddedRuntime
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
+from haftd.runtimes.entry_points import PackageRuntime
 from haftd.runtimes.mcp.environment import Environment
 from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
@@ -248,7 +248,7 @@ def assemble(
         inquiries=inquiries,
         supervisor=supervisor,
         runtimes={
-            **{name: AddedRuntime(entry) for name, entry in added_runtimes().items()},
+            **{name: PackageRuntime(entry) for name, entry in added_runtimes().items()},
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(builtins),

@@ -83,7 +83,7 @@ class Prober:
         output, _stderr = self._process.communicate()
         assert self._process.returncode == 0
         told = json.loads(output)
-        self.calls, self.noise = (Delays(told[name]) for name in ("calls", "noise"))
+        self.calls, self.stderr_tail = (Delays(told[name]) for name in ("calls", "noise"))
 
 
 def _probe(path: Path) -> None:

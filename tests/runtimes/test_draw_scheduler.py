@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haftd.runtimes.keys import KeyPress
 from haftd.runtimes.terminal import draw_scheduler, screen
-from haftd.runtimes.terminal.render_cost import PIECE, cut
+from haftd.runtimes.terminal.render_cost import PIECE, split_by_cost
 from haftd.runtimes.terminal.screen import Screen
 
 from .conftest import Clock
@@ -50,7 +50,7 @@ async def finish(one: Screen) -> None:
 def test_a_piece_has_little_of_what_is_heavy(data: bytes, rows: int, cols: int, most: int) -> None:
     at = 0
     while at < len(data):
-        end = cut(data, at, PIECE, rows, cols)
+        end = split_by_cost(data, at, PIECE, rows, cols)
         assert at < end <= at + most
         at = end
 
@@ -59,7 +59,7 @@ def test_a_piece_has_little_of_what_is_heavy(data: bytes, rows: int, cols: int, 
 def test_pieces_are_all_of_it(data: bytes, most: int, size: tuple[int, int]) -> None:
     at = 0
     while at < len(data):
-        end = cut(data, at, most, *size)
+        end = split_by_cost(data, at, most, *size)
         assert at < end <= min(at + most, len(data))
         at = end
 

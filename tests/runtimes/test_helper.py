@@ -70,7 +70,7 @@ async def test_else_there_is_a_reason(text: str, kind: str, why: str) -> None:
     failed = await Ledger().run(script(text, 0.3 if kind == "time" else 20))
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.why) == (kind, why)
-    assert failed.noise == (b"noise\n" if "noise" in text else b"")
+    assert failed.stderr_tail == (b"noise\n" if "noise" in text else b"")
     assert "noise" not in repr(failed)
 
 

@@ -23,7 +23,7 @@ def test_exactly_the_output_within_the_limit_is_kept(parts: list[bytes], most: i
 def test_without_a_limit_everything_is_kept_and_nothing_blamed() -> None:
     bounds = ResourceLimits({})
     assert bounds.count(b"Out of memory") == (b"Out of memory", False)
-    assert bounds.blame(Exit(code=1)) is None
+    assert bounds.exceeded(Exit(code=1)) is None
     assert bounds.wall_left is None
 
 
@@ -36,9 +36,9 @@ def test_time_is_one_sum_over_all_runs() -> None:
 
 
 def test_the_kernels_limits_are_read_from_the_end() -> None:
-    assert ResourceLimits({"cpu_s": 1}).blame(Exit(signal="XCPU")) == "cpu_s"
-    assert ResourceLimits({"cpu_s": 1}).blame(Exit(code=152)) == "cpu_s"
-    assert ResourceLimits({"memory": 1}).blame(Exit(signal="XCPU")) is None
+    assert ResourceLimits({"cpu_s": 1}).exceeded(Exit(signal="XCPU")) == "cpu_s"
+    assert ResourceLimits({"cpu_s": 1}).exceeded(Exit(code=152)) == "cpu_s"
+    assert ResourceLimits({"memory": 1}).exceeded(Exit(signal="XCPU")) is None
     for text, limit in (
         (b"MemoryError", "memory"),
         (b"sh: 1: Cannot fork", "processes"),
@@ -48,5 +48,5 @@ def test_the_kernels_limits_are_read_from_the_end() -> None:
         bounds = ResourceLimits({"memory": 1, "processes": 1})
         bounds.count(b"x" * 9000)
         bounds.count(text)
-        assert bounds.blame(Exit(code=1)) == limit
-        assert bounds.blame(Exit(code=0)) is None
+        assert bounds.exceeded(Exit(code=1)) == limit
+        assert bounds.exceeded(Exit(code=0)) is None

@@ -156,7 +156,7 @@ def _read(tool: Tool, said: bytes | Failed) -> Tool | str:
     if isinstance(said, Failed):
         if said.kind == "start":
             return f"could not be started: {said.why.rstrip('.')}"
-        last = said.noise.decode(errors="replace").strip().rpartition("\n")[2]
+        last = said.stderr_tail.decode(errors="replace").strip().rpartition("\n")[2]
         last = "".join(c if c.isprintable() else " " for c in last)[:_MAX_STDERR_LENGTH]
         return f"{said.why} (it said: {last})" if last else said.why
     try:

@@ -38,14 +38,12 @@ class ClientBackend(Backend):
         self._asked: WeakKeyDictionary[PendingInquiry, set[ClientRequests]] = WeakKeyDictionary()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """See `backend.Backend`."""
         while (client := self._next(pending)) is not None:
             self._asked.setdefault(pending, set()).add(client)
             source = {"by": "client", "client": client.caller.identity}
             yield Candidate(partial(_ask, client, pending), source, client.caller)
 
     async def change(self, pending: PendingInquiry) -> None:
-        """See `backend.Backend`."""
         while self._next(pending) is None:
             await self._clients.arrival()
 

@@ -39,7 +39,6 @@ class CommandBackend(Backend):
         self._turns = trio.Semaphore(_MAX_AT_ONCE)
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """See `backend.Backend`."""
         yield Candidate(self._run, {"by": "command"})
 
     async def _run(self, message: Message) -> object:

@@ -30,7 +30,6 @@ class FakeBackend(Backend):
         self.waiting = 0
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """See `backend.Backend`."""
         self.asked.append(pending)
         yield Candidate(self._play, {"by": "fake"})
 

@@ -30,7 +30,6 @@ class StaticBackend(Backend):
         self._answers = answers
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """See `backend.Backend`."""
         tool, asked = pending.kind.tool, pending.kind.message()
         answers = self._answers.get(tool, {})
         if not isinstance(asked, Inquiry) or asked.question.id not in answers:

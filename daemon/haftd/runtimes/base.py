@@ -1,19 +1,19 @@
-"""The seam between the supervisor and whatever runs a tool.
+"""Interface between the supervisor and the runtime of a tool.
 
 A runtime is one coroutine, `async def run(call, port)`. Rules:
 
-- It reports facts through `port` and never touches a handle, a session or a connection.
-- It calls `port.started(grip)` once, when the tool runs; before that it may raise `StartFailed`.
-- It returns a text (the result), or None (the output is the result); it raises `ToolFailed` for
-  the tool's own failure.
-- One that starts a process says `port.ended(...)` before it returns or raises, with the same
-  result or failure in it: the handle is stopped from there on. All output that is there by then
-  was emitted before. While others of it live on it stays, and returns when nothing of it is left.
-- If something else holds the output when the process ends, `ended` says so; what still comes is
-  emitted for a bounded time, then `port.completed()` is the last of it.
-- Cancellation is abort: within a shielded scope it ends everything it started, taking
-  `port.grace_s` seconds at most before it kills, says `port.ended(...)` if it had not, and lets
-  the cancellation pass. Nothing it started outlives it but what it names in `unconfirmed`.
+- The runtime reports through `port` and never touches a handle, a session or a connection.
+- `port.started(control)` is called once, when the tool runs; before, `StartFailed` may be raised.
+- The return value is a text (the result), or None (the output is the result); `ToolFailed` is the
+tool's own failure.
+- A runtime with a process calls `port.ended(...)` before it returns or raises, with the same result
+or failure: the handle is stopped from there on. All output available by then is emitted before. The
+runtime returns when no process of the tool is left.
+- If another process holds the output when the leader ends, `ended` reports that; later output is
+emitted for a bounded time, up to `port.completed()`.
+- Cancellation is abort: within a shielded scope the runtime ends all processes, with KILL after
+`port.grace_s` seconds, calls `port.ended(...)` if that has not happened, and lets the cancellation
+pass. No process outlives the runtime except those in `unconfirmed`.
 """
 
 from __future__ import annotations
@@ -49,27 +49,25 @@ __all__ = [
 
 
 def _no_record(identity: Identity) -> None:
-    """Nobody keeps records."""
+    """Record nothing."""
 
 
 def _no_folder(data: bytes, suffix: str) -> str | None:
-    """There is no folder to save in."""
+    """Save nothing."""
     return None
 
 
 def _no_room() -> bool:
-    """There is nothing to free."""
+    """Free nothing."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One use of a tool, resolved: nothing is looked up after this.
-
-    `env` is the whole environment of the child. `stdin`: `pipe` for a handle that takes input,
-    `null` for an empty one. `output`: how what it prints is read. `mark` is the value of
-    HAFT_HANDLE. `umask` and resource limits of the child are the daemon's unless given.
-    """
+    """An execution of a tool, completely resolved. `env` is the whole environment of the child.
+    `stdin`: `pipe` for a handle that takes input, `null` for an empty one. `output` is the format
+    of the child's output. `mark` is the value of HAFT_HANDLE. `umask` and resource limits are the
+    daemon's by default."""
 
     tool: str
     argv: tuple[str, ...]
@@ -86,42 +84,41 @@ class Call:
     """`memory` (bytes), `cpu_s`, `wall_s`, `processes`, `output` (bytes)."""
 
     nofile: int | None = None
-    """The soft limit of descriptors of the child, where the daemon has raised its own."""
+    """The child's soft limit of descriptors, where the daemon has raised its own."""
 
     record: Callable[[Identity], None] = _no_record
-    """Called with each process that is started, before its program runs; what it raises ends
-    the start."""
+    """Called with each started process, before its program runs; an exception fails the start."""
 
     make_room: Callable[[], bool] = _no_room
-    """Free some descriptors where none is left; says whether there were any to free."""
+    """Free descriptors after EMFILE; returns False if none could be freed."""
 
     cgroup: Cgroup | None = None
-    """Where the child is put before its program runs; made and removed by the caller."""
+    """The cgroup of the child from its first instruction; created and removed by the caller."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What it was called with, checked; for tools without a process of their own."""
+    """The validated arguments, for tools without a process of their own."""
 
     builtin: bool = False
-    """The daemon itself is the program: nothing is started."""
+    """The tool runs within the daemon."""
 
     served: tuple[str, str] | None = None
-    """The MCP server that runs the tool, and the tool's name there: nothing is started for the call."""
+    """The MCP server of the tool, and the tool's name there."""
 
     save: Callable[[bytes, str], str | None] = _no_folder
-    """Save data of the result, no text, in a file of the handle whose name has this suffix; returns the path, None
-    where the data cannot be saved."""
+    """Save binary data of the result to a file of the handle with this suffix; returns the path, or
+    None if the data cannot be saved."""
 
     again: Callable[[Mapping[str, Any]], Call] | None = None
-    """Resolve the call anew with these answers; needed where `output` is `outcome` and the tool
+    """Resolve the call anew with these answers; required where `output` is `outcome` and the tool
     may ask."""
 
     script: tuple[Any, ...] = ()
-    """For the `fake` runtime only: the steps it plays."""
+    """For the `fake` runtime: its script."""
 
 
 class ToolFailed(Exception):
-    """The tool's own failure, in its own words. With `shows_output` its output is handed out beside
-    the failure, as that of a raw tool is."""
+    """The tool's own failure, in its own words. With `shows_output` the output is part of the
+    reply, as for a raw tool."""
 
     def __init__(
         self,
@@ -139,13 +136,13 @@ class ToolFailed(Exception):
 
     @property
     def ending(self) -> Ending:
-        """The end of an execution that this failure has ended."""
+        """The ending of an execution with this failure."""
         error = ToolError(self.message, self.trace, self.transient)
         return Ending(failure=error, shows_output=self.shows_output)
 
 
 class StartFailed(Exception):
-    """The tool could not be started and nothing of it runs. `reason` is one of `program`,
+    """The tool could not be started, and no process is left. `reason` is one of `program`,
     `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime`,
     `server`."""
 
@@ -156,8 +153,8 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """The input cannot be given; the message says why and what would work. `malformed`: it never
-    could be, in whatever state the tool is."""
+    """The input cannot be written; the message gives the reason and the remedy. `malformed`: no
+    state of the tool would accept the input."""
 
     def __init__(self, message: str, *, malformed: bool = False) -> None:
         super().__init__(message)
@@ -165,104 +162,96 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an error is nothing but a cancellation: a nursery raises one as a group of them, which
-    `except trio.Cancelled` does not see."""
+    """Return True if an error is a pure cancellation: a nursery raises a group of `trio.Cancelled`,
+    which `except trio.Cancelled` does not catch."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
 
 
 class ExecutionControl(Protocol):
-    """What can be done to a running tool from outside; every call decides at once."""
+    """Actions on a running tool; none blocks."""
 
     @property
     def pid(self) -> int | None:
-        """The process that was started, if there is one."""
+        """The process that was started, if any."""
 
     @property
     def command(self) -> str:
-        """What runs, for a person to read: the arguments as they were given, cut short at 200
-        characters. What is secret in them is in here, too."""
+        """The arguments for display, at most 200 characters; may contain secrets."""
 
     @property
     def terminal(self) -> bool:
-        """Whether it sits on a terminal."""
+        """True if the tool runs on a terminal."""
 
     @property
     def rendering(self) -> Rendering:
-        """How its output reads as text, also after the end."""
+        """The rendering of the output as text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` whole, behind what is queued; returns its number. Raises `InputRefused`.
-
-        Signals and resizes (and C-c on a pipe) act at once and return the last number given.
-        The number is reported through `port.written` when all of it is with the program, which
-        may be before this returns.
-        """
+        """Queue `item` as a whole and return its number. Raises `InputRefused`. Signals and resizes
+        (and C-c on a pipe) act at once and return the last number. `port.written` reports the
+        number when the program has all of the item, perhaps before this method returns."""
 
     def feed(self, data: bytes) -> int:
-        """Queue bytes as they are, on a pipe that speaks no protocol; as `write` otherwise."""
+        """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""
 
     def kill(self) -> None:
-        """Kill everything of it that lives, without asking; nothing is waited for."""
+        """Send KILL to every process of the tool, without waiting."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """What lives on after the process that was started has ended, as of now."""
+        """The processes that have outlived the one that was started."""
 
     def members(self) -> tuple[int, ...]:
-        """The pids of everything of it that lives, as of now."""
+        """The pids of all living processes of the tool."""
 
     def screen(self) -> ScreenShot | None:
-        """The terminal's screen, after the end the last one; None without a terminal, or where
-        nothing was ever on it."""
+        """The terminal's screen, the last one after the end; None without a terminal or without any
+        output."""
 
     def paint(self) -> bytes | None:
-        """The bytes that draw the terminal's screen, as of now, on an empty terminal of its size;
-        None where `screen` is None."""
+        """The bytes that draw the current screen on an empty terminal of the same size; None where
+        `screen` is None."""
 
     def screen_digest(self) -> int | None:
-        """A hash of the terminal's screen and the place of its cursor: of two that are equal no cell has
-        changed in between. None where nothing is known of it."""
+        """A hash of cells and cursor: equal hashes mean that no cell has changed in between. None
+        if unknown."""
 
     def wanted(self) -> Wanted:
-        """Whether it waits for input, as of now: all that was typed is read, all that it printed
-        is emitted."""
+        """Return the input state, as of now: all input is read, all output emitted."""
 
     def is_suspended(self) -> bool:
-        """Whether a signal has stopped it (TSTP, STOP, TTIN): a process of the foreground of a terminal, on
-        a pipe of the process group that was started."""
+        """True if a signal has stopped the tool (TSTP, STOP, TTIN): on a terminal a process of the
+        foreground group, on pipes of the started process group."""
 
     def hides_input(self) -> bool:
-        """Whether a line that is typed now is not shown: a terminal with its echo off that reads
-        by the line, as for a password. Keys that a program shows by itself are not hidden."""
+        """True if a line typed now is not shown: the terminal has its echo off in canonical mode,
+        as for a password. Programs that echo keys themselves do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Whether a tool waits for input, as of one moment.
-
-    `reads`: it does; `busy`: it does not; `unknown`: nobody can tell, and only its silence says
-    something; `held`: it does, and is kept waiting, as what it was given is for another prompt.
-    `kind` is what it waits for: a line, a line that is not shown, keys.
-    """
+    """The input state of a tool at one moment. `reads`: waits for input; `busy`: does not;
+    `unknown`: only silence is evidence; `held`: waits, but the queued input is for another prompt.
+    `kind` is the expected input: a line, a hidden line, keys."""
 
     state: Literal["reads", "busy", "unknown", "held"]
     kind: Literal["line", "key", "secret"] | None = None
     within_ms: int | None = None
-    """Of a `reads`: it does something else after so long, input or not, as a matter of routine.
-    None where it waits for nothing but input."""
+    """For `reads`: the timeout after which the program routinely does something else. None if only
+    input ends the wait."""
     at_work: bool = False
-    """Of such a one: it does something else meanwhile, of which its earlier waits say nothing."""
+    """For such a wait: the program works meanwhile, so that earlier waits are no evidence."""
     processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
-    """Of an `unknown`: equal in two looks if no process of it has begun or ended in between."""
+    """For `unknown`: equal in two readings if no process has begun or ended in between."""
     is_settled: bool = field(default=False, compare=False)
-    """Of an `unknown`: it runs nothing that has only just begun, so that it may well wait."""
+    """For `unknown`: no process has only just begun, so that the tool may well wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenShot:
     """A plain snapshot of a screen; `cursor` is (row, col) from 0; `revision` grows with output;
-    `scrollback` counts the lines above it that are kept."""
+    `scrollback` counts the lines kept above."""
 
     rows: int
     cols: int
@@ -275,54 +264,54 @@ class ScreenShot:
 
 
 class PendingAnswer(Protocol):
-    """The answer to a question that was asked; whoever has asked awaits or withdraws it."""
+    """The answer to a question; the asker awaits or withdraws it."""
 
     async def wait(self) -> Any:
-        """Return the checked answer. Raises `ToolFailed` where there will be none; cancelled, the
+        """Return the checked answer. Raises `ToolFailed` if there will be none; on cancellation the
         question is withdrawn. Never returns once the handle has ended."""
 
     def withdraw(self) -> None:
-        """Ask it no more, unless it has ended already."""
+        """Withdraw the question unless it has ended."""
 
 
 class RuntimeContext(Protocol):
-    """How a runtime reports; everything here decides at once and never blocks."""
+    """Reports of a runtime; no method blocks."""
 
     grace_s: float
-    """How long an abort waits between TERM and KILL; read when cancellation arrives."""
+    """Seconds between TERM and KILL on abort; read when cancellation arrives."""
 
     def started(self, grip: ExecutionControl) -> None:
-        """The tool runs."""
+        """Report that the tool runs."""
 
     def emit(self, data: bytes) -> None:
-        """It printed `data`."""
+        """Report output."""
 
     def keep_up(self) -> Awaitable[None] | None:
-        """What is to be awaited before more output is read, as whoever reads it is behind; None: nothing."""
+        """Return an awaitable for back-pressure: await it before reading more output. None: go
+        on."""
 
     def written(self, number: int) -> None:
-        """All input up to `number` is with the program, or was dropped as nobody will read it."""
+        """Report that the program has all input up to `number`, or that the input was dropped
+        because no program will read."""
 
     def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        """The process that was started has ended. At most once.
-
-        The cause is `EXIT` if it ended before any signal of an abort reached it, `LIMIT`, or else `LOST`.
-        `complete`: nothing holds its output any more.
-        """
+        """Report the end of the leader, at most once. The cause is `EXIT` if the end preceded every
+        signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output any
+        more."""
 
     def redrawn(self) -> None:
-        """The terminal's screen has changed without output."""
+        """Report that the screen has changed without output."""
 
     def completed(self) -> None:
-        """No more output will come, although `ended` said that it was not complete."""
+        """Report the end of output that `ended` left incomplete."""
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        """Ask a `haft_protocol.questions.Question`, in one step with what was emitted right before. With
-        `for_a_person` no assistant may answer, whatever the definition says."""
+        """Ask a `haft_protocol.questions.Question`, in one step with the output emitted right
+        before. With `for_a_person` no assistant may answer, regardless of the definition."""
 
 
 class Runtime(Protocol):
-    """One way of running a tool."""
+    """A way of running a tool."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See the head of this file."""
+        """Run the tool; the rules are in this module's docstring."""

@@ -1,7 +1,7 @@
-"""Tools that are the daemon's own: no process, only what the port can do.
+"""Tools of the daemon itself: no process, only the runtime context.
 
-Rules: one coroutine each, by the tool's name; the arguments of its call have been checked. There is nothing to
-signal, to read or to leave behind.
+Each tool is one coroutine, by name; the arguments are validated. There is no process to signal, to
+read or to leave behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .base import Call, RuntimeContext, ToolFailed
 from .no_process import NoProcessRuntime
 
 Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
-"""Takes the call and the port; returns the result, or raises `ToolFailed`."""
+"""Takes the call and the runtime context; returns the result, or raises `ToolFailed`."""
 
 
 class BuiltinRuntime(NoProcessRuntime):
@@ -35,12 +35,11 @@ class BuiltinRuntime(NoProcessRuntime):
         self._tools = BUILTINS if tools is None else tools
 
     async def perform(self, call: Call, port: RuntimeContext) -> str:
-        """See `no_process.NoProcessRuntime`."""
         return await self._tools[call.tool](call, port)
 
 
 async def _ask_user(call: Call, port: RuntimeContext) -> str:
-    """Ask the person; the answer as a text."""
+    """Ask the user and return the answer as text."""
     arguments = call.arguments
     question = Question(
         id="answer",
@@ -72,4 +71,4 @@ def _answer_type(arguments: Mapping[str, Any]) -> AnswerType:
 BUILTINS: Mapping[str, Builtin] = {
     "ask_user": _ask_user,
 }
-"""Those that need nothing but their call and the port."""
+"""The tools that need only their call and the runtime context."""

@@ -1,12 +1,12 @@
-"""A runtime that plays a script: no process, no clock of its own, the same every time.
+"""Scripted runtime: no process, no clock, deterministic.
 
 Rules:
 
-- It obeys every rule at the head of `base` and is held to them by the same checker as the others.
-- Its only waits are those of the script (`WaitFor`, `TakeInput`, `Ask`) and the grace of an abort
-  that meets `Stubborn`; under a mock clock nothing takes time.
-- Its pids are numbers that no kernel gives out.
-- It is shipped: who tests against the daemon's middle uses it.
+- The conformance checker of the other runtimes holds for this one.
+- It waits only at `WaitFor`, `TakeInput` and `Ask`, and for the grace of an abort that meets
+`Stubborn`; under a mock clock nothing takes time.
+- Its pids are numbers that no kernel assigns.
+- It is part of the distribution, for tests of other packages.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .base import (
 )
 
 _FIRST_PID = 1 << 23
-"""Above the highest pid that Linux gives out (2 to the 22nd)."""
+"""Above the highest pid of Linux (2 to the 22nd)."""
 
 _pids = itertools.count(_FIRST_PID)
 
 
 @dataclass(frozen=True, slots=True)
 class CannotStart:
-    """The start fails; only as the first step."""
+    """Fail the start; only as the first step."""
 
     message: str
     reason: str = "program"
@@ -61,7 +61,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask; with `show`, print the answer as JSON and a line end."""
+    """Ask; with `show`, print the answer as JSON and a newline."""
 
     question: Question
     show: bool = True
@@ -69,7 +69,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class TakeInput:
-    """Wait for one input; with `show`, print it. The end of input goes on at once."""
+    """Wait for one input; with `show`, print it. End of input ends the wait."""
 
     show: bool = True
 
@@ -95,10 +95,8 @@ class Unkillable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveBehind:
-    """Leave a process that lives on after the end until `until` is set, or an abort.
-
-    `holds_output`: it keeps the output open, so that the end comes with incomplete output.
-    """
+    """Leave a process that outlives the leader until `until` is set, or an abort. `holds_output`:
+    the process keeps the output open, so that the end comes with incomplete output."""
 
     until: trio.Event = field(default_factory=trio.Event)
     command: str = "left-behind"
@@ -116,7 +114,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """End with a code or by a signal; `result` is what a structured tool says."""
+    """End with a status or by a signal; `result` is that of a structured tool."""
 
     code: int | None = 0
     signal: str | None = None
@@ -137,8 +135,8 @@ Step = (
 )
 
 
-class FakeGrip:
-    """The grip on one play. `given` holds every input, in order."""
+class FakeControl:
+    """Control of one run. `given` holds every input, in order."""
 
     rendering = STRIPPED
 
@@ -242,7 +240,7 @@ class FakeGrip:
         self._port.emit(data)
 
     def end_leader(self) -> None:
-        """The process that was started has ended; input still queued is dropped."""
+        """End the leader; queued input is dropped."""
         self.alive.pop(self._leader, None)
         self._kill = lambda name: None
         if self._queue:
@@ -267,7 +265,7 @@ class FakeRuntime:
     """Plays `call.script`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """Play it. A script without `Exit` or `Fail` ends with code 0."""
+        """Play the script; without `Exit` or `Fail` the status is 0."""
         await trio.lowlevel.checkpoint()
         steps: deque[Step] = deque(call.script)
         if steps and isinstance(steps[0], CannotStart):
@@ -284,7 +282,7 @@ class _Play:
         self._scope = trio.CancelScope()
         self._unkillable: list[int] = []
         self._left: list[LeaveBehind] = []
-        self._grip = FakeGrip(call, port, self._take_signal)
+        self._grip = FakeControl(call, port, self._take_signal)
         self._ended = False
 
     async def run(self) -> str | None:
@@ -336,7 +334,7 @@ class _Play:
         return Exit()
 
     async def _leave(self, end: Exit | Fail) -> str | None:
-        """Report the end, wait until nothing is left, give the result."""
+        """Report the end, wait for the processes left behind, and return the result."""
         left = {next(_pids): step for step in self._left if not step.until.is_set()}
         self._grip.alive.update({pid: step.command for pid, step in left.items()})
         self._grip.end_leader()

@@ -1,14 +1,14 @@
-"""Names of keys, as tmux has them, and the bytes that a terminal's keyboard sends for them.
+"""Key names as in tmux, and the bytes that a terminal sends for them.
 
 Rules:
 
-- A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with modifiers in
-  front: `C-`, `M-`, `S-`, in any order; `^x` is `C-x`. Case matters for single characters only.
-- What is no name is refused, never typed as text: text and keys are different inputs.
-- Keys that every terminal in its first state sends alike are encoded here. All others, and all
-  once the program has asked for a keyboard protocol, go to the screen's encoder, which knows the
-  modes the program has set. Without a protocol nothing of one is sent: a program that does not
-  know it would take it for text.
+- A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with the prefixes
+`C-`, `M-`, `S-` in any order; `^x` is `C-x`. Case matters for single characters only.
+- Unknown names are refused, never typed as text: text and keys are different inputs.
+- Keys that every terminal in its initial state sends alike are encoded here. All others, and all
+keys once the program has asked for a keyboard protocol, go to the screen's encoder, which knows the
+modes. A protocol is never used unasked: a program that does not know it would take its codes for
+text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .base import InputRefused
 
 @dataclass(frozen=True, slots=True)
 class KeyPress:
-    """One key: `name` of a named key (as in `NAMES`), else the character itself in `char`."""
+    """A key: `name` of a named key (as in `NAMES`), else the character in `char`."""
 
     name: str = ""
     char: str = ""
@@ -64,13 +64,13 @@ _PLAIN: dict[str, bytes] = {
     "Escape": b"\x1b",
 }
 _SHOWN = "C-c, M-x, S-Tab, Enter, Escape, Tab, BSpace, Space, Up, Home, PPage, DC, F1 to F20"
-_LONGEST = 40
+_MAX_SHOWN = 40
 _OF_A_PROTOCOL = re.compile(rb"\x1b\[(?:\d+;\d+u|27;\d+;\d+~)")
 _F3 = re.compile(rb"\x1b\[13;(\d)~")
 
 
 def _refuse(name: str) -> InputRefused:
-    shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
+    shown = name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…"
     return InputRefused(
         f"{shown!a} is not the name of a key. A key is a single character or a name as in "
         f"{_SHOWN}; to type text, give it as a string or as a line.",
@@ -79,7 +79,7 @@ def _refuse(name: str) -> InputRefused:
 
 
 def read_key(name: str) -> KeyPress:
-    """Read one name; raises `InputRefused` when it is none."""
+    """Parse a key name; raises `InputRefused`."""
     rest = name
     modifiers = set()
     while len(rest) > 1:
@@ -99,31 +99,31 @@ def read_key(name: str) -> KeyPress:
             raise _refuse(name)
         if shift and rest.isalpha():
             capital = rest.upper()
-            # Some letters have a capital of two characters (ß): that is no key.
+            # Some capitals have two characters (ß): no key.
             rest, shift = (capital if len(capital) == 1 else rest), False
         return KeyPress("", rest, ctrl, meta, shift)
-    known = _NAMES.get(rest.lower())
-    if known is None:
+    named = _NAMES.get(rest.lower())
+    if named is None:
         raise _refuse(name)
-    if known == "Tab" and shift:
-        known, shift = "BTab", False
-    return KeyPress(known, "", ctrl, meta, shift)
+    if named == "Tab" and shift:
+        named, shift = "BTab", False
+    return KeyPress(named, "", ctrl, meta, shift)
 
 
 def _control(char: str) -> bytes | None:
-    """The control character of `char`, None where there is none."""
+    """Return the control character of `char`, or None."""
     if char == "?":
         return b"\x7f"
     if char in "/-":
         return b"\x1f"
     if not char.isascii():
-        return None  # Also where its capital is in ASCII, as that of the dotless i.
+        return None  # Also with an ASCII capital, as the dotless i.
     code = ord(char.upper())
     return bytes((code & 0x1F,)) if 0x40 <= code <= 0x5F else None
 
 
 def _plain(press: KeyPress) -> bytes | None:
-    """What a terminal in its first state sends, where that is common to all."""
+    """Return the bytes of a terminal in its initial state, if common to all terminals."""
     data: bytes | None
     if press.char:
         data = _control(press.char) if press.ctrl else press.char.encode()
@@ -140,7 +140,8 @@ def _plain(press: KeyPress) -> bytes | None:
 
 
 def _common(name: str, press: KeyPress, data: bytes) -> bytes:
-    """What all terminals send, for `data` of the encoder, which goes its own way for some keys."""
+    """Return the bytes common to all terminals, given the encoder's `data`, which differs for some
+    keys."""
     if _OF_A_PROTOCOL.fullmatch(data):
         raise InputRefused(
             f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
@@ -148,24 +149,22 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
         )
     if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
         return b"\x1b" + data
-    # As terminfo has it for the terminals that we say we are.
+    # As terminfo has it for our TERM.
     modified = _F3.fullmatch(data) if press.name == "F3" else None
     return b"\x1b[1;" + modified[1] + b"R" if modified else data
 
 
 def are_plain(names: Sequence[str]) -> bool:
-    """Whether none of `names` needs an encoder; raises `InputRefused` for what is no key."""
+    """Return True if no name needs an encoder; raises `InputRefused`."""
     return all(_plain(read_key(name)) is not None for name in names)
 
 
 def encode(
     names: Sequence[str], protocol: bool, swapped: bool, encoder: Callable[[KeyPress], bytes]
 ) -> tuple[bytes, ...]:
-    """Encode each of `names`; raises `InputRefused` before anything is encoded.
-
-    `protocol`: the program has asked for a keyboard protocol of its own, so that `encoder` is
-    asked for every key; `swapped`: for the other code of the backspace key.
-    """
+    """Encode each of `names`; raises `InputRefused` before any is encoded. `protocol`: a keyboard
+    protocol is on, so that `encoder` encodes every key; `swapped`: the backspace key sends its
+    other code."""
     presses = [read_key(name) for name in names]
     if not presses:
         raise InputRefused(
@@ -185,7 +184,7 @@ def encode(
 
 
 def on_pipe(name: str) -> bytes | str:
-    """What a key is where there is no terminal: bytes, or the name of a signal, or `eof`."""
+    """Return the meaning of a key without a terminal: bytes, the name of a signal, or `eof`."""
     press = read_key(name)
     if press.ctrl and not press.meta:
         meaning = {"c": "INT", "\\": "QUIT", "z": "TSTP", "d": "eof"}.get(press.char.lower())

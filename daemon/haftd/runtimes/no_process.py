@@ -1,7 +1,7 @@
-"""A runtime without a process: a coroutine of this process is the tool.
+"""A runtime without a process: a coroutine of the daemon is the tool.
 
-Rules: the coroutine only awaits; it neither blocks the loop nor starts what outlives it. There is nothing to signal,
-to read or to leave behind; an abort cancels the coroutine.
+The coroutine must not block the loop, nor start anything that outlives it. An abort cancels the
+coroutine.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ __all__ = ["NoProcessControl", "NoProcessRuntime"]
 
 
 class NoProcessRuntime(ABC):
-    """Runs `perform`, and reports its end as the rules of `base` want it.
-
-    An example of one that is complete, and is loaded by the entry point `haft.runtimes`, is in docs/tools.md.
-    """
+    """Runs `perform` by the rules of `base`. docs/tools.md has a complete example, loaded by the
+    entry point `haft.runtimes`."""
 
     @abstractmethod
     async def perform(self, call: Call, port: RuntimeContext) -> str | None:
-        """Do what the tool does; return its result, or None where its output is the result. Raises `ToolFailed`."""
+        """Run the tool and return its result, or None where the output is the result. Raises
+        `ToolFailed`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
         port.started(NoProcessControl(shlex.join(call.argv) or call.tool))
         try:
             result = await self.perform(call, port)
@@ -54,7 +52,7 @@ class NoProcessRuntime(ABC):
 
 
 class NoProcessControl:
-    """What can be done to a tool without a process: nothing but ending it."""
+    """Control of a tool without a process: only its end."""
 
     pid: int | None = None
     terminal = False
@@ -64,44 +62,34 @@ class NoProcessControl:
         self.command = command
 
     def write(self, item: Input) -> int:
-        """See `base.ExecutionControl`."""
         raise InputRefused("It is no program and takes no input; it ends when it is answered.")
 
     def feed(self, data: bytes) -> int:
-        """See `base.ExecutionControl`."""
         raise InputRefused("It is no program and takes no input.")
 
     def kill(self) -> None:
-        """See `base.ExecutionControl`. The task that aborts it ends it at once."""
+        """Do nothing: the aborting task ends the coroutine at once."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """See `base.ExecutionControl`."""
         return ()
 
     def members(self) -> tuple[int, ...]:
-        """See `base.ExecutionControl`."""
         return ()
 
     def screen(self) -> ScreenShot | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def paint(self) -> bytes | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def screen_digest(self) -> int | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def wanted(self) -> Wanted:
-        """See `base.ExecutionControl`."""
         return Wanted("busy")
 
     def is_suspended(self) -> bool:
-        """See `base.ExecutionControl`."""
         return False
 
     def hides_input(self) -> bool:
-        """See `base.ExecutionControl`."""
         return False

@@ -40,7 +40,6 @@ class Anthropic(Provider):
     dialect = "anthropic"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """See `provider`."""
         last, answered = len(messages) - 1, set()
         if last >= 0 and _results(messages[last]):
             answered = {word(block.get("tool_use_id")) for block in _results(messages[last])}
@@ -54,7 +53,6 @@ class Anthropic(Provider):
         ]
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """See `provider`."""
         conversation = exchange.conversation
         system, messages = _split_system(conversation.system, list(conversation.messages))
         body: dict[str, Any] = {
@@ -73,7 +71,6 @@ class Anthropic(Provider):
         return Request("/v1/messages", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        """See `provider`."""
         content = dig(body, "content")
         if not isinstance(content, list):
             return None

@@ -66,7 +66,6 @@ class LlmBackend(Backend):
         self._groups = Groups()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """See `backend.Backend`."""
         inquiry = pending.kind.message()
         if not isinstance(inquiry, Inquiry) or inquiry.is_secret or inquiry.is_for_a_person:
             raise Declined("it is for a person")

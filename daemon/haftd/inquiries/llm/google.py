@@ -43,7 +43,6 @@ class Google(Provider):
     dialect = "google"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """See `provider`."""
         last = len(messages) - 1
         answered: Counter[tuple[str | None, str | None]] = Counter()
         if last >= 0 and (
@@ -63,7 +62,6 @@ class Google(Provider):
         return calls
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """See `provider`."""
         conversation = exchange.conversation
         system, contents = _split_system(conversation.system, conversation.messages)
         config: dict[str, Any] = {
@@ -83,7 +81,6 @@ class Google(Provider):
         return Request(f"/models/{model}:generateContent", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        """See `provider`."""
         if dig(body, "promptFeedback", "blockReason"):
             return Refused()
         candidate = dig(body, "candidates", 0)

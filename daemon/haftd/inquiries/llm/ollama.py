@@ -24,7 +24,6 @@ class Ollama(Provider):
     dialect = "ollama"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """See `provider`."""
         answered: Counter[str | None] = Counter()
         for message in reversed(messages):
             if message.get("role") == "tool":
@@ -34,7 +33,6 @@ class Ollama(Provider):
         return []
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """See `provider`."""
         conversation = exchange.conversation
         body: dict[str, Any] = {
             "model": settings.model,
@@ -53,7 +51,6 @@ class Ollama(Provider):
         return Request("/api/chat", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        """See `provider`."""
         message = dig(body, "message")
         if not isinstance(message, dict):
             return None

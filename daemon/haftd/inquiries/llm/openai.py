@@ -37,7 +37,6 @@ class OpenAI(Provider):
     dialect = "openai"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """See `provider`."""
         answered = set()
         for message in reversed(messages):
             if message.get("role") == "tool":
@@ -51,7 +50,6 @@ class OpenAI(Provider):
         return []
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """See `provider`."""
         conversation = exchange.conversation
         messages = [
             *self._system(settings, exchange),
@@ -83,7 +81,6 @@ class OpenAI(Provider):
         return [{"role": "system", "content": system}] if system else []
 
     def read(self, body: Any) -> Reply | None:
-        """See `provider`."""
         message = dig(body, "choices", 0, "message")
         if not isinstance(message, dict):
             return None

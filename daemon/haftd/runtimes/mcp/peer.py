@@ -28,7 +28,7 @@ from .shapes import ErrorObject, Id, Progress, convert
 log = structlog.get_logger("haftd.mcp")
 
 _MAX_STARTS = 8
-"""Places in a line of noise at which a message is looked for."""
+"""Places in a line of stderr_tail at which a message is looked for."""
 _MESSAGE = msgspec.json.Decoder(Message)
 
 

@@ -1,7 +1,7 @@
 """A server as a process on pipes: the stdio transport.
 
 Rules: the process is launched, recorded, contained and ended as that of any tool (`child`). Standard output carries
-one message a line; a line without a message is noise, and kept with standard error, of which the last few KiB stand
+one message a line; a line without a message is stderr_tail, and kept with standard error, of which the last few KiB stand
 in every error. The end is the end of the process, or of its standard output. On its way out the server is first told
 by the end of its input, then by TERM, then killed; nothing that it has started outlives it.
 """
@@ -18,7 +18,7 @@ from haftd.core.ending import Ending
 from haftd.host import pump
 from haftd.host.launch.spawn import Exit
 from haftd.runtimes.process.child import Child, Output
-from haftd.runtimes.process.interpreter import Said
+from haftd.runtimes.process.interpreter import ToolResult
 from haftd.runtimes.process.resource_limits import ResourceLimits
 from haftd.tools.definitions.server_tools import ServedTool
 
@@ -192,15 +192,15 @@ class ServerProcess:
             how = f"exited with status {status.code}"
         self.stop(how)
 
-    def finish(self, exit: Exit) -> Said:
+    def finish(self, exit: Exit) -> ToolResult:
         """See `interpreter.Interpreter`."""
-        return Said()
+        return ToolResult()
 
-    def give_up(self) -> Said:
+    def finish_killed(self) -> ToolResult:
         """See `interpreter.Interpreter`."""
-        return Said()
+        return ToolResult()
 
-    def part(self) -> bool:
+    def request_stop(self) -> bool:
         """See `interpreter.Interpreter`."""
         if self._writer is None or self._writer.closed:
             return False

@@ -1,17 +1,16 @@
-"""One started process: its bytes, its end, and what it leaves behind.
+"""A started process: its bytes, its end, and the processes it leaves behind.
 
 Rules:
 
-- The end is the end of the process that was started, never of its output. What is there by then
-  is read to the last byte before the end is reported.
-- If something else holds the output then, it is read for `_LOOSE_S` more and cut loose. A terminal
-  that no process has open while the one that was started lives is not at its end.
-- Bytes go on moving while an abort waits: a program that cleans up may have to print.
-- Whatever goes wrong in here, nothing that was started is left.
-- Limits bound all of it until nothing is left, also after the end was reported.
-- Everything is woken by the kernel; the only deadlines are the grace, the limit of the wall
-  clock and the bound on what is held open. Only what a limit bounds as a sum is looked at again
-  and again, as no kernel tells of it.
+- The end is the end of the leader, never of its output. All bytes available by then are read before
+the end is reported.
+- If another process holds the output then, it is read for `_LOOSE_S` more, then detached. A
+terminal that no process has open while the leader lives is not at its end.
+- Bytes go on moving during an abort: a program that cleans up may print.
+- No error in this module leaves a process behind.
+- Limits hold until no process is left, also after the reported end.
+- The kernel wakes everything; the only deadlines are the grace, the wall-clock limit and
+`_LOOSE_S`. Only limits on a sum are polled, as no kernel event reports one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
-from .interpreter import Interpreter, Said, exit_state
+from .interpreter import Interpreter, ToolResult, exit_state
 from .resource_limits import ResourceLimits
 
 log = structlog.get_logger("haftd.runtimes.process.child")
@@ -44,19 +43,19 @@ _TERM = 1 << 14
 
 @dataclass(slots=True, eq=False)
 class Output:
-    """One descriptor that is read, and where its bytes go; for `keep_up` see `pump.pump`."""
+    """A descriptor that is read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
 
     fd: int
     take: Callable[[bytes], None]
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None
     on_end: Callable[[], None] = lambda: None
-    """Called at its end, unless the end of the process comes first."""
+    """Called at the end of file, unless the process ends first."""
     at_end: bool = False
 
 
 def _launch(call: Call) -> LaunchedProcess:
-    """Launch, and once more where descriptors had run out and some could be freed: that is found out
-    before the start is recorded, and nothing is left of it."""
+    """Launch, with one retry if descriptors had run out and some could be freed: that fails before
+    the start is recorded, without a trace."""
     try:
         return launch(_plan(call), call.record)
     except LaunchFailed as failed:
@@ -85,11 +84,8 @@ def _plan(call: Call) -> LaunchSpec:
 
 
 class Child:
-    """A process of a handle that was started, and all that came of it.
-
-    An asynchronous context: entered right after the start, and left when nothing of it is left,
-    whatever went wrong in between.
-    """
+    """A started process of a handle, with its descendants. An async context manager: enter right
+    after the start; on exit no process is left, whatever the error."""
 
     def __init__(
         self,
@@ -108,7 +104,7 @@ class Child:
         self._flowed = trio.Event()
         self._still = trio.Event()
         self._passed: str | None = None
-        self._dismissed = False
+        self._is_terminated = False
         self._reported = False
         self._complete = False
         self._seen_through = False
@@ -120,7 +116,7 @@ class Child:
     async def __aexit__(self, *_: object) -> None:
         try:
             if not self._seen_through:
-                # A fault of ours: it must not cost anybody a process that nobody holds.
+                # Our own error must not leak a process without an owner.
                 with trio.CancelScope(shield=True):
                     await self.kin.end(self._port.grace_s)
                     self.launched.reap()
@@ -129,10 +125,8 @@ class Child:
 
     @classmethod
     async def start(cls, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> Child:
-        """Start the program of `call`; returns when it runs, and is to be entered at once.
-
-        Raises `StartFailed`.
-        """
+        """Start the program of `call`; returns when it runs, and must be entered at once. Raises
+        `StartFailed`."""
         try:
             launched = _launch(call)
         except LaunchFailed as failed:
@@ -153,37 +147,37 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process that was started."""
+        """The pid of the leader."""
         return self.launched.pid
 
     @property
     def stdout(self) -> int:
-        """Its standard output."""
+        """The descriptor of its standard output."""
         return _have(self.launched.stdout)
 
     @property
     def stderr(self) -> int:
-        """Its standard error, where that is apart."""
+        """The descriptor of its standard error, where separate."""
         return _have(self.launched.stderr)
 
     @property
     def ended(self) -> bool:
-        """Whether the process that was started has ended."""
+        """True if the leader has ended."""
         return self._gone or self.launched.exit is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """What lives on after it, as of now."""
+        """The processes that have outlived the leader."""
         if self._gone or not self.ended:
             return ()
-        return tuple(LeftBehind(one.pid, one.command) for one in self.kin.left_behind())
+        return tuple(LeftBehind(process.pid, process.command) for process in self.kin.left_behind())
 
     def kill(self) -> None:
-        """Kill all of it; whoever sees it through finds it gone."""
+        """Send KILL to all processes; the supervising task notices."""
         if not self._gone:
             self.kin.signal(signal.SIGKILL)
 
     def members(self) -> tuple[int, ...]:
-        """Everything of it that lives, as of now."""
+        """The pids of all living processes."""
         return () if self._gone else tuple(self.kin.members())
 
     def emit(self, data: bytes) -> None:
@@ -197,13 +191,13 @@ class Child:
             self.pass_limit("output")
 
     def pass_limit(self, limit: str) -> None:
-        """End the process because it has passed a limit."""
+        """End the process because of a passed limit."""
         self._passed = self._passed or limit
         self._life.cancel()
 
-    def dismiss(self) -> None:
-        """End the process, which has said all that it had to say."""
-        self._dismissed = True
+    def terminate(self) -> None:
+        """End the process after its final state."""
+        self._is_terminated = True
         self._life.cancel()
 
     async def run(
@@ -213,11 +207,8 @@ class Child:
         tasks: Sequence[Callable[[], Awaitable[None]]] = (),
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """See it through until nothing of it is left; reports its end through the port.
-
-        `tasks` run beside it while bytes may move. `at_end` is called when the process has ended,
-        before that is reported.
-        """
+        """Supervise until no process is left; reports the end through `port`. `tasks` run beside
+        while bytes may move. `at_end` is called at the end of the leader, before the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)
@@ -231,7 +222,7 @@ class Child:
                 self._io.cancel()
 
     def close(self) -> None:
-        """Give every descriptor back, and know nobody who was given bytes."""
+        """Close every descriptor and drop the consumers."""
         self._gone = True
         self._outputs = ()
         self._bounds.unfollow()
@@ -255,11 +246,11 @@ class Child:
         await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
         output.at_end = True
         output.on_end()
-        if all(one.at_end for one in self._outputs):
+        if all(output.at_end for output in self._outputs):
             self._flowed.set()
 
     def _is_final(self) -> bool:
-        """Whether output that has come to an end cannot go on: a terminal's may."""
+        """True if the end of the outputs is final; a terminal may be reopened."""
         return self.launched.master is None or self.ended
 
     async def _see_through(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
@@ -279,7 +270,7 @@ class Child:
         self._bounds.spent(trio.current_time() - began)
         exit = self.launched.exit
         if exit is None:
-            if not self._dismissed:
+            if not self._is_terminated:
                 self._passed = self._passed or "wall_s"
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
@@ -288,13 +279,13 @@ class Child:
         self._life = trio.CancelScope(deadline=wall_end)
         if self._passed is not None:
             self._life.cancel()
-        await self._linger()
+        await self._await_descendants()
 
     async def _exit_within_bounds(self) -> None:
         await self._within_sums(self.launched.wait_exit)
 
     async def _within_sums(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Wait while what the processes use together is looked at."""
+        """Run `wait` while the sums of resource use are polled."""
         if not self._bounds.are_summed:
             await wait()
             return
@@ -314,49 +305,52 @@ class Child:
             pause = min(pause * 2, longest)
 
     def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """It has ended by itself: read what is there, then say so."""
+        """Report the leader's own end, after reading the remaining output."""
         self._drain()
         at_end()
-        said = interpreter.finish(exit)
-        if said is None:
+        result = interpreter.finish(exit)
+        if result is None:
             return
         self._reported = True
-        limit = self._passed = self._passed or self._bounds.blame(exit)
+        limit = self._passed = self._passed or self._bounds.exceeded(exit)
         self._port.ended(
             _ending(
-                exit, said if limit is None else Said(), EXIT if limit is None else LIMIT, limit
+                exit,
+                result if limit is None else ToolResult(),
+                EXIT if limit is None else LIMIT,
+                limit,
             ),
             complete=self._complete,
         )
 
     def _drain(self) -> None:
         for output in self._outputs:
-            # A terminal's end may have been seen while nobody had it open, and not be the last.
+            # A terminal may have been at its end only while no process had it open.
             output.at_end = pump.drain(output.fd, output.take) or output.at_end
         self._complete = all(output.at_end for output in self._outputs)
         if self._complete:
             self._flowed.set()
 
-    async def _linger(self) -> None:
-        """Stay until nothing of it is left."""
+    async def _await_descendants(self) -> None:
+        """Wait until no process is left."""
         try:
             if self._reported:
                 with trio.move_on_after(_LOOSE_S):
                     await self._flowed.wait()
-            await self._cut_loose()
+            await self._detach_outputs()
             if not self._reported:
-                # The handle goes on with another process: this one's rest is in the way.
+                # The handle goes on with another process: end the rest of this one.
                 await self.kin.end(self._port.grace_s)
             await self._rest_within_bounds()
         except BaseException as error:
             if is_cancellation(error):
                 with trio.CancelScope(shield=True):
                     await self.kin.end(self._port.grace_s)
-                await self._cut_loose()
+                await self._detach_outputs()
             raise
 
     async def _rest_within_bounds(self) -> None:
-        """Wait until nothing that it has left behind lives; end that where it passes a limit."""
+        """Wait for the processes left behind; kill them if they pass a limit."""
         with self._life:
             await self._within_sums(self.kin.gone)
         if self._life.cancelled_caught:
@@ -365,10 +359,10 @@ class Child:
             with trio.CancelScope(shield=True):
                 await self.kin.end(self._port.grace_s)
 
-    async def _cut_loose(self) -> None:
-        """Read no more."""
+    async def _detach_outputs(self) -> None:
+        """Stop reading the outputs."""
         self._io.cancel()
-        # Not before every task has let go of them: the numbers are somebody else's afterwards.
+        # Only after every task has released them: the numbers are reused.
         with trio.CancelScope(shield=True):
             await self._still.wait()
         cut = self._reported and not self._complete
@@ -381,11 +375,11 @@ class Child:
             self._port.completed()
 
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """End it and all of it; then say so."""
+        """End all processes, then report."""
         grace_s = self._port.grace_s
         heeds_term = not _keeps_term(self.launched.pid)
         natural = self.launched.exiting()
-        parted = grace_s > 0 and not natural and interpreter.part()
+        parted = grace_s > 0 and not natural and interpreter.request_stop()
         if parted:
             heeds_term = False
             with trio.move_on_after(grace_s / 2):
@@ -398,27 +392,27 @@ class Child:
         # One that has a code had left before the signal came, if it does not handle TERM, or if no
         # signal was sent: a shell blocks them for a moment when its command has ended.
         untouched = heeds_term or not (parted or self.kin.leader_was_signalled)
-        natural = natural or self._dismissed or (untouched and exit.code is not None)
+        natural = natural or self._is_terminated or (untouched and exit.code is not None)
         self._drain()
         at_end()
-        said = interpreter.give_up()
+        result = interpreter.finish_killed()
         complete, self._complete = self._complete, True
         self._reported = True
         limit = self._passed
-        said = said if self._dismissed else Said()
+        result = result if self._is_terminated else ToolResult()
         is_limit = limit is not None
         by = EXIT if natural and not is_limit else LOST
-        if is_limit and said.failure is None:
+        if is_limit and result.failure is None:
             by = LIMIT
-        ending = _ending(exit, said, by, limit)
+        ending = _ending(exit, result, by, limit)
         self._port.ended(replace(ending, unconfirmed=tuple(unconfirmed)), complete=complete)
         if not complete:
             self._port.completed()
-        await self._cut_loose()
+        await self._detach_outputs()
 
 
-def _ending(exit: Exit, said: Said, by: EndedBy, limit: str | None) -> Ending:
-    ending = Ending(result=said.result) if said.failure is None else said.failure.ending
+def _ending(exit: Exit, result: ToolResult, by: EndedBy, limit: str | None) -> Ending:
+    ending = Ending(result=result.result) if result.failure is None else result.failure.ending
     return replace(ending, by=by, exit=exit_state(exit), limit=limit)
 
 
@@ -429,7 +423,7 @@ def _have(fd: int | None) -> int:
 
 
 def _keeps_term(pid: int) -> bool:
-    """Whether the process does something of its own with TERM: handles, ignores or blocks it."""
+    """Return True if the process handles, ignores or blocks TERM."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:

@@ -1,21 +1,20 @@
-"""A live tool that says its states as lines of JSON while it runs.
+"""A live tool: reports its states as lines of JSON while it runs.
 
 Rules:
 
-- Standard input: the notification `init` with the context of the call first, then `apply` for
-  every input and every answer, `cancel` when it is to end.
-- Standard output: each line is a state, or the notification `state` with one in it. Any other
-  line is output, kept as it is, and passed on before its end where it cannot be a state. The `content`
-  of a state is output too.
-- A malformed state is output and the tool's failure: nothing it says later counts, and it is ended
-  as after `stopped`.
-- `waiting` asks its question, in one step with its `content`: no reader sees one without the other.
-  A second question waits for the first to be answered.
-- `stopped` withdraws what is asked. Its input is closed then and it may leave; if it stays past the
-  grace it is ended.
-- Told to cancel, it has half of the grace to leave by itself.
-- An exit with code 0 and without `stopped` is a success, as of any raw program. Another end without it, or one with
-  a question open, is a failure that quotes the end of standard error.
+- Standard input: the notification `init` with the call's context first, then `apply` for every
+input and every answer, `cancel` for a requested end.
+- Standard output: each line is a state, or the notification `state` with one. Any other line is
+output, unchanged, and emitted before its end once it cannot become a state. The `content` of a
+state is output too.
+- A malformed state is output and the tool's failure: later states are ignored, and the tool is
+ended as after `stopped`.
+- `waiting` asks its question, in one step with its `content`: a reader sees both or neither. A
+second question waits for the answer to the first.
+- `stopped` withdraws open questions and closes the input; after the grace the tool is ended.
+- On cancel the tool has half of the grace to exit.
+- Status 0 without `stopped` is a success, as for any raw program. Any other end without `stopped`,
+or one with an open question, is a failure that quotes the tail of standard error.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from haftd.runtimes.base import (
 )
 
 from .child import Child, Output
-from .interpreter import Said, exit_state, malformed
+from .interpreter import ToolResult, exit_state, malformed
 from .pipes import PipeControl
 
 _MAX_LINE_LENGTH = 8 << 20
@@ -66,25 +65,23 @@ def _notification(method: str, params: object) -> bytes:
 
 
 def _context(call: Call) -> Any:
-    told = call.env.get("HAFT_CALL", "")
-    if told.startswith("/"):
-        told = Path(told).read_text(encoding="utf-8")
-    return msgspec.json.decode(told) if told else {"tool": {"name": call.tool}}
+    context = call.env.get("HAFT_CALL", "")
+    if context.startswith("/"):
+        context = Path(context).read_text(encoding="utf-8")
+    return msgspec.json.decode(context) if context else {"tool": {"name": call.tool}}
 
 
-class _LiveGrip(PipeControl):
-    """Input goes in as notifications. `questions` are those of the tool that are not answered."""
+class _LiveControl(PipeControl):
+    """Control that sends input as notifications. `questions` are those without an answer."""
 
     def __init__(self, call: Call, port: RuntimeContext, child: Child, questions: Sized) -> None:
         super().__init__(call, port, child)
         self._questions = questions
 
     def wanted(self) -> Wanted:
-        """See `base.ExecutionControl`. One that has asked reads for the answer, and not for any input."""
         return Wanted("busy") if self._questions else super().wanted()
 
     def feed(self, data: bytes) -> int:
-        """See `base.ExecutionControl`."""
         raise InputRefused("Its standard input speaks the protocol of live tools.")
 
     def encode(self, item: Input) -> bytes:
@@ -100,17 +97,17 @@ class Live:
         self._child = child
         self._questions: deque[tuple[str, PendingAnswer]] = deque()
         self._answering = trio.CancelScope()
-        self._grip = _LiveGrip(call, port, child, self._questions)
+        self._grip = _LiveControl(call, port, child, self._questions)
         self._line = bytearray()
         self._is_raw_line = False
         self._stderr = bytearray()
         self._late_question: str | None = None
         """The id of a question that was read after the process had ended."""
-        self._said: Said | None = None
+        self._final: ToolResult | None = None
         self._event = trio.Event()
 
     async def run(self) -> str | None:
-        """See it through."""
+        """Run the tool to its end."""
         child = self._child
         self._port.started(self._grip)
         self._tell("init", _context(self._call))
@@ -120,17 +117,17 @@ class Live:
             Output(child.stderr, self._take_stderr, keep_up),
         ]
         await child.run(outputs, self, (*self._grip.tasks, self._attend), self._grip.close)
-        if self._said is None:
+        if self._final is None:
             return None
-        if self._said.failure is not None:
-            raise self._said.failure
-        return self._said.result
+        if self._final.failure is not None:
+            raise self._final.failure
+        return self._final.result
 
     def _tell(self, method: str, params: object) -> bool:
         try:
             self._grip.put(_notification(method, params))
         except InputRefused:
-            return False  # It has closed its input: it does not want to know.
+            return False  # its input is closed
         return True
 
     def _take_stderr(self, data: bytes) -> None:
@@ -157,16 +154,16 @@ class Live:
             self._child.emit(whole)
 
     def _cannot_be_a_state(self) -> bool:
-        """Whether the unfinished line is output, whatever follows."""
+        """True if the unfinished line is output, however it continues."""
         begin = self._line[:64].lstrip()
         return (
             (bool(begin) and not begin.startswith(b"{"))
             or len(self._line) > _MAX_LINE_LENGTH
-            or (bool(self._line) and self._said is not None)
+            or (bool(self._line) and self._final is not None)
         )
 
     def _read(self, line: bytes, end: bytes = b"\n") -> None:
-        event = Raw() if self._said is not None else read_event(line)
+        event = Raw() if self._final is not None else read_event(line)
         match event:
             case Raw():
                 self._child.emit(line + end)
@@ -181,18 +178,18 @@ class Live:
                     self._event.set()
             case Success(content=content):
                 self._child.emit(event.output.encode())
-                self._stop(Said(result=content))
+                self._stop(ToolResult(result=content))
             case Failure():
                 self._child.emit(event.output.encode())
                 failure = ToolFailed(event.message, event.trace, transient=event.transient)
-                self._stop(Said(failure=failure))
+                self._stop(ToolResult(failure=failure))
             case Malformed():
                 self._child.emit(line + end)
-                self._stop(Said(failure=malformed(event)))
+                self._stop(ToolResult(failure=malformed(event)))
 
-    def _stop(self, said: Said) -> None:
-        """It has said all, and wants no answer any more."""
-        self._said = said
+    def _stop(self, result: ToolResult) -> None:
+        """Record the final state and withdraw the questions."""
+        self._final = result
         self._withdraw()
         self._answering.cancel()
         self._event.set()
@@ -203,8 +200,9 @@ class Live:
             pending.withdraw()
 
     async def _answer(self) -> None:
-        """Tell it each answer, until it has said all. Raises `ToolFailed` where there is none."""
-        while self._said is None:
+        """Send each answer until the final state. Raises `ToolFailed` for a question without an
+        answer."""
+        while self._final is None:
             if not self._questions:
                 self._event = trio.Event()
                 await self._event.wait()
@@ -212,17 +210,17 @@ class Live:
             name, pending = self._questions[0]
             with trio.CancelScope() as self._answering:
                 answer = await pending.wait()
-                if self._said is None:
+                if self._final is None:
                     self._questions.popleft()
                     self._tell("apply", {"question": name, "input": answer})
 
     async def _attend(self) -> None:
-        """Give it the answers to what it asks; see it out when it has said all."""
+        """Answer the questions, then end the tool after its final state."""
         try:
             await self._answer()
         except ToolFailed as failure:
-            self._said = Said(failure=failure)
-            self._child.dismiss()
+            self._final = ToolResult(failure=failure)
+            self._child.terminate()
             return
         finally:
             self._withdraw()
@@ -231,20 +229,19 @@ class Live:
         except InputRefused:
             pass
         await trio.sleep(self._port.grace_s)
-        self._child.dismiss()
+        self._child.terminate()
 
-    def finish(self, exit: Exit) -> Said:
-        """See `interpreter.Interpreter`."""
+    def finish(self, exit: Exit) -> ToolResult:
         if self._line:
             self._read(bytes(self._line), b"")
             self._line.clear()
-        if self._said is None:
+        if self._final is None:
             failure = self._unfinished(exit)
-            self._said = None if failure is None else Said(failure=failure)
-        return self._said or Said()
+            self._final = None if failure is None else ToolResult(failure=failure)
+        return self._final or ToolResult()
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
-        """Return the failure of a tool that has ended without a final state, if that is one."""
+        """Return the failure of a tool that ended without a final state, if that is one."""
         status = exit_state(exit)
         clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question
@@ -264,18 +261,16 @@ class Live:
         )
 
     def _stderr_lines(self) -> list[str]:
-        """Return the last lines of standard error, without sequences for a terminal."""
+        """Return the last lines of standard error, without escape sequences."""
         text = strip(self._stderr.decode("utf-8", "replace"))
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         return [printable(line, _MAX_STDERR_LINE_LENGTH) for line in lines[-_MAX_STDERR_LINES:]]
 
-    def give_up(self) -> Said:
-        """See `interpreter.Interpreter`."""
+    def finish_killed(self) -> ToolResult:
         if self._line:
             self._child.emit(bytes(self._line))
             self._line.clear()
-        return self._said or Said()
+        return self._final or ToolResult()
 
-    def part(self) -> bool:
-        """See `interpreter.Interpreter`."""
+    def request_stop(self) -> bool:
         return self._tell("cancel", {})

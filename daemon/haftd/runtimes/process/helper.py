@@ -1,9 +1,8 @@
-"""A program that is run to its end for what it prints: nobody holds it, nobody watches it.
+"""A program that is run to its end for its output.
 
-Rules: it is started, recorded and ended as every tool is: when its end has come, when it is wanted no
-more (cancellation), when its time is over (`wall_s` of the call's limits), when it says too much; and
-with it all that it has started. What it prints counts only when it exits with 0. Nothing is logged of
-what it is given and what it says.
+A helper is started, recorded and ended like a tool: on exit, on cancellation, after `wall_s` of the
+call's limits, and on too much output; always with all its descendants. The output counts only with
+status 0. Neither input nor output is logged.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Bytes of its standard output; one that says more is ended."""
+"""Bytes of standard output; a program that prints more is ended."""
 
 _MAX_STDERR_BYTES = 4096
 _GRACE_S = 0.5
@@ -33,16 +32,16 @@ _GRACE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What it printed does not count. `why` is a clause that follows its name; for `start` it is a
-    sentence. `noise` is the end of its standard error, for the author of the program alone."""
+    """The output does not count. `why` is a clause that follows the program's name; for `start` a
+    sentence. `stderr_tail` is for the author of the program alone."""
 
     kind: Literal["start", "input", "output", "time", "limit", "exit"]
     why: str
-    noise: bytes = field(default=b"", repr=False)
+    stderr_tail: bytes = field(default=b"", repr=False)
 
 
 class _Port:
-    """What is reported of one run; its end is all that counts."""
+    """Context of one run; only the end counts."""
 
     def __init__(self) -> None:
         self.grace_s = _GRACE_S
@@ -50,46 +49,43 @@ class _Port:
         self.end: Ending | None = None
 
     def started(self, grip: ExecutionControl) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def emit(self, data: bytes) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def keep_up(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def written(self, number: int) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        """See `base.RuntimeContext`. What it has left behind is not waited for, but ended."""
+        """Record the end; processes left behind are killed, not awaited."""
         self.end = ending
         self.scope.cancel()
 
     def redrawn(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def completed(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        """See `base.RuntimeContext`."""
         raise AssertionError("a helper command asks nothing")
 
 
 async def run_helper(
-    call: Call, clear_up: Callable[[Call, bool], None], given: bytes | None = None
+    call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
-    """Run the program of `call` to its end; returns its standard output, or why that does not count.
-
-    `given` is written to its standard input (`call.stdin` is `pipe` then, `null` without). The output
-    of `call` is not `raw`, so that standard error is apart. `clear_up` is called when nothing of it is
-    left, with whether all of it was confirmed gone; also when this is cancelled.
-    """
+    """Run the program of `call` to its end; returns its standard output or the failure. `request`
+    is written to standard input (`call.stdin` is `pipe` then, else `null`). The `output` of `call`
+    is not `raw`, so that standard error is separate. `clear_up` is called after the last process,
+    with False if some may be left; also on cancellation."""
     port = _Port()
-    noise = bytearray()
+    stderr_tail = bytearray()
     try:
-        said = await _played(call, port, given, noise)
+        output = await _run(call, port, request, stderr_tail)
     except StartFailed as failed:
         return Failed("start", failed.message)
     except InputRefused:
@@ -100,40 +96,42 @@ async def run_helper(
     if end is None:
         raise AssertionError("a child that was seen through has ended")
     return (
-        said if end.exit == Exit(code=0) and end.limit is None else _failed(call, end, bytes(noise))
+        output
+        if end.exit == Exit(code=0) and end.limit is None
+        else _failed(call, end, bytes(stderr_tail))
     )
 
 
-def _failed(call: Call, end: Ending, noise: bytes) -> Failed:
+def _failed(call: Call, end: Ending, stderr_tail: bytes) -> Failed:
     if end.limit == "output":
-        return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", noise)
+        return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", stderr_tail)
     if end.limit == "wall_s":
-        return Failed("time", f"did not end within {call.limits['wall_s']:g} s", noise)
+        return Failed("time", f"did not end within {call.limits['wall_s']:g} s", stderr_tail)
     if end.limit is not None:
-        return Failed("limit", f"has passed its limit `{end.limit}`", noise)
+        return Failed("limit", f"has passed its limit `{end.limit}`", stderr_tail)
     exit = end.exit or Exit()
     how = f"by SIG{exit.signal}" if exit.code is UNSET else f"with exit code {exit.code}"
-    return Failed("exit", f"ended {how}", noise)
+    return Failed("exit", f"ended {how}", stderr_tail)
 
 
-async def _played(call: Call, port: _Port, given: bytes | None, noise: bytearray) -> bytes:
-    said = bytearray()
+async def _run(call: Call, port: _Port, request: bytes | None, stderr_tail: bytearray) -> bytes:
+    output = bytearray()
     async with await Child.start(call, port, ResourceLimits(call.limits)) as child:
 
         def take(data: bytes) -> None:
-            said.extend(data[: MAX_OUTPUT_BYTES + 1 - len(said)])
-            if len(said) > MAX_OUTPUT_BYTES:
+            output.extend(data[: MAX_OUTPUT_BYTES + 1 - len(output)])
+            if len(output) > MAX_OUTPUT_BYTES:
                 child.pass_limit("output")
 
         def hear(data: bytes) -> None:
-            noise.extend(data)
-            del noise[:-_MAX_STDERR_BYTES]
+            stderr_tail.extend(data)
+            del stderr_tail[:-_MAX_STDERR_BYTES]
 
         grip = PipeControl(call, port, child)
-        if given is not None:
-            grip.put(given)
+        if request is not None:
+            grip.put(request)
             grip.open_writer().end()
         outputs = [Output(child.stdout, take), Output(child.stderr, hear)]
         with port.scope:
             await child.run(outputs, Plain(), grip.tasks, grip.close)
-    return bytes(said)
+    return bytes(output)

@@ -1,7 +1,7 @@
-"""How what a process says is understood: the seam between a child and what it speaks.
+"""Parser of a process's output: the interface between a child and its format.
 
-Rules: an interpreter decides at once. It hears of the end when everything that was said is in, and says
-what the tool's own result is; output goes through the child, never around it.
+An interpreter never blocks. `finish` follows the last byte of output and returns the tool's own
+result; output is emitted through the child only.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from haftd.runtimes.base import ToolFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a structured tool said at its end; both None for a raw one."""
+class ToolResult:
+    """The result of a structured tool; both fields are None for a raw one."""
 
     result: str | None = None
     failure: ToolFailed | None = None
 
 
 def exit_state(exit: Exit) -> ExitState | None:
-    """Return the exit status as the wire has it; None where it is not known."""
+    """Return the exit status for the wire; None if unknown."""
     if exit.signal is not None:
         return ExitState(signal=exit.signal)
     return None if exit.code is None else ExitState(code=exit.code)
 
 
 def malformed(outcome: Malformed) -> ToolFailed:
-    """Return the failure of a tool that has printed a malformed outcome."""
+    """Return the failure of a tool with a malformed outcome."""
     return ToolFailed(
         f"The tool printed {outcome.message}. If what it prints is no outcome, its definition needs "
         '`output = "raw"`.',
@@ -40,26 +40,27 @@ def malformed(outcome: Malformed) -> ToolFailed:
 
 
 class Interpreter(Protocol):
-    """How what a process says is understood."""
+    """Parser of a process's output."""
 
-    def finish(self, exit: Exit) -> Said | None:
-        """The process has ended and all it said is in. None: the handle goes on without it."""
+    def finish(self, exit: Exit) -> ToolResult | None:
+        """Return the result after the process has ended. None: the handle continues without this
+        process."""
 
-    def give_up(self) -> Said:
-        """The process was ended: let out what was held back; say what it had said by then."""
+    def finish_killed(self) -> ToolResult:
+        """Emit the output held back and return the result of a process that was ended."""
 
-    def part(self) -> bool:
-        """The process is about to be ended: tell it; whether it was told and may leave itself."""
+    def request_stop(self) -> bool:
+        """Request the end of the process; return True if the process may exit by itself."""
 
 
 class Plain:
-    """Raw output: nothing in it is understood."""
+    """Raw output."""
 
-    def finish(self, exit: Exit) -> Said:
-        return Said()
+    def finish(self, exit: Exit) -> ToolResult:
+        return ToolResult()
 
-    def give_up(self) -> Said:
-        return Said()
+    def finish_killed(self) -> ToolResult:
+        return ToolResult()
 
-    def part(self) -> bool:
+    def request_stop(self) -> bool:
         return False

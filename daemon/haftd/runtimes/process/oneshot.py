@@ -1,14 +1,14 @@
-"""A one-shot tool that says an outcome at its end, and may ask before it can.
+"""A one-shot tool: prints an outcome at its end, or asks by ending.
 
 Rules:
 
-- A tool that asks has ended. It is run again with the answer added, as often as it asks, up to
-  `_MAX_RUNS`; nothing outside knows of that. What an asking run left behind is ended first.
-- One that asks what was answered before has not read its answers: it fails, and is no loop.
-- Standard output is held back while it may still become an outcome, and goes out as it comes from
-  the moment it cannot: it begins otherwise, or is too long. What is no outcome is output.
+- A tool that asks has ended. It is run again with the answer added, up to `_MAX_RUNS` times,
+invisibly to clients. Processes left behind by a run that asked are ended first.
+- A tool that repeats an answered question has not read its answers: it fails instead of looping.
+- Standard output is held back while it may become an outcome, and is emitted as it comes once it
+cannot: by its first byte or its length.
 - A malformed outcome is the tool's failure, and output besides.
-- What a process killed by a signal had said is output, not its outcome.
+- After death by a signal all is output, never an outcome.
 - Answers reach the tool through `Call.again`.
 """
 
@@ -35,7 +35,7 @@ from haftd.host.launch.spawn import Exit
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 
 from .child import Child, Output
-from .interpreter import Said, malformed
+from .interpreter import ToolResult, malformed
 from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
@@ -53,45 +53,45 @@ class OneShot:
         self._grip: PipeControl | None = None
 
     async def run(self) -> str | None:
-        """See it through all its runs. Raises `StartFailed` where the first cannot start."""
+        """Run until an outcome. Raises `StartFailed` if the first run cannot start."""
         answers: dict[str, Any] = {}
-        said = await self._play(
+        outcome = await self._play(
             await Child.start(self._call, self._port, self._bounds), may_ask=_MAX_RUNS > 1
         )
         runs = 1
-        while said.question is not None:
-            if said.question.id in answers:
+        while outcome.question is not None:
+            if outcome.question.id in answers:
                 raise self._fail(
-                    f"The tool asked {shown(said.question.id)} again, although it was given the "
+                    f"The tool asked {shown(outcome.question.id)} again, although it was given the "
                     "answer in `tool.answers`."
                 )
-            answers[said.question.id] = await self._ask(said.question, said)
+            answers[outcome.question.id] = await self._ask(outcome.question, outcome)
             runs += 1
             again = await self._start(self._resolve(answers))
-            said = await self._play(again, may_ask=runs < _MAX_RUNS)
-        if said.said.failure is not None:
-            raise said.said.failure
-        return said.said.result
+            outcome = await self._play(again, may_ask=runs < _MAX_RUNS)
+        if outcome.result.failure is not None:
+            raise outcome.result.failure
+        return outcome.result.result
 
     async def _play(self, child: Child, *, may_ask: bool) -> _Outcome:
-        """See one run through."""
+        """Supervise one run."""
         async with child:
             if self._grip is None:
                 self._grip = PipeControl(self._call, self._port, child)
                 self._port.started(self._grip)
             else:
                 self._grip.attach(child)
-            grip, said = self._grip, _Outcome(child, may_ask=may_ask)
+            grip, outcome = self._grip, _Outcome(child, may_ask=may_ask)
             keep_up = self._port.keep_up
             outputs = [
-                Output(child.stdout, said.feed, keep_up),
+                Output(child.stdout, outcome.feed, keep_up),
                 Output(child.stderr, child.emit, keep_up),
             ]
-            await child.run(outputs, said, grip.tasks, grip.close)
-        return said
+            await child.run(outputs, outcome, grip.tasks, grip.close)
+        return outcome
 
-    async def _ask(self, question: Question, said: _Outcome) -> Any:
-        said.emit_content()
+    async def _ask(self, question: Question, outcome: _Outcome) -> Any:
+        outcome.emit_content()
         try:
             return await self._port.ask(question).wait()
         except ToolFailed as failure:
@@ -131,7 +131,7 @@ class OneShot:
 
 
 class _Outcome:
-    """What one run says on its standard output."""
+    """Parser of one run's standard output."""
 
     def __init__(self, child: Child, *, may_ask: bool) -> None:
         self._child = child
@@ -139,12 +139,12 @@ class _Outcome:
         self._held = bytearray()
         self._holding = True
         self.question: Question | None = None
-        self.said = Said()
+        self.result = ToolResult()
         self._content = b""
-        """What goes with the question, and is emitted when that is asked."""
+        """The `content` of the question, emitted when it is asked."""
 
     def feed(self, data: bytes) -> None:
-        """Take what it printed."""
+        """Parse or emit output."""
         if not self._holding:
             self._child.emit(data)
             return
@@ -159,16 +159,16 @@ class _Outcome:
         if held:
             self._child.emit(held)
 
-    def finish(self, exit: Exit) -> Said | None:
+    def finish(self, exit: Exit) -> ToolResult | None:
         outcome = read_outcome(bytes(self._held)) if self._holding and not exit.signal else Raw()
         match outcome:
             case Success(content=content):
                 self._child.emit(outcome.output.encode())
-                self.said = Said(result=content)
+                self.result = ToolResult(result=content)
             case Failure():
                 self._child.emit(outcome.output.encode())
                 failure = ToolFailed(outcome.message, outcome.trace, transient=outcome.transient)
-                self.said = Said(failure=failure)
+                self.result = ToolResult(failure=failure)
             case NeedsInput(question=question, content=content):
                 self._content = content.encode()
                 if self._may_ask:
@@ -179,24 +179,24 @@ class _Outcome:
                     f"The tool has asked {_MAX_RUNS} times and was not run again; it last asked "
                     f"{question.id!r}."
                 )
-                self.said = Said(failure=failure)
+                self.result = ToolResult(failure=failure)
             case Progress(content=content):
                 if content:
                     self._child.emit(content.encode())
             case Malformed():
                 self._let_out()
-                self.said = Said(failure=malformed(outcome))
+                self.result = ToolResult(failure=malformed(outcome))
             case Raw():
                 self._let_out()
-        return self.said
+        return self.result
 
     def emit_content(self) -> None:
-        """Emit what goes with the question."""
+        """Emit the `content` of the question."""
         self._child.emit(self._content)
 
-    def give_up(self) -> Said:
+    def finish_killed(self) -> ToolResult:
         self._let_out()
-        return Said()
+        return ToolResult()
 
-    def part(self) -> bool:
+    def request_stop(self) -> bool:
         return False

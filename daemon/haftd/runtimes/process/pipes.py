@@ -1,12 +1,12 @@
-"""The grip on a process on pipes.
+"""Control of a process on pipes.
 
 Rules:
 
-- A line ends with a newline; text is written as it is.
-- C-c is INT to the process group that was started, C-d closes the input; a key that only a
-  terminal knows is refused.
-- Keys are given all, or refused before any was given.
-- An input that a program has closed is refused as soon as the kernel says so.
+- A line ends with a newline; text is written unchanged.
+- C-c sends INT to the started process group, C-d closes the input; keys that only a terminal knows
+are refused.
+- A list of keys is accepted or refused as a whole.
+- Input that the program has closed is refused as soon as the kernel reports that.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from haftd.runtimes import keys
 from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 
 from .child import Child
-from .control import ChildGrip
-from .input_wanted import wanted
+from .control import ChildControl
+from .input_state import translate
 
 
-class PipeControl(ChildGrip):
-    """What can be done to a process on pipes; after a re-run it is on the latest."""
+class PipeControl(ChildControl):
+    """Control of a process on pipes, after a re-run of the latest."""
 
     terminal = False
 
@@ -40,7 +40,7 @@ class PipeControl(ChildGrip):
         self.attach(child)
 
     def attach(self, child: Child) -> None:
-        """Hold `child` from now on."""
+        """Control `child` from now on."""
         self.child = child
         stdin = child.launched.stdin
         if stdin is None:
@@ -53,24 +53,21 @@ class PipeControl(ChildGrip):
         self.tasks = (self._writer.run,)
 
     def close(self) -> None:
-        """The process has ended: input that it did not read counts as dealt with."""
+        """Mark unread input as written: the process has ended."""
         if self._writer is not None and self._writer.waiting:
             self._port.written(self._number)
 
     def screen(self) -> ScreenShot | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def paint(self) -> bytes | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def screen_digest(self) -> int | None:
-        """See `base.ExecutionControl`."""
         return None
 
     def wanted(self) -> Wanted:
-        """See `base.ExecutionControl`. A program that sleeps in a read of the pipe that we write to."""
+        """Return the input state: a program that sleeps in a read of our pipe waits."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -80,20 +77,19 @@ class PipeControl(ChildGrip):
         try:
             if stdin is None or pump.unread(stdin):
                 return Wanted("busy")
-            told = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
+            wait = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
-        return Wanted("busy") if self._has_printed() else wanted(told)
+        return Wanted("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
-        """Whether something was printed that is not emitted yet."""
+        """True if output waits to be emitted."""
         launched = self.child.launched
         return any(
             fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
         )
 
     def write(self, item: Input) -> int:
-        """See `base.ExecutionControl`."""
         self.refuse_if_ended()
         match item.kind:
             case "signal":
@@ -111,13 +107,12 @@ class PipeControl(ChildGrip):
         return self._number
 
     def feed(self, data: bytes) -> int:
-        """See `base.ExecutionControl`."""
         self.refuse_if_ended()
         self.put(data)
         return self._number
 
     def encode(self, item: Input) -> bytes:
-        """How a text reaches the program."""
+        """Return the bytes of a text."""
         return item.text.encode() + b"\n" * (item.kind == "line")
 
     def put(self, data: bytes) -> None:
@@ -133,7 +128,7 @@ class PipeControl(ChildGrip):
             raise InputRefused("The program has closed its input; it reads no more.")
 
     def open_writer(self) -> pump.Writer:
-        """The way in. Raises `InputRefused` when there is none."""
+        """Return the writer of standard input. Raises `InputRefused` without one."""
         if self._writer is None:
             raise InputRefused(
                 "The handle takes no input: its standard input is empty. Use a tool that takes "
@@ -144,7 +139,7 @@ class PipeControl(ChildGrip):
         return self._writer
 
     def _press(self, names: tuple[str, ...]) -> None:
-        """Give all of the keys, in order; or refuse them before any was given."""
+        """Send all keys in order, or refuse them all."""
         steps: list[bytearray | str] = []
         text: bytearray | None = None
         for press in map(keys.on_pipe, names):
@@ -165,7 +160,7 @@ class PipeControl(ChildGrip):
         self._admit(steps)
         for place, step in enumerate(steps):
             if step == "eof":
-                with contextlib.suppress(InputRefused):  # It may be closed by now: C-d C-d.
+                with contextlib.suppress(InputRefused):  # already closed by C-d C-d
                     self.open_writer().end()
             elif isinstance(step, str):
                 self.child.kin.signal_group(signal.Signals[f"SIG{step}"])
@@ -175,10 +170,10 @@ class PipeControl(ChildGrip):
                 except InputRefused:
                     if not place:
                         raise
-                    return  # A signal before it has ended the program: nobody reads the rest.
+                    return  # a signal before has ended the program
 
     def _admit(self, steps: Sequence[bytearray | str]) -> None:
-        """Refuse as a whole what cannot be given as a whole."""
+        """Refuse the list if any step cannot be done."""
         texts = [len(step) for step in steps if isinstance(step, bytearray)]
         if not texts and "eof" not in steps:
             return

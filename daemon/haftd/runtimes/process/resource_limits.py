@@ -1,13 +1,13 @@
-"""The limits of one handle, as far as its runtime keeps them, and which one ended it.
+"""Limits of a handle, and the one that ended it.
 
 Rules:
 
-- `output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` are given to the kernel
-  at the gate, for each process: what it refuses shows in how the program ended and in what it said
-  then. It knows no sum over a handle, and refuses the superuser nothing: so all that a handle runs
-  is looked at, too, from time to time.
-- Output past the limit is not kept: the handle ends.
-- A program that ended well has passed no limit, whatever it printed. What it leaves behind is bounded on.
+- `output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` become rlimits of each
+process before exec; the exit status and the output show that one was hit. Rlimits know no sum over
+a handle and do not bind the superuser, so sums are polled as well.
+- Output past the limit is dropped, and the handle ends.
+- A program with status 0 has passed no limit, whatever it printed. Limits still hold for the
+processes it leaves behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_PROCESS = re.compile(
 
 
 class ResourceLimits:
-    """The limits of one handle over all processes that are started for it."""
+    """The limits of one handle, over all its processes."""
 
     __slots__ = ("_brand", "_limits", "_printed", "_tail", "_used_s", "wall_left")
 
@@ -43,10 +43,10 @@ class ResourceLimits:
         self._brand: int | None = None
         self._used_s = 0.0
         self.wall_left: float | None = limits.get("wall_s")
-        """Seconds that a process may still run, None where that is not limited."""
+        """Remaining seconds of wall clock, None without a limit."""
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
-        """Count output: returns what of `data` is within the limit, and whether it was passed."""
+        """Count output; returns the part within the limit, and True if the limit was passed."""
         if "memory" in self._limits or "processes" in self._limits:
             self._tail = (self._tail + data)[-_TAIL:]
         most = self._limits.get("output")
@@ -56,29 +56,29 @@ class ResourceLimits:
         return data[: max(0, len(data) - (self._printed - int(most)))], True
 
     def spent(self, seconds: float) -> None:
-        """A process has run for so long."""
+        """Add the run time of a process."""
         if self.wall_left is not None:
             self.wall_left = max(0.0, self.wall_left - seconds)
 
     def follow(self, mark: str) -> None:
-        """Count what ended processes of this mark have used, until `unfollow`."""
+        """Count the use of ended processes with this tag, until `unfollow`."""
         if mark and "cpu_s" in self._limits:
             self._brand = rlimit_tag.encode(mark)
             usage.ended[self._brand] = self._used_s
 
     def unfollow(self) -> None:
-        """Count no longer."""
+        """Stop counting."""
         if self._brand is not None:
             self._used_s = usage.ended.pop(self._brand, 0.0)
             self._brand = None
 
     @property
     def are_summed(self) -> bool:
-        """Whether there are some that `passed` looks at."""
+        """True if `passed` has limits to check."""
         return not self._limits.keys().isdisjoint(("processes", "cpu_s", "memory"))
 
     def passed(self, pids: Sequence[int]) -> str | None:
-        """The limit that these processes, all that the handle runs now, have passed together."""
+        """Return the limit that these processes, all of the handle, have passed together."""
         if len(pids) > self._limits.get("processes", math.inf):
             return "processes"
         if "cpu_s" in self._limits:
@@ -91,8 +91,8 @@ class ResourceLimits:
                 return "memory"
         return None
 
-    def blame(self, exit: Exit) -> str | None:
-        """The limit of the kernel's that a process which ended by itself has run into."""
+    def exceeded(self, exit: Exit) -> str | None:
+        """Return the rlimit that ended a process which exited by itself."""
         if exit.code == 0:
             return None
         if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):

@@ -1,10 +1,8 @@
-"""Runs a tool as a process on pipes.
+"""Runtime of tools on pipes.
 
-Rules:
-
-- Raw output is one pipe for both streams: their order is the order in which they were written.
-- Structured output is on standard output alone, and standard error is output as it comes: see
-  `oneshot` for the form that is said at the end, `events` for the live one.
+Raw output is one pipe for both streams, which keeps their order. Structured output is standard
+output alone, standard error is output as it comes: `oneshot` parses the form printed at the end,
+`events` the live form.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ class ProcessRuntime:
     """The runtime `stdio`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
         bounds = ResourceLimits(call.limits)
         if call.output == "outcome":
             return await OneShot(call, port, bounds).run()

@@ -1,10 +1,8 @@
-"""Pacing: between two passes of the loop little is drawn, however many terminals there are.
+"""Draw scheduler: bounds drawing per loop pass over all terminals.
 
-Rules:
-
-- What is drawn by the way counts for the whole loop: `spent` is set back once a pass.
-- Who has more to draw waits in line (`in_line`), and one of all draws a turn in a pass.
-- Where no loop runs nobody is held up, and nothing is counted.
+- Drawing within a pass counts for the whole loop: `spent` is reset once a pass.
+- Terminals with more to draw queue (`in_line`), one turn in a pass.
+- Outside a loop nothing is delayed or counted.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import trio
 
 
 class Pass(trio.abc.Instrument):
-    """The present pass of a loop: its number, and how many seconds have gone into drawing in it."""
+    """The current pass of a loop: its number, and the seconds of drawing in it."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -23,7 +21,7 @@ class Pass(trio.abc.Instrument):
         self.line = trio.Lock()
 
     def before_io_wait(self, timeout: float) -> None:
-        """A pass is over."""
+        """End the pass."""
         self.number += 1
         self.spent = 0.0
 
@@ -32,7 +30,7 @@ _pass: trio.lowlevel.RunVar[Pass] = trio.lowlevel.RunVar("drawing")
 
 
 def current() -> Pass | None:
-    """The pass that the loop is in; None where no loop runs."""
+    """Return the loop's current pass; None outside a loop."""
     try:
         return _pass.get()
     except LookupError:
@@ -45,7 +43,7 @@ def current() -> Pass | None:
 
 
 async def in_line(draw: Callable[[], bool]) -> bool:
-    """Let `draw` take a turn behind all that wait already; returns what it says."""
+    """Run `draw` after all that are queued; returns its result."""
     now = current()
     if now is None:
         raise AssertionError("only a task of the loop waits in line")

@@ -1,12 +1,11 @@
-"""What keyboard, mouse and clipboard of a terminal send, as the modes of the program want it.
+"""Bytes of keyboard, mouse and clipboard, by the program's modes.
 
 Rules:
 
-- The library encodes; what is an event here becomes one there. Its modes are read from the terminal
-  each time.
-- A key, a move or a scroll that a terminal sends nothing for gives no bytes.
-- The keypad's keys are those of the keypad, whatever NumLock would make of them.
-- Nothing in a paste ends it, or is taken for a key: control characters are blanked.
+- The library encodes, with the terminal's modes of the moment.
+- A key, a move or a scroll that a terminal does not report gives no bytes.
+- Keypad keys ignore NumLock.
+- Control characters in a paste are blanked: none ends the paste or acts as a key.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress
 
 CELL = (8, 16)
-"""The size of a cell in pixels, as it is reported to the program: width and height."""
+"""Width and height of a cell in pixels, as reported to the program."""
 
 _MARKERS = ("\x1b[200~", "\x1b[201~")
 _KEYS = {
@@ -48,7 +47,7 @@ _KEYS = {
     **{f"F{n}": f"F{n}" for n in range(1, 21)},
 }
 _ONLY_SHIFTED = b"\x1b[27;2;"
-"""modifyOtherKeys of a character that needs no more than shift: xterm sends the character."""
+"""modifyOtherKeys of a character that needs only shift: xterm sends the character."""
 
 _TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
 _BUTTONS = {"left": "LEFT", "middle": "MIDDLE", "right": "RIGHT"}
@@ -58,7 +57,7 @@ _ACTIONS = {"release": "RELEASE", "move": "MOTION"}
 
 
 class KeyEncoder:
-    """The library's key encoder and its event, freed with this object."""
+    """The library's key encoder and event, freed with this object."""
 
     __slots__ = ("_core", "_encoder", "_event", "_out", "_size")
 
@@ -69,8 +68,8 @@ class KeyEncoder:
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
     def encode(self, terminal: Any | None, press: KeyPress, *, protocol: bool = True) -> bytes:
-        """Encode one key, as the modes of a terminal want it if one is given, without its keyboard
-        `protocol` unless that is wanted. Raises `InputRefused`."""
+        """Encode a key by the modes of `terminal`, if given, and without the keyboard protocol
+        unless `protocol`. Raises `InputRefused`."""
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
         yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
         if terminal is not None:
@@ -95,13 +94,13 @@ class KeyEncoder:
         lib.ghostty_key_event_set_key(event, key)
         lib.ghostty_key_event_set_mods(event, shift | press.ctrl << 1 | press.meta << 2)
         lib.ghostty_key_event_set_consumed_mods(event, int(shift and bool(press.char)))
-        # The event borrows the text: it must live until the call that encodes.
+        # The event borrows the text, which must outlive the encoding call.
         utf8 = ffi.new("char[]", text.encode() or b"\0")
         lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
         small = text.lower() if len(text.lower()) == 1 else text
         lib.ghostty_key_event_set_unshifted_codepoint(event, ord(small) if text else 0)
-        told = lib.ghostty_key_encoder_encode(self._encoder, event, self._out, 128, self._size)
-        _check(self._core, told, "key")
+        status = lib.ghostty_key_encoder_encode(self._encoder, event, self._out, 128, self._size)
+        _check(self._core, status, "key")
         data = bytes(ffi.buffer(self._out, self._size[0]))
         if press.char and data.startswith(_ONLY_SHIFTED):
             return press.char.encode()
@@ -109,7 +108,7 @@ class KeyEncoder:
 
 
 class MouseEncoder:
-    """The library's mouse encoder and its event, freed with this object."""
+    """The library's mouse encoder and event, freed with this object."""
 
     __slots__ = ("_core", "_encoder", "_event", "_out", "_size")
 
@@ -120,7 +119,7 @@ class MouseEncoder:
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
     def encode(self, terminal: Any, rows: int, cols: int, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode what was done, one part for each report. Raises `InputRefused`."""
+        """Encode a mouse action, one part for each report. Raises `InputRefused`."""
         lib = self._core.lib
         size = self._core.init_sized("GhosttyMouseEncoderSize")
         size.cell_width, size.cell_height = CELL
@@ -148,42 +147,42 @@ class MouseEncoder:
             (place + 0.5) * side for place, side in zip((mouse.col, mouse.row), CELL, strict=True)
         )
         lib.ghostty_mouse_event_set_position(event, {"x": x, "y": y})
-        told = lib.ghostty_mouse_encoder_encode(self._encoder, event, self._out, 128, self._size)
-        _check(self._core, told, "use of the mouse")
+        status = lib.ghostty_mouse_encoder_encode(self._encoder, event, self._out, 128, self._size)
+        _check(self._core, status, "use of the mouse")
         return bytes(ffi.buffer(self._out, self._size[0]))
 
 
 def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
-    """Encode a paste. The codes around it are taken out of `text`. Raises `InputRefused`."""
+    """Encode a paste; paste codes within `text` are removed. Raises `InputRefused`."""
     for marker in _MARKERS:
         while marker in text:
             text = text.replace(marker, "")
     data = text.encode()
     room = len(data) + 64
     out, size = core.ffi.new("char[]", room), core.ffi.new("size_t*")
-    given = core.ffi.new("char[]", data)
-    told = core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size)
-    _check(core, told, "paste")
+    buffer = core.ffi.new("char[]", data)
+    status = core.lib.ghostty_paste_encode(buffer, len(data), bracketed, out, room, size)
+    _check(core, status, "paste")
     return bytes(core.ffi.buffer(out, size[0]))
 
 
 def _owned(core: Any, kind: str, name: str) -> Any:
-    """A new object of the library, freed with what is returned."""
-    made = core.ffi.new(kind + "*")
-    core.check(getattr(core.lib, f"ghostty_{name}_new")(core.ffi.NULL, made), f"{name}_new")
-    return core.ffi.gc(made[0], getattr(core.lib, f"ghostty_{name}_free"))
+    """Create an object of the library, freed with the returned pointer."""
+    pointer = core.ffi.new(kind + "*")
+    core.check(getattr(core.lib, f"ghostty_{name}_new")(core.ffi.NULL, pointer), f"{name}_new")
+    return core.ffi.gc(pointer[0], getattr(core.lib, f"ghostty_{name}_free"))
 
 
-def _check(core: Any, told: int, what: str) -> None:
+def _check(core: Any, status: int, action: str) -> None:
     try:
-        core.check(told, what)
+        core.check(status, action)
     except core.GhosttyError:
-        raise InputRefused(f"The terminal cannot encode this {what}; give it as text.") from None
+        raise InputRefused(f"The terminal cannot encode this {action}; give it as text.") from None
 
 
 def _key_of(lib: Any, char: str) -> int:
-    """The key of a character. The capitals of other alphabets may be made of two characters, or
-    of one of ours: they are not on the keyboard that the library knows."""
+    """Return the library's key of a character. Capitals of other alphabets may consist of two
+    characters, or of an ASCII one: those are on no keyboard of the library."""
     if char.isascii() and char.isalpha():
         return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
     if char.isascii() and char.isdigit():

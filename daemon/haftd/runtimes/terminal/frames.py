@@ -1,12 +1,12 @@
-"""Synchronized output (mode 2026): a frame is shown when it is whole.
+"""Synchronized output (mode 2026): a frame is shown when complete.
 
 Rules:
 
-- A frame begins with the mode set and ends with the mode reset, a reset of the terminal, or when the owner
-  ends the frame (`end`): no clock is kept here.
-- A frame that has a query in it, or more than `_MAX_FRAME` bytes, is shown as it comes: the program may
-  wait for the answer.
-- Offsets count the bytes that the program has printed.
+- A frame begins when the mode is set and ends when the mode or the terminal is reset, or by `end`:
+this module has no clock.
+- A frame with a query, or of more than `_MAX_FRAME` bytes, is shown as it comes: the program may
+wait for the answer.
+- Offsets count bytes of output.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 _MAX_FRAME = 1 << 20
 
 _TAIL = 128
-"""How many bytes of a sequence that goes on in the next chunk are kept."""
+"""Bytes kept of a sequence that continues in the next chunk."""
 
 _MODE = b"2026"
 _SWITCH = re.compile(rb"\x1b(?:c|\[\?([\d;]{0,64}+)([hl]))")
@@ -26,17 +26,17 @@ _QUERY = re.compile(
 
 
 class Frames:
-    """Where the frame begins that a program is drawing."""
+    """The start of the unfinished frame."""
 
     __slots__ = ("_tail", "start")
 
     def __init__(self) -> None:
         self.start: int | None = None
-        """The offset where the frame begins that is not to be shown yet; None where there is none."""
+        """The offset of the frame not yet shown; None without one."""
         self._tail = b""
 
     def see(self, data: bytes, offset: int) -> None:
-        """Take note of `data`, which stands at `offset`."""
+        """Parse `data` at `offset`."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
         if self.start is None and _MODE not in whole:
@@ -57,5 +57,5 @@ class Frames:
             self.start = None
 
     def end(self) -> None:
-        """Show what there is."""
+        """Show the unfinished frame."""
         self.start = None

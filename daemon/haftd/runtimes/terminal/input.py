@@ -1,25 +1,24 @@
-"""What is typed on a terminal: each input as the program, and the modes it has set, want it.
+"""Terminal input: writes each input in the form that the program and its modes expect.
 
 Rules:
 
-- Inputs are typed whole and in order. What can be typed now is typed by the caller; the rest by
-  the typist's task.
-- A key is an event of its own. A program that reads single characters takes what comes in one
-  read for a paste, so before a key is pressed it must have read what was typed before it. The
-  kernel tells: every read of the terminal is an event of its file (inotify), and the terminal
-  says how much is unread. A program that does not read for `_PATIENCE_S` gets the key anyway.
-- A secret is typed when the program has turned the echo off, not before: it would be shown in
-  clear, and thrown away by whoever turns the echo off. For as long as one waits, and only then,
-  the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
-- The modes of the terminal itself, as of now, go before what a program has asked the terminal's screen
-  for, which stays when that program was killed: where the kernel edits the line no key has
-  a protocol and no paste has codes. A keyboard protocol is for the program that asked; see `keyboard_owner`.
-- A text is the program's as it was given: CR LF is one line end. A line with a tab or of several rows is
-  pasted to a program that edits its line and takes pastes, and then ended by the key.
-- A terminal in canonical mode cuts a long line without a word: such an input is refused.
-- Answers of the screen to queries go in between inputs, never into one, and only while nothing
-  is echoed. Programs ask first and turn the echo off next: for `_PATIENCE_S`, and while those who
-  asked are in the foreground, an answer waits for that. Who came there meanwhile did not ask.
+- Inputs are written whole and in order, at once where possible, else by the `run` task.
+- A key is an event of its own. A program that reads single characters takes the bytes of one read
+for a paste, so before a key the program must have read all earlier input. The kernel reports that:
+every read of the terminal is an inotify event of its file, and the terminal has a count of unread
+bytes. After `_PATIENCE_S` without a read the key is written anyway.
+- A secret is written only with the echo off: before, it would be shown, and dropped by a program
+that flushes input as it turns the echo off. Only while a secret waits the modes are polled, at most
+every `_LAST_LOOK_S`.
+- The modes of the tty take precedence over those of the screen, which outlive a killed program: in
+canonical mode no key has a protocol and no paste has codes. A keyboard protocol is for the program
+that asked; see `keyboard_owner`.
+- Text is unchanged, except that CR LF is one line end. A line with a tab or of several rows is
+pasted to a program that edits its line and takes pastes, then ended by the Enter key.
+- A canonical terminal truncates long lines silently: such an input is refused.
+- Replies to terminal queries go between inputs, and only with the echo off. Programs ask first and
+turn the echo off next: a reply waits for that for `_PATIENCE_S`, and while the asking group is in
+the foreground, as a later one did not ask.
 """
 
 from __future__ import annotations
@@ -48,24 +47,25 @@ _LAST_LOOK_S = 0.25
 _MAX_WAITING = 1 << 20
 _MAX_ANSWERS = 64
 _LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
-"""The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
+"""The characters of `_BEGINS_ANEW`: a full line can still be erased."""
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
-"""What ends, hands over or throws away the line that was begun, in canonical mode."""
+"""Characters that end, submit or erase the current line in canonical mode."""
 
 
 _ROW_END = re.compile(r"\r\n|\n")
 _BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
-"""What a paste would not give as it is."""
+"""Characters that a paste would change."""
 
 
 def _may_be_pasted(item: Input) -> bool:
-    """Whether a line has a tab or more than one row, and nothing that a paste would change."""
+    """Return True for a line with a tab or several rows, and no character that a paste would
+    change."""
     text = item.text
     return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
 
 
 def _enter(modes: pseudo_terminal.Modes) -> str:
-    """What the key that ends a line sends: CR. A terminal that does not map it wants LF."""
+    """Return the bytes of Enter: CR, or LF if the tty does not map CR."""
     return "\r" if modes.maps_cr or not modes.canonical else "\n"
 
 
@@ -77,7 +77,7 @@ class _Typed:
 
 
 class TerminalInput:
-    """The keyboard of one terminal. `run` is its task; `stirred` is called at every output."""
+    """The keyboard of one terminal. `run` is its task; call `stirred` at every output."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TerminalInput:
         self._slave = slave
         self._screen = shown
         self._on_written = on_written
-        # What waits is bounded by `type`; the writer itself refuses nothing.
+        # `type` bounds the queue; the writer itself refuses nothing.
         self._keyboard_owner = KeyboardOwner(self._foreground)
         self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
         self._marks: deque[tuple[int, int]] = deque()
@@ -115,7 +115,7 @@ class TerminalInput:
         return self._number
 
     def type(self, item: Input) -> int:
-        """Type `item`, or queue it; returns its number. Raises `InputRefused`."""
+        """Write or queue `item`; returns its number. Raises `InputRefused`."""
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
@@ -142,7 +142,7 @@ class TerminalInput:
         return self._number
 
     def answer(self, data: bytes) -> None:
-        """Give the program the screen's answer to a query, once it would not be echoed."""
+        """Write the screen's reply to a query, once the echo is off."""
         modes = self._modes()
         if modes is None:
             return
@@ -157,15 +157,15 @@ class TerminalInput:
             self._writer.put(data)
 
     def note_output(self, data: bytes) -> None:
-        """Take note of what the program has printed: it may have asked for a keyboard protocol."""
+        """Parse output for requests of a keyboard protocol."""
         self._keyboard_owner.note_output(data)
 
     def stirred(self) -> None:
-        """The program has printed something: it may have turned the echo off."""
+        """Check the echo: the program has printed."""
         self._stir.set()
 
     def drop_secrets(self) -> None:
-        """Forget the secrets that wait; they count as dealt with."""
+        """Drop the waiting secrets; they count as written."""
         if self._queue and any(typed.item.secret for typed in self._queue):
             kept = [typed for typed in self._queue if not typed.item.secret]
             self._queue = deque(kept)
@@ -175,7 +175,7 @@ class TerminalInput:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """The terminal is closed: what waits counts as dealt with, and nobody is told any more."""
+        """Drop all waiting input, without further reports: the terminal is closed."""
         self._queue.clear()
         self._size = 0
         self._marks.clear()
@@ -184,7 +184,7 @@ class TerminalInput:
         self._on_written, self._reads = (lambda number: None), (lambda: False)
 
     async def run(self) -> None:
-        """Type what waits, for as long as it is not cancelled."""
+        """Write queued input until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._writer.run)
             nursery.start_soon(self._answer_late)
@@ -197,12 +197,12 @@ class TerminalInput:
 
     @property
     def waits(self) -> bool:
-        """Whether some of what was given is not typed yet."""
+        """True if input is queued."""
         return bool(self._queue or self._busy or self._writer.waiting)
 
     @property
     def holds_secret(self) -> bool:
-        """Whether that waits for the program to turn the echo off."""
+        """True if the input waits for the echo to go off."""
         return bool(self._queue) and self._queue[0].item.secret and not self._busy
 
     def _modes(self) -> pseudo_terminal.Modes | None:
@@ -218,20 +218,18 @@ class TerminalInput:
             return None
 
     def _wrote(self, number: int) -> None:
-        """The writer is done with its item `number`: tell of the inputs that this completes."""
+        """Report the inputs that the writer's item `number` completes."""
         done = 0
         while self._marks and self._marks[0][0] <= number:
             done = self._marks.popleft()[1]
         if done:
             self._on_written(done)
 
-    # -- what an input means -------------------------------------------------------------------
+    # -- encoding ----------------------------------------------------------------------------
 
     def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Refuse what cannot be typed, before anything is; returns what it is as of now.
-
-        That is nothing while the terminal library has to be loaded first.
-        """
+        """Return the bytes of an input, or refuse it before any are written; empty while the
+        terminal library must be loaded first."""
         if item.kind == "keys":
             keys.encode(item.keys, True, False, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
@@ -247,13 +245,13 @@ class TerminalInput:
         return () if self._wants_library(item) else self._encode(item, modes)
 
     def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> bool:
-        """Whether `item` can be typed here and now."""
+        """Return True if `item` can be written now."""
         if len(parts) != 1 or (item.secret and not self._hides(modes)):
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
     def _wants_library(self, item: Input) -> bool:
-        """Whether the terminal library has to be loaded first."""
+        """Return True if the terminal library must be loaded first."""
         if library.is_loaded():
             return False
         if item.secret and self._screen.has_modes:
@@ -263,19 +261,19 @@ class TerminalInput:
                 return True
             case "line":
                 return self._screen.has_modes and _may_be_pasted(item)
-            case "mouse":  # Without a mode it is refused; that takes no library.
+            case "mouse":  # Refused without a mode, which needs no library.
                 return self._screen.has_modes
             case "keys":
                 return self._screen.has_modes or not keys.are_plain(item.keys)
         return False
 
     def _has_to_wait(self, item: Input) -> bool:
-        """Whether what was typed before has to be read first: text may follow text."""
+        """Return True if earlier input must be read first: text may follow text."""
         is_key = item.kind in ("keys", "mouse", "eof") or (item.kind == "line" and not item.text)
         return is_key or self._last_was_key
 
     def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """The bytes of `item`, one part for each event that has to be read by itself."""
+        """Return the bytes of `item`, one part for each event that needs a read of its own."""
         match item.kind:
             case "text":
                 return (item.text.replace("\r\n", _enter(modes)).encode(),)
@@ -291,7 +289,7 @@ class TerminalInput:
             case "keys":
                 shown = self._screen
                 if modes.canonical:
-                    # The kernel edits the line: it knows no protocol, whoever has asked for one.
+                    # The kernel edits the line and knows no protocol.
                     plain = keys.encode(item.keys, False, False, shown.encode_plain_key)
                     return (b"".join(plain),)
                 swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
@@ -310,8 +308,8 @@ class TerminalInput:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
 
     def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
-        """Whether a line would be changed by being typed: a program that edits its line takes a tab
-        for completion, and indents the next row by itself."""
+        """Return True if typing would change the line: a program that edits its line completes on
+        tab and indents the next row."""
         return (
             _may_be_pasted(item)
             and not modes.canonical
@@ -320,22 +318,22 @@ class TerminalInput:
         )
 
     def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """As `_encode`. What the modes of now have no bytes for is dropped: who gave it has its
-        number already, and no input may end the handle."""
+        """Encode like `_encode`, but drop input without bytes in the current modes: its number is
+        out, and no input may end the handle."""
         try:
             return self._encode(item, modes)
         except InputRefused:
             return ()
 
     def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
-        """One EOF character hands over a line that is begun, and only the next one ends."""
+        """Return the EOF characters: with a line begun the first only submits the line."""
         eof = modes.eof or b"\x04"
         return eof * 2 if modes.canonical and self._line else eof
 
     # -- typing --------------------------------------------------------------------------------
 
     def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> None:
-        """Type the one part of an input."""
+        """Write one part of an input."""
         (data,) = parts
         self._put(data, modes)
         self._done(typed)
@@ -351,9 +349,9 @@ class TerminalInput:
         self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
 
     def _done(self, typed: _Typed) -> None:
-        """All of it is typed."""
+        """Complete an input."""
         self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
-        # With nothing behind it, what was dropped meanwhile is dealt with too.
+        # With an empty queue the inputs dropped meanwhile are complete, too.
         number = typed.number if self._queue else self._number
         if self._writer.waiting:
             self._marks.append((self._writer.last, number))
@@ -361,14 +359,14 @@ class TerminalInput:
             self._on_written(number)
 
     async def _next(self) -> None:
-        """Type the first input that waits."""
+        """Write the first queued input."""
         typed = self._queue[0]
         if self._wants_library(typed.item):
             await trio.to_thread.run_sync(library.load)
         if typed.item.secret and not await self._echo_is_off(typed):
             return
         if not self._queue or self._queue[0] is not typed:
-            return  # It was a secret, and was dropped meanwhile.
+            return  # a secret, dropped meanwhile
         modes = self._modes()
         if modes is None:
             self.close()
@@ -378,7 +376,7 @@ class TerminalInput:
         self._busy = True
         try:
             for place, part in enumerate(self._encode_late(typed.item, modes)):
-                # Text may follow what is unread; a key, and what comes after one, may not.
+                # Text may follow unread input; a key, or input after a key, may not.
                 if place or self._has_to_wait(typed.item):
                     await self._read_up()
                 self._put(part, modes)
@@ -387,7 +385,7 @@ class TerminalInput:
         self._done(typed)
 
     async def _answer_late(self) -> None:
-        """Give the answers that wait for the echo to go off, or drop them."""
+        """Write the waiting replies once the echo is off, or drop them."""
         while True:
             if not self._answers:
                 self._asked = trio.Event()
@@ -402,37 +400,37 @@ class TerminalInput:
             self._answers.clear()
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
-        """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
+        """Wait until the echo is off; False if the secret was dropped meanwhile."""
         return await self._no_echo(
             lambda: bool(self._queue) and self._queue[0] is typed, self._hides
         )
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
-        """Whether a secret would not be shown. A program that takes keys does the echo itself, or
-        none: it has to wait for input, with nothing unread before, and must not be one that edits
-        a line, as a shell at its prompt. There the echo is on again before what it runs can ask."""
+        """Return True if a secret would not be shown. A program that takes keys echoes them itself,
+        or not at all: it must wait for input, with none unread, and not edit a line as a shell at
+        its prompt does. A shell turns the tty's echo on again before its command can ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()
 
     def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
-        """Whether a program edits the line that is typed, and so shows it. It takes pastes, or has
-        taken Enter from the terminal but left it the interrupt, as readline, zsh and fish do; who
-        reads a password by keys has no use for either."""
+        """Return True if a program edits the typed line, and so shows it: it takes pastes, or has
+        taken Enter from the tty but left the interrupt, as readline, zsh and fish do. Password
+        prompts by keys do neither."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
     async def _no_echo(
         self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
     ) -> bool:
-        """Wait until nothing typed is shown; False when that is `still` wanted no more."""
+        """Wait until the echo is off; False when `still` returns False."""
         pause = _FIRST_LOOK_S
         while still():
             modes = self._modes()
             if modes is None or hides(modes):
                 return True
             # A program prints its prompt first and turns the echo off next, or the reverse: the
-            # output tells when to look. How long after it the echo goes off nobody tells: packet
-            # mode reports it only to who edits the lines himself (EXTPROC).
+            # output triggers a check. The delay of the echo change is unknown: packet
+            # mode reports the change only with EXTPROC.
             if self._stir.is_set():
                 self._stir = trio.Event()
             stir = self._stir
@@ -441,17 +439,17 @@ class TerminalInput:
             pause = _FIRST_LOOK_S if stir.is_set() else min(2 * pause, _LAST_LOOK_S)
         return False
 
-    # -- whether it was read -------------------------------------------------------------------
+    # -- reads by the program -------------------------------------------------------------------
 
     def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
-        """Whether the program has not read all that was typed. Exact while not canonical."""
+        """Return True if input is unread. Exact unless canonical."""
         if not self._unread or modes.canonical:
             return False
         self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0
         return self._unread
 
     async def _read_up(self) -> None:
-        """Wait until the program has read all that was typed, for `_PATIENCE_S` at most."""
+        """Wait until all input is read, for `_PATIENCE_S` at most."""
         modes = self._modes()
         if modes is None or not self._is_unread(modes):
             return

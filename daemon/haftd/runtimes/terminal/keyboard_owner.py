@@ -1,12 +1,13 @@
-"""Which process group has asked the terminal for a keyboard protocol: kitty's, or modifyOtherKeys.
+"""The process group that has asked for a keyboard protocol: kitty's, or modifyOtherKeys.
 
 Rules:
 
-- A protocol is a matter between the terminal and the group that was in the foreground when the request was
-  printed. A program that is killed leaves the protocol on, and no shell that edits its line turns it off.
-- The protocol is left over once another group is in the foreground and the owner is gone, or suspended. A program
-  that is continued is in the foreground again, and has its protocol; so has a child in the owner's group.
-- kitty's requests are a stack: each has its owner, and the last one counts.
+- A protocol belongs to the group in the foreground when the request was printed. A killed program
+leaves the protocol on, and no shell that edits its line turns it off.
+- The protocol is stale once another group is in the foreground and the owner is gone or suspended.
+A continued program is in the foreground again, with its protocol; so is a child in the owner's
+group.
+- kitty's requests are a stack: each has its owner, the last counts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class KeyboardOwner:
         self._unfinished = b""
 
     def note_output(self, data: bytes) -> None:
-        """Take note of the requests in `data`, which the group in the foreground has just printed."""
+        """Parse the requests in output of the foreground group."""
         if self._unfinished:
             data = self._unfinished + data
         elif b"\x1b" not in data:
@@ -58,7 +59,7 @@ class KeyboardOwner:
                     self._modify_other_keys = self._foreground()
 
     def is_left_over(self) -> bool:
-        """Return whether the protocol that is on was asked for by a group that no longer takes the keys."""
+        """Return True if the active protocol belongs to a group that no longer reads keys."""
         owner = self._kitty[-1] if self._kitty else self._modify_other_keys
         foreground = self._foreground()
         if owner is None or foreground is None or owner == foreground:

@@ -1,11 +1,11 @@
-"""The terminal library, and what it asks us for.
+"""The terminal library, and its callbacks.
 
 Rules:
 
-- It is loaded with the first screen that needs it: `load` takes a quarter of a second and may run
-  in a thread. It leaves nothing that is slow the first time.
-- `screen`, `scratch`, `paint`, `variation` and `encoders` alone know what is in it; who makes something of it says
-  how that is used for the first time.
+- `load` takes a quarter of a second and may run in a thread, on behalf of the first screen that
+needs it; later calls are fast.
+- Only `screen`, `scratch`, `paint`, `variation` and `encoders` use the library's API; each
+registers its warm-up with `used_first`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _loading = threading.RLock()
 
 
 def is_loading() -> bool:
-    """Say whether somebody loads the library, or has loaded it."""
+    """Return True if the library is loaded or being loaded."""
     return _has_begun
 
 
 def is_loaded() -> bool:
-    """Say whether a screen can be used without loading anything."""
+    """Return True if a screen needs no loading."""
     return _is_warm
 
 
@@ -53,23 +53,23 @@ def load() -> ModuleType:
 
 
 def used_first(use: Callable[[], None]) -> Callable[[], None]:
-    """Have `load` run `use` once: half of its time goes into the first use of each function."""
+    """Run `use` once within `load`: half of the time goes into the first call of each function."""
     _first_uses.append(use)
     return use
 
 
 def hooks() -> dict[str, Any]:
-    """What the library asks us for to answer the program; the same for all terminals."""
+    """Return the callbacks for replies to the program; the same for all terminals."""
     core = load()
     lib, ffi = core.lib, core.ffi
     if _hooks:
         return _hooks
 
     def size(terminal: Any, _: Any, out: Any) -> bool:
-        told = ffi.new("uint16_t[2]")
-        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_ROWS, told)
-        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_COLS, told + 1)
-        out.rows, out.columns = told
+        size = ffi.new("uint16_t[2]")
+        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_ROWS, size)
+        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_COLS, size + 1)
+        out.rows, out.columns = size
         out.cell_width, out.cell_height = CELL
         return True
 

@@ -1,19 +1,18 @@
-"""A screen as bytes: what draws it on an empty terminal of the same size.
+"""Serialise a screen: the bytes that draw it on an empty terminal of the same size.
 
 Rules:
 
-- What is drawn: text with its styles, the scrolling region, tab stops, modes, the keyboard's and
-  the mouse's protocols, character sets, the cursor with its shape and style, the title. Below an
-  alternate screen lies the primary one, so that a program that leaves it finds it there.
-- What is not: lines above the screen, changed colours of the palette, links, the saved cursor.
-- An escape that the program has begun and not finished comes last: what it prints next may follow.
-- Synchronized output is not painted: nobody would see the picture before its end.
-- What moves the cursor when it is set is set before the cursor is placed.
-- Painting holds everybody up: what it does is bounded, whatever is on the screen. Rows are drawn
-  with their styles from the top, until `_MAX_STYLED` bytes are written; those below have their
-  text alone. On a screen of more than `_MAX_CELLS` neither the colour of what has no text, nor the
-  cursor's shape, nor the primary screen below is drawn; nor are more than `_MAX_COLOURS` colours
-  of what has no text.
+- Drawn are text with styles, scrolling region, tab stops, modes, keyboard and mouse protocols,
+character sets, the cursor with its shape and style, and the title. Below an alternate screen lies
+the primary one, for a program that leaves it.
+- Not drawn are lines above the screen, changed palette colours, links, and the saved cursor.
+- An unfinished escape comes last: the next output may complete it.
+- Synchronized output is not reproduced: the picture would not show before its end.
+- Modes that move the cursor when set are set before the cursor is placed.
+- Painting blocks the loop, so it is bounded. Rows are drawn with styles from the top until
+`_MAX_STYLED` bytes are written, the rest as plain text. On a screen of more than `_MAX_CELLS`,
+colours of cells without text, the cursor's shape and the primary screen are left out; nor are more
+than `_MAX_COLOURS` such colours drawn.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from collections.abc import Iterator
 from typing import Any
 
 KEPT_UNFINISHED = 65_536
-"""How much of an escape that is begun a terminal must keep, to be painted with it."""
+"""Bytes of an unfinished escape that a terminal must keep for painting."""
 
 _MAX_STYLED = 400_000
-"""Bytes; they take some two milliseconds, as does each of the next two."""
+"""Bytes; some two milliseconds, as for each of the next two."""
 
 _MAX_CELLS = 20_000
 _MAX_COLOURS = 800
 _BAND = 4_000
-"""Cells that are drawn in one go."""
+"""Cells drawn in one call."""
 
 _MAX_AT_ONCE = 131_072
-"""Bytes that are written without asking how many there are, which takes as long as writing them."""
+"""Bytes written without asking for the size first, which takes as long as writing."""
 
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
 _REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
@@ -56,18 +55,18 @@ _FIRST_SHAPE = (1, False)
 
 
 def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
-    """Draw the terminal `handle` of the library `core`, with the escape that is `unfinished`."""
+    """Draw the terminal `handle` of the library `core`, with the `unfinished` escape."""
     picture = _Picture(core, handle)
-    modes = {found[1]: found[2] for found in _MODE.finditer(picture.before("modes"))}
+    modes = {match[1]: match[2] for match in _MODE.finditer(picture.before("modes"))}
     parts = []
     if picture.is_alternate():
-        # The flag of a mode says no more than how the program came here last.
+        # The flag of a mode only records the last way to this screen.
         entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
         if picture.cells <= _MAX_CELLS:
             parts.append(_below(core, handle, entered))
         parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
     if modes.get(_CLUSTERS) == b"h":
-        parts.insert(0, _set(_CLUSTERS, b"h"))  # It says how wide the text is.
+        parts.insert(0, _set(_CLUSTERS, b"h"))  # it decides the width of text
     parts += [picture.tabstops(), picture.text, picture.colours]
     shown = "".join(char for char in title if char.isprintable())
     if shown:
@@ -89,16 +88,17 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
 
 
 def digest(core: Any, handle: Any) -> int | None:
-    """Hash all cells of the active screen, with their colours and styles; None for one that is too large."""
+    """Hash all cells of the active screen, with colours and styles; None if the screen is too
+    large."""
     cells = _Cells(core, handle)
     return cells.digest() if cells.cells <= _MAX_CELLS else None
 
 
 def begun(core: Any, handle: Any) -> bytes:
-    """Return the escape, or the character, that is begun; nothing if it is too long to be kept."""
+    """Return the unfinished escape or character; empty if too long to be kept."""
     lib, size = core.lib, core.ffi.new("size_t*")
-    told = lib.ghostty_terminal_continuation_buf(handle, core.ffi.NULL, 0, size)
-    if told not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE) or not size[0]:
+    status = lib.ghostty_terminal_continuation_buf(handle, core.ffi.NULL, 0, size)
+    if status not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE) or not size[0]:
         return b""
     return _written(core, lambda *to: lib.ghostty_terminal_continuation_buf(handle, *to))
 
@@ -108,30 +108,30 @@ def _set(mode: bytes, state: bytes) -> bytes:
 
 
 def _from_origin(cursor: bytes, region: bytes) -> bytes:
-    """Count the cursor's place from the corner of the scrolling region."""
-    first = {found[2]: int(found[1]) for found in _REGION.finditer(region)}
+    """Make the cursor's place relative to the scrolling region."""
+    first = {match[2]: int(match[1]) for match in _REGION.finditer(region)}
 
-    def counted(found: re.Match[bytes]) -> bytes:
-        row, col = int(found[1]) - first.get(b"r", 1), int(found[2]) - first.get(b"s", 1)
+    def counted(match: re.Match[bytes]) -> bytes:
+        row, col = int(match[1]) - first.get(b"r", 1), int(match[2]) - first.get(b"s", 1)
         return b"\x1b[%d;%dH" % (row + 1, col + 1)
 
     return _CURSOR.sub(counted, cursor, count=1)
 
 
 def _below(core: Any, handle: Any, entered: bytes) -> bytes:
-    """Draw the primary screen, which lies below: of a copy that leaves the alternate one."""
+    """Draw the primary screen: of a copy that leaves the alternate one."""
     lib, ffi = core.lib, core.ffi
     snapshot = _written(core, lambda *to: lib.ghostty_snapshot_encode_buf(handle, *to))
-    given = ffi.new("uint8_t[]", snapshot)
+    data = ffi.new("uint8_t[]", snapshot)
     decoder, copy = ffi.new("GhosttySnapshotDecoder*"), ffi.new("GhosttyTerminal*")
-    told = lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, given, len(snapshot))
-    core.check(told, "read a snapshot")
+    status = lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, data, len(snapshot))
+    core.check(status, "read a snapshot")
     try:
         core.check(lib.ghostty_snapshot_decoder_decode(decoder[0], copy), "read a snapshot")
     finally:
         lib.ghostty_snapshot_decoder_free(decoder[0])
     try:
-        # An escape that is begun is a part of the copy; CAN ends it.
+        # The copy includes an unfinished escape; CAN ends it.
         leave = b"\x18" + _set(entered, b"l")
         lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
         picture = _Picture(core, copy[0])
@@ -141,19 +141,19 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
 
 
 def _written(core: Any, write: Any) -> bytes:
-    """What a call of the library writes."""
+    """Return the bytes that a library call writes."""
     room, size = _MAX_AT_ONCE, core.ffi.new("size_t*")
     out = core.ffi.new("uint8_t[]", room)
-    told = write(out, room, size)
-    if told == core.lib.GHOSTTY_OUT_OF_SPACE:
+    status = write(out, room, size)
+    if status == core.lib.GHOSTTY_OUT_OF_SPACE:
         out = core.ffi.new("uint8_t[]", size[0])
-        told = write(out, size[0], size)
-    core.check(told, "write")
+        status = write(out, size[0], size)
+    core.check(status, "write")
     return bytes(core.ffi.buffer(out, size[0]))
 
 
 class _Cells:
-    """The active screen of one terminal, cell by cell."""
+    """The cells of one terminal's active screen."""
 
     __slots__ = ("_cols", "_core", "_handle", "_height", "cells")
 
@@ -164,12 +164,12 @@ class _Cells:
         self.cells = self._height * self._cols
 
     def digest(self) -> int:
-        """A hash of all of them."""
+        """Return a hash of all cells."""
         with self._rendered() as state:
             return hash(tuple(tuple(row) for row in self._rows(state)))
 
     def _rows(self, state: Any) -> Iterator[list[int]]:
-        """The cells of each row, as the library packs them; an empty one is 0."""
+        """Yield the cells of each row, as the library packs them; an empty one is 0."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
@@ -203,7 +203,7 @@ class _Cells:
 
 
 class _Picture(_Cells):
-    """The active screen of one terminal, in parts."""
+    """The parts of one terminal's active screen."""
 
     __slots__ = ("_corner", "colours", "shape", "text")
 
@@ -217,7 +217,7 @@ class _Picture(_Cells):
                 self.shape, self.colours = self._shape(state), self._coloured(state)
 
     def _bands(self) -> bytes:
-        """The text, with styles as far as they may go."""
+        """Return the text, with styles as far as the limit allows."""
         last = self._cols - 1
         if self.cells <= _BAND:
             return self._format(0, self._height - 1, last)
@@ -233,27 +233,27 @@ class _Picture(_Cells):
         return b"".join(parts)
 
     def _plain(self, top: int) -> Iterator[bytes]:
-        """The rows from `top` on, without styles."""
+        """Yield the rows from `top` on, without styles."""
         text = self._format(top, self._height - 1, self._cols - 1, styled=False)
         for row, line in enumerate(text.split(b"\n"), top + 1):
             if line:
                 yield b"\x1b[%d;1H%b" % (row, line)
 
     def is_alternate(self) -> bool:
-        """Whether it is the alternate screen that is shown."""
+        """True if the alternate screen is shown."""
         return self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen") != 0
 
     def before(self, *extras: str) -> bytes:
-        """What the library writes before the text for `extras`."""
+        """Return the library's bytes before the text for `extras`."""
         return self._format(0, 0, 0, *extras).removesuffix(self._corner)
 
     def behind(self, *extras: str) -> bytes:
-        """What the library writes behind the text for `extras`."""
+        """Return the library's bytes after the text for `extras`."""
         return self._format(0, 0, 0, *extras).removeprefix(self._corner)
 
     def cursor(self) -> bytes:
-        """What places the cursor and gives it its style and protocols. One that will wrap has its
-        character written again, by the library, or by us where that is blank."""
+        """Return the bytes that place the cursor with its style and protocols. For a cursor about
+        to wrap its character is written again: by the library, or here if blank."""
         placed = self.behind(*_OF_CURSOR)
         at = _CURSOR.match(placed)
         if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
@@ -262,13 +262,13 @@ class _Picture(_Cells):
         return at[0] + b" " * is_blank + placed[at.end() :]
 
     def tabstops(self) -> bytes:
-        """The tab stops, where they are not every eight columns."""
+        """Return the tab stops, unless every eight columns."""
         stops = self.before("tabstops")
         usual = b"".join(b"\x1b[%dG\x1bH" % col for col in range(9, self._get("COLS") + 1, 8))
         return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
 
     def _shape(self, state: Any) -> bytes:
-        """The shape of the cursor, where it is not as at the start."""
+        """Return the shape of the cursor, unless initial."""
         core = self._core
         cursor = core.init_sized("GhosttyRenderStateCursor")
         key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR
@@ -279,8 +279,7 @@ class _Picture(_Cells):
         return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
 
     def _coloured(self, state: Any) -> bytes:
-        """The cells that have a colour and no text, in rows that are without text: of those the
-        library draws nothing."""
+        """Return the coloured cells in rows without text, which the library does not draw."""
         parts: list[bytes] = []
         colours: dict[int, bytes | None] = {}
         for number, row in enumerate(self._rows(state)):
@@ -300,7 +299,7 @@ class _Picture(_Cells):
         return b"".join(parts)
 
     def _has_colours_only(self, row: list[int], colours: dict[int, bytes | None]) -> bool:
-        """Whether no cell of `row` has a text, and one has a colour; they are added to `colours`."""
+        """Return True for a row without text but with colours, which are added to `colours`."""
         is_coloured = False
         for cell in set(row):
             if cell not in colours:
@@ -311,7 +310,7 @@ class _Picture(_Cells):
         return is_coloured
 
     def _colour(self, cell: int) -> bytes | None:
-        """The colour of a cell without text, as SGR has it, empty without one; None for a text."""
+        """Return the SGR colour of a cell without text, empty without one; None for text."""
         lib, ffi = self._core.lib, self._core.ffi
         kind = ffi.new("GhosttyCellContentTag*")
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)
@@ -331,7 +330,7 @@ class _Picture(_Cells):
     def _format(
         self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
     ) -> bytes:
-        """The text of these rows with its styles, and `extras` around it."""
+        """Return these rows as text with styles, and `extras` around them."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         options = core.init_sized("GhosttyFormatterTerminalOptions")
@@ -346,8 +345,8 @@ class _Picture(_Cells):
         for name in extras:
             setattr(options.extra if name in _OF_TERMINAL else options.extra.screen, name, True)
         formatter = ffi.new("GhosttyFormatter*")
-        told = lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0])
-        core.check(told, "draw the text")
+        status = lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0])
+        core.check(status, "draw the text")
         try:
             return _written(core, lambda *to: lib.ghostty_formatter_format_buf(formatter[0], *to))
         finally:

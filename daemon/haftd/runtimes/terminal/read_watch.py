@@ -1,7 +1,7 @@
-"""Whether a program has taken what was typed on its terminal.
+"""Reads of a terminal by its program.
 
-Rules: the kernel is asked: how much is unread, and, by inotify, when something was read. The end of
-a terminal counts as read: nobody will read any more.
+The kernel has the number of unread bytes and, by inotify, each read. A closed terminal counts as
+read.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unread_bytes(slave: str) -> int:
-    """How much of what was typed is still unread; 0 when the terminal is gone."""
+    """Return the number of unread bytes; 0 when the terminal is gone."""
     try:
         fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return 0
     try:
-        # A poll of the terminal makes the kernel hand over what is on its way to it.
+        # Polling the terminal makes the kernel deliver pending input.
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         poll.poll(0)
@@ -42,8 +42,8 @@ def unread_bytes(slave: str) -> int:
 
 
 class _Watcher:
-    """One instance of inotify for a loop, and what it watches. To close one takes the kernel up to
-    some 15 ms, in which the loop would stand still; to watch a file and to leave it costs nothing."""
+    """The loop's one inotify instance. Closing an instance blocks for up to some 15 ms; adding and
+    removing a watch does not."""
 
     def __init__(self) -> None:
         self.fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,7 +52,7 @@ class _Watcher:
             trio.lowlevel.spawn_system_task(self._run)
 
     def watch(self, reads: Reads, path: str) -> int:
-        """Watch a file; -1 where it cannot be."""
+        """Add a watch; -1 on failure."""
         if self.fd < 0:
             return -1
         number: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), _IN_ACCESS)
@@ -61,12 +61,12 @@ class _Watcher:
         return number
 
     def leave(self, number: int) -> None:
-        """Watch it no more."""
+        """Remove a watch."""
         del self._reads[number]
         _libc.inotify_rm_watch(self.fd, number)
 
     async def _run(self) -> None:
-        """Tell of what was read, for as long as the loop runs."""
+        """Dispatch the reads while the loop runs."""
         try:
             while True:
                 await trio.lowlevel.wait_readable(self.fd)
@@ -90,15 +90,14 @@ def _the_watcher() -> _Watcher:
     try:
         return _watcher.get()
     except LookupError:
-        one = _Watcher()
-        if one.fd >= 0:
-            _watcher.set(one)
-        return one
+        watcher = _Watcher()
+        if watcher.fd >= 0:
+            _watcher.set(watcher)
+        return watcher
 
 
 class Reads:
-    """The reads of one terminal, as events, watched while this is entered; of each terminal there is
-    one at a time."""
+    """The reads of one terminal, watched while entered; one object for each terminal at a time."""
 
     def __init__(self, slave: str) -> None:
         self.came = trio.Event()
@@ -116,7 +115,7 @@ class Reads:
             self._watcher.leave(self._number)
 
     def clear(self) -> None:
-        """Forget the reads that were."""
+        """Forget earlier reads."""
         if self.came.is_set():
             self.came = trio.Event()
 
@@ -124,5 +123,5 @@ class Reads:
         """Wait for the next read."""
         if self._number >= 0:
             await self.came.wait()
-        else:  # It cannot be watched: the patience alone decides.
+        else:  # not watchable: the timeout alone decides
             await trio.sleep_forever()

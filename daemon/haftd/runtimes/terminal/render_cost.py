@@ -1,12 +1,12 @@
-"""How much of what a program prints may be drawn in one go: few bytes can ask for a lot.
+"""Cost of drawing output: a few bytes can take long.
 
 Rules:
 
-- The estimate is of what is heavy by the number in it or by the size of the screen, in
-  microseconds as measured; all other bytes count as nothing, for a piece has few of them.
-- A cut is made before what is heavy, never because of what stands behind it: one that is alone
-  in its piece may take longer than a piece should.
-- It knows the usual forms only. What is slow in any other is found by the clock; see `screen`.
+- Estimated are sequences whose cost grows with a parameter or the screen's size, in microseconds as
+measured; other bytes are free, as a piece is short.
+- A split comes before an expensive sequence, never because of a later one: a single sequence may
+exceed the limit of a piece.
+- Only the usual forms are known. The clock finds other slow ones; see `screen`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from __future__ import annotations
 import re
 
 PIECE = 128
-"""Bytes that are drawn in one go, at most."""
+"""Maximum bytes drawn in one call."""
 
-_MAX_WORK = 250.0
-"""Microseconds."""
+_MAX_COST_US = 250.0
 
 _HEAVY = re.compile(
     rb"\x1b(?:(?P<reset>c)|\[(?P<count>\d{0,9})b|(?P<mode>\[\?[\d;]*[hl])"
@@ -25,8 +24,8 @@ _HEAVY = re.compile(
 )
 
 
-def work(heavy: re.Match[bytes], rows: int, cols: int) -> float:
-    """How long this takes on a screen of this size."""
+def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
+    """Return the microseconds of a sequence on a screen of this size."""
     cells = rows * cols
     match heavy.lastgroup:
         case "reset":
@@ -39,15 +38,15 @@ def work(heavy: re.Match[bytes], rows: int, cols: int) -> float:
     return 1 + 0.02 * rows + cells / 1_300
 
 
-def cut(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
-    """Where the piece of `data` ends that begins at `at`: `most` bytes on, or before what would be
-    too much."""
+def split_by_cost(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
+    """Return the end of the piece of `data` at `at`: at most `most` bytes, or before the cost
+    limit."""
     end = min(at + most, len(data))
     if data.find(b"\x1b", at, end) < 0:
         return end
-    spent = 0.0
+    total = 0.0
     for heavy in _HEAVY.finditer(data, at, end):
-        spent += work(heavy, rows, cols)
-        if spent > _MAX_WORK and heavy.start() > at:
+        total += cost_us(heavy, rows, cols)
+        if total > _MAX_COST_US and heavy.start() > at:
             return heavy.start()
     return end

@@ -1,15 +1,14 @@
-"""Runs a tool on a terminal of its own.
+"""Runtime of tools on a terminal.
 
 Rules:
 
-- Every byte before the end of the process is output. That no process has the terminal open (EIO)
-  says nothing before: it may be opened again.
-- The terminal has its size before the program runs. What is shown is kept up beside the output,
-  never instead of it.
-- Signals go to the foreground group, as from a keyboard; where there is none, to all of it.
-- What is typed is the typist's, what is shown is the screen's.
-- A frame of synchronized output that is not whole is shown after `MAX_FRAME_S`: a program that was killed
-  within a frame hides nothing for longer.
+- Every byte before the end of the process is output. EIO (no process has the terminal open) is not
+the end: a process may open it again.
+- The terminal has its size before the program runs. The screen is kept beside the output, never
+instead of it.
+- Signals go to the foreground group, as from a keyboard; without one, to all processes.
+- An unfinished frame of synchronized output is shown after `MAX_FRAME_S`, as its program may have
+been killed.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
 from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 from haftd.runtimes.process.child import Child, Output
-from haftd.runtimes.process.control import ChildGrip
-from haftd.runtimes.process.input_wanted import wanted
+from haftd.runtimes.process.control import ChildControl
+from haftd.runtimes.process.input_state import translate
 from haftd.runtimes.process.interpreter import Plain
 from haftd.runtimes.process.resource_limits import ResourceLimits
 
@@ -38,7 +37,7 @@ from .input import TerminalInput
 from .transcript import Transcript
 
 MAX_FRAME_S = 1.0
-"""How long a frame of synchronized output may take until it is shown as it is; as in other terminals."""
+"""Seconds until an unfinished frame of synchronized output is shown, as in other terminals."""
 
 _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
@@ -47,7 +46,6 @@ class TerminalRuntime:
     """The runtime `pty`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
         async with await Child.start(call, port, ResourceLimits(call.limits)) as child:
             grip = TerminalControl(call, port, child)
             port.started(grip)
@@ -59,8 +57,8 @@ class TerminalRuntime:
         return None
 
 
-class TerminalControl(ChildGrip):
-    """What can be done to a process on a terminal."""
+class TerminalControl(ChildControl):
+    """Control of a process on a terminal."""
 
     terminal = True
 
@@ -91,15 +89,12 @@ class TerminalControl(ChildGrip):
 
     @property
     def rendering(self) -> Rendering:
-        """See `base.ExecutionControl`."""
         return self._transcript
 
     def feed(self, data: bytes) -> int:
-        """See `base.ExecutionControl`."""
         raise InputRefused("It sits on a terminal, where input is typed.")
 
     def write(self, item: Input) -> int:
-        """See `base.ExecutionControl`."""
         self.refuse_if_ended()
         if item.kind == "signal":
             self._signal(item.signal)
@@ -110,21 +105,19 @@ class TerminalControl(ChildGrip):
         return self._typist.last
 
     def screen(self) -> ScreenShot | None:
-        """See `base.ExecutionControl`. After the end it is the last one. Blocks only where it is asked for
-        before the terminal library is loaded, which begins with the first terminal."""
+        """Return the screen, the last one after the end. Blocks only before the terminal library is
+        loaded, which begins with the first terminal."""
         return self._last if self._is_finished else self._screen.snapshot()
 
     def paint(self) -> bytes | None:
-        """See `base.ExecutionControl`, and `screen`."""
         return None if self._is_finished and self._last is None else self._screen.paint()
 
     def screen_digest(self) -> int | None:
-        """See `base.ExecutionControl`."""
         return None if self._is_finished else self._screen.digest()
 
     def wanted(self) -> Wanted:
-        """See `base.ExecutionControl`. Asked of the kernel; what the program is called, what it prints and how
-        long it is silent say nothing."""
+        """Return the input state, by the kernel alone: the program's name, output and silence are
+        no evidence."""
         if not self._typist.waits:
             return self._looked()
         looked = self._looked() if self._typist.holds_secret else None
@@ -133,30 +126,28 @@ class TerminalControl(ChildGrip):
         return Wanted("held", looked.kind)
 
     def _looked(self) -> Wanted:
-        """Whether it waits for what is typed, whatever is still to be typed."""
+        """Return the input state, regardless of queued input."""
         child = self.child
         if child.ended or pump.is_readable(self.master):
             return Wanted("busy")
         if self._screen.frame is not None:
-            return Wanted(
-                "busy"
-            )  # The program is drawing: the rest of the frame belongs before the answer.
+            return Wanted("busy")  # The program is drawing a frame.
         if self._screen.is_behind:
-            return Wanted("busy")  # What it printed may be a query, which is not answered yet.
+            return Wanted("busy")  # the output may contain an unanswered query
         try:
-            told = read_state.of_terminal(self.master, child.launched.slave, (child.pid,))
+            wait = read_state.of_terminal(self.master, child.launched.slave, (child.pid,))
         except OSError:
             return Wanted("unknown")
-        # What it printed before it came to wait is there by now; it belongs before the answer.
+        # Output printed before the wait is readable by now, and comes first.
         if pump.is_readable(self.master):
             return Wanted("busy")
-        found = wanted(told)
-        if found.state == "reads" and found.kind != "key" and self._screen.end_string():
+        state = translate(wait)
+        if state.state == "reads" and state.kind != "key" and self._screen.end_string():
             self._has_redrawn.set()
-        return replace(found, kind="line") if found.kind == "key" and self._edits_line() else found
+        return replace(state, kind="line") if state.kind == "key" and self._edits_line() else state
 
     def _edits_line(self) -> bool:
-        """Whether a program that takes the keys edits a line with them, and has not taken the whole screen."""
+        """Return True if a program in raw mode edits a line, outside the alternate screen."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -166,7 +157,6 @@ class TerminalControl(ChildGrip):
         return not self._screen.is_alternate and self._typist.edits_line(modes)
 
     def is_suspended(self) -> bool:
-        """See `base.ExecutionControl`."""
         try:
             group = pseudo_terminal.foreground(self.master)
         except OSError:
@@ -176,7 +166,6 @@ class TerminalControl(ChildGrip):
         return not self.child.ended and is_suspended(self.child.pid, group)
 
     def hides_input(self) -> bool:
-        """See `base.ExecutionControl`."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -184,11 +173,11 @@ class TerminalControl(ChildGrip):
         return modes.canonical and not modes.echo
 
     def show(self, data: bytes) -> None:
-        """Take what the program printed."""
+        """Take output."""
         self._typist.note_output(data)
         self.child.emit(data)
         if self.child.ended:
-            self._screen.hold(data)  # There is nobody to answer; it is drawn in `finish`.
+            self._screen.hold(data)  # no query can be answered; `finish` draws
         else:
             self._screen.feed(data)
         self._typist.stirred()
@@ -197,7 +186,7 @@ class TerminalControl(ChildGrip):
             self._must_load.set()
 
     def _note_frame(self) -> None:
-        """Set a bound to the time that a frame takes which has begun."""
+        """Set the deadline of a frame that has begun."""
         if self._screen.frame in (None, self._frame):
             return
         self._frame = self._screen.frame
@@ -205,7 +194,7 @@ class TerminalControl(ChildGrip):
         self._frame_began.set()
 
     async def _end_frames(self) -> None:
-        """Show each frame that is not whole in time as it is, for as long as the task is not cancelled."""
+        """Show each frame at its deadline, until cancelled."""
         while True:
             if self._screen.frame is None:
                 self._frame_began = trio.Event()
@@ -220,14 +209,14 @@ class TerminalControl(ChildGrip):
                 self._has_redrawn.set()
 
     async def _report_redraws(self) -> None:
-        """Report what has changed on the screen without output, for as long as the task is not cancelled."""
+        """Report screen changes without output, until cancelled."""
         while True:
             await self._has_redrawn.wait()
             self._has_redrawn = trio.Event()
             self._port.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
-        """What has to be waited for before more is read, so that neither the screen nor a reader is far behind."""
+        """Return an awaitable while the screen or a reader is behind."""
         return self._draw_and_keep_up() if self._screen.is_behind else self._port.keep_up()
 
     async def _draw_and_keep_up(self) -> None:
@@ -237,15 +226,16 @@ class TerminalControl(ChildGrip):
             await behind
 
     async def _draw(self) -> None:
-        """Draw what waits, in turns with all others."""
+        """Draw the backlog, in turns with all terminals."""
         while self._screen.is_behind:
             if not library.is_loaded():
                 await self._loaded.wait()
             await draw_scheduler.in_line(self._screen.draw)
 
     async def attend(self) -> None:
-        """Type what waits, and bound the time of a frame. Load the screen's library in a thread: the first terminal of all does,
-        so that it is there when somebody looks, and those that need it meanwhile wait for it."""
+        """Write queued input, and bound the time of a frame. The first terminal loads the library
+        in a thread, so that it is there for the first snapshot; terminals that need it meanwhile
+        wait."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
             nursery.start_soon(self._end_frames)
@@ -257,12 +247,12 @@ class TerminalControl(ChildGrip):
             await self._draw()
 
     def close(self) -> None:
-        """The process has ended: nothing is typed or shown any more."""
+        """End input and drawing: the process has ended."""
         self._typist.close()
 
     async def finish(self) -> None:
-        """Nothing will be printed any more: keep the last screen. What ended before the library
-        was loaded waits for that, once in a daemon's life."""
+        """Keep the last screen: the output is complete. A process that ended before the library was
+        loaded waits for that, once in a daemon's life."""
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
             if self._screen.waits:

@@ -1,7 +1,7 @@
-"""A scratch terminal: some output is drawn on it once, to see what it reads like.
+"""Scratch terminal: renders some output once as text.
 
-Rules: it answers no query and shows nothing to anybody. What it gives is all of its text, from the
-first line that it holds to the last row, and where the cursor stands in it.
+Queries are not answered. The text spans all lines held, from the first to the last row, and the
+cursor's place in it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from .library import load, used_first
 from .variation import SelectorFilter, restore
 
 _MAX_BLANK = 256
-"""Blank lines in a row that are counted one by one."""
+"""Consecutive blank lines that are counted singly."""
 
 
 class Scratch:
-    """A terminal that is drawn on once, to see what some output reads like; answers no query.
-
-    `history` is how many bytes of lines above the screen it may hold. Close it.
-    """
+    """A terminal for one rendering. `history` is the size in bytes of the lines above the screen.
+    Call `close`."""
 
     __slots__ = ("_cols", "_core", "_filter", "_rows", "_terminal")
 
@@ -39,7 +37,7 @@ class Scratch:
 
     @property
     def alt(self) -> bool:
-        """Whether the alternate screen is shown."""
+        """True if the alternate screen is shown."""
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
 
     @property
@@ -48,7 +46,7 @@ class Scratch:
         return int(self._terminal.cursor[0])
 
     def around_cursor(self) -> tuple[str, str]:
-        """All the text up to the cursor, and from there on; wrapped lines are one."""
+        """Return the text before and after the cursor; wrapped lines are joined."""
         terminal, cols = self._terminal, self._cols
         above = terminal.get("scrollback_rows", "size_t")
         col, row = terminal.cursor
@@ -60,7 +58,8 @@ class Scratch:
         return before, self._span(col, row, cols - 1, above + self._rows - 1)
 
     def _above(self, row: int) -> str:
-        """The lines above a row that begins one; the library leaves out the blank ones at the end."""
+        """Return the lines above a row that begins a line; the library omits trailing blank
+        ones."""
         last = self._cols - 1
         blank = 0
         while blank < min(row, _MAX_BLANK) and not self._span(
@@ -86,7 +85,7 @@ class Scratch:
         return restore(text)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._terminal.close()
 
 

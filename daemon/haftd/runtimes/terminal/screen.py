@@ -1,24 +1,22 @@
-"""The screen of a terminal: what a person would see, and what its keyboard would send.
+"""The screen of a terminal, and the encoding of its keyboard.
 
 Rules:
 
 - The terminal library is loaded with the first screen that needs it; see `library`.
-- Fed lazily: text without an escape waits (up to `_MAX_WAITING`) until somebody looks. From the
-  first escape on, every byte is fed at once, because it may be a query and the program waits for
-  the answer.
-- Drawing holds up the daemon, and a few bytes can ask for a lot of it: it is done in small pieces
-  (`work`), for `_TURN_S` at a time, which all terminals share (`pacing`). What is left then waits,
-  and its owner stands in line before more is drawn.
-- A look, a key and a resize draw what waits before, for `_LOOK_S` at most in a pass of the loop.
-  What would take longer is drawn later: they see what is drawn so far, and `revision` says how far
-  that is. Nothing is lost, and the order stays: a resize takes its place behind what was printed
-  before it, and a painting ends with the bytes that are not drawn.
-- Synchronized output is drawn frame by frame; see `frames`. The bytes of a frame that is not whole are
-  not behind, and how long they may wait is the owner's to decide (`end_frame`).
-- A control string that is cut off ends at the next prompt (`end_string`): a program that was killed within
-  one hides no prompt.
-- Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
-  pictures or report its title are off: what a program prints must not reach beyond its screen.
+- Drawing is lazy: text without an escape waits (up to `_MAX_WAITING`) for a snapshot. From the
+first escape on every byte is drawn at once, as the program may wait for the reply to a query.
+- Drawing blocks the daemon, and a few bytes can be expensive: it is done in small pieces
+(`render_cost`), for `_TURN_S` at a time, shared by all terminals (`draw_scheduler`). The backlog
+waits for its next turn.
+- Snapshot, key and resize draw the backlog first, for `_SNAPSHOT_S` at most in a pass of the loop.
+Beyond that they see the screen drawn so far; `revision` is its progress. Nothing is lost or
+reordered: a resize queues behind earlier output, and a painting ends with the bytes not yet drawn.
+- Synchronized output is drawn frame by frame; see `frames`. Bytes of an unfinished frame are no
+backlog; the owner decides their deadline (`end_frame`).
+- An unterminated control string ends at the next prompt (`end_string`): a program killed within one
+hides no prompt.
+- Replies to queries go to `on_reply` only. Escapes that read files, keep pictures or report the
+title are off: output must not reach beyond its screen.
 - Rows and columns count from 0; `revision` grows with every byte and every resize that is drawn.
 """
 
@@ -40,39 +38,39 @@ from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .library import hooks, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint
-from .render_cost import PIECE, cut
+from .render_cost import PIECE, split_by_cost
 from .variation import SelectorFilter, restore, restore_bytes
 
 _MAX_WAITING = 16_384
 _MAX_UNLOADED = 65_536
-"""How much may wait for the library."""
+"""Bytes that may wait for the library."""
 
 _TURN_S = 0.001
 
-_LOOK_S = 0.004
-"""Of the processor's time, so that a look on a busy machine draws no less."""
+_SNAPSHOT_S = 0.004
+"""CPU seconds, so that a snapshot on a busy machine draws as much."""
 
 _SLOW_S = 0.002
-"""A piece that took so long was of a kind that `work` does not know: the next are smaller."""
+"""A slower piece has a cost that `render_cost` does not know: the next ones are smaller."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
 """What a program is told that asks for the colours: it is dark."""
 
 _SCROLLBACK_BYTES = 2 << 20
-"""What the lines above the screen may take; at 80 columns more than 2,000 of them."""
+"""Memory of the lines above the screen: more than 2,000 at 80 columns."""
 
 _SCROLLBACK_LINES = 100_000
-"""Out of reach: a bound of lines is kept by dropping line by line, which costs ten times the time
-of dropping a page."""
+"""Never reached: dropping single lines at a line limit costs ten times the time of dropping a
+page."""
 
 _BRACKETED_PASTE = 2004
 _BACKARROW = 67
-_TELLING, _TOLD = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
+_PROBE_KEY, _PROBE_BYTES = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
 """Nothing but a key tells of modifyOtherKeys."""
 
 
 class Screen:
-    """One terminal's screen; not before it is looked at or spoken to does it cost anything."""
+    """A terminal's screen; costs nothing before its first use."""
 
     __slots__ = (
         "_at",
@@ -83,8 +81,6 @@ class Screen:
         "_filter",
         "_frames",
         "_keys",
-        "_looked",
-        "_looked_in",
         "_mouse",
         "_on_reply",
         "_painted",
@@ -94,6 +90,8 @@ class Screen:
         "_redraws",
         "_rows",
         "_shot",
+        "_snapshot_pass",
+        "_snapshot_spent",
         "_terminal",
         "_waiting",
         "_waiting_size",
@@ -104,15 +102,13 @@ class Screen:
         self._cols = cols
         self._on_reply = on_reply
         self._drawn_size = (rows, cols)
-        self._waiting: deque[bytes | tuple[int, int]] = deque()  # what was printed, or a new size
-        self._at = 0  # how much of the first of these is drawn
+        self._waiting: deque[bytes | tuple[int, int]] = deque()  # output, or a new size
+        self._at = 0  # bytes drawn of the first
         self._piece = PIECE
-        self._looked_in = -1  # the pass of the last look
-        self._looked = 0.0  # and what was spent on looks in it
+        self._snapshot_pass = -1  # the pass of the last snapshot
+        self._snapshot_spent = 0.0  # the seconds spent on snapshots in it
         self._waiting_size = 0
-        self._prompt_at = (
-            -1
-        )  # the offset of the last prompt that was seen, if nothing is printed since
+        self._prompt_at = -1  # offset of the last prompt, if no output followed
         self._frames = Frames()
         self._eager = False
         self._terminal: Any = None
@@ -127,25 +123,23 @@ class Screen:
 
     @property
     def revision(self) -> int:
-        """Grows with every byte, every resize and every lost string that is drawn."""
+        """Grows with every byte, every resize and every cancelled string that is drawn."""
         return self._bytes + self._redraws
 
     @property
     def must_load(self) -> bool:
-        """Whether bytes wait that want the library, which is not loaded yet.
-
-        Then the owner runs `load` (in a thread, if it likes) and goes on to draw.
-        """
+        """True if waiting bytes need the library. Then the owner runs `load` (perhaps in a thread)
+        and goes on to draw."""
         return self._wants_feeding and not library.is_loaded()
 
     @property
     def waits(self) -> bool:
-        """Whether something printed is not drawn, and would need the library to be loaded."""
+        """True if drawing the backlog would load the library."""
         return bool(self._waiting) and not library.is_loaded()
 
     @property
     def is_behind(self) -> bool:
-        """Whether more waits to be drawn than should when the next comes; see `draw`."""
+        """True if the backlog should be drawn before the next output; see `draw`."""
         if library.is_loaded():
             return self._wants_feeding
         return self._waiting_size >= _MAX_UNLOADED
@@ -156,7 +150,7 @@ class Screen:
 
     @property
     def _may_draw(self) -> bool:
-        """Whether something waits that belongs to no unfinished frame."""
+        """True if bytes outside an unfinished frame wait."""
         if not self._waiting:
             return False
         start = self._frames.start
@@ -164,21 +158,21 @@ class Screen:
 
     @property
     def frame(self) -> int | None:
-        """The offset at which the frame begins that is not whole and not shown yet, if there is one."""
+        """The offset of the unfinished frame, if any."""
         return self._frames.start
 
     def end_frame(self) -> None:
-        """Have what there is of a frame that is not whole shown with what is drawn next."""
+        """Include the unfinished frame in the next drawing."""
         self._frames.end()
 
     def end_string(self) -> bool:
-        """Cancel a control string (OSC, DCS, APC) that the program has left unfinished, and draw the lines
-        after the one in which the string was cut off; return whether there was one."""
+        """Cancel an unterminated control string (OSC, DCS, APC) and draw the lines after its first;
+        return True if there was one."""
         self._prompt_at = self._bytes + self._waiting_size
         return self._end_string()
 
     def _end_string(self) -> bool:
-        """Cancel the string of which the end is a prompt, once all before the prompt is drawn."""
+        """Cancel a string that ends in a prompt, once the bytes before the prompt are drawn."""
         if self._terminal is None or self._waiting or self._prompt_at != self._bytes:
             return False
         self._prompt_at = -1
@@ -191,14 +185,14 @@ class Screen:
         return True
 
     def hold(self, data: bytes) -> None:
-        """Take what the program printed; it is drawn later."""
+        """Queue output without drawing."""
         self._frames.see(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)
         self._eager = self._eager or b"\x1b" in data
 
     def feed(self, data: bytes) -> None:
-        """Show what the program printed, or the first of it. Loads nothing; see `must_load`."""
+        """Queue output and draw within the turn. Does not load the library; see `must_load`."""
         self.hold(data)
         if self._wants_feeding and library.is_loaded():
             now = draw_scheduler.current()
@@ -207,28 +201,28 @@ class Screen:
                 self._draw_for(left, time.monotonic)
 
     def draw(self) -> bool:
-        """Draw what waits, for as long as a turn may take; say whether some is left."""
+        """Draw the backlog for one turn; return True if some is left."""
         if self._waiting:
             self._draw_for(_TURN_S, time.monotonic)
         return self._may_draw
 
     def catch_up(self) -> None:
-        """Draw what waits, or as much of it as a look may: somebody wants to know."""
+        """Draw the backlog within the limit of a snapshot."""
         self._open()
         if not self._waiting:
             return
         now = draw_scheduler.current()
-        if now is None:  # There is nobody to be held up.
+        if now is None:  # outside a loop
             self._draw_for(math.inf, time.thread_time)
             return
-        if self._looked_in != now.number:
-            self._looked_in, self._looked = now.number, 0.0
-        left = max(_LOOK_S - now.spent, _TURN_S) - self._looked
+        if self._snapshot_pass != now.number:
+            self._snapshot_pass, self._snapshot_spent = now.number, 0.0
+        left = max(_SNAPSHOT_S - now.spent, _TURN_S) - self._snapshot_spent
         if left > 0:
-            self._looked += self._draw_for(left, time.thread_time)
+            self._snapshot_spent += self._draw_for(left, time.thread_time)
 
     def _draw_for(self, seconds: float, clock: Callable[[], float]) -> float:
-        """Draw pieces of what waits until that much time is gone by `clock`; returns how much is."""
+        """Draw pieces for that many seconds of `clock`; returns the seconds spent."""
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")
@@ -240,7 +234,7 @@ class Screen:
                 self._waiting.popleft()
                 self._change_size(*data)
                 continue
-            end = cut(data, at, self._piece, *self._drawn_size)
+            end = split_by_cost(data, at, self._piece, *self._drawn_size)
             if frame is not None and self._bytes + end - at > frame:
                 end = at + frame - self._bytes
                 if end <= at:
@@ -265,8 +259,7 @@ class Screen:
         return last - began
 
     def _keep_size(self) -> None:
-        """Undo what the program did to the width (DECCOLM): its terminal has the size it was given,
-        and says so to whoever asks."""
+        """Undo DECCOLM: the terminal keeps its size."""
         rows, cols = self._drawn_size
         if self._terminal.get("cols") != cols:
             self._terminal.resize(cols, rows, *CELL)
@@ -281,13 +274,13 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
             self._set("SCROLLBACK_MAX_BYTES", "size_t", _SCROLLBACK_BYTES)
             self._set("CONTINUATION_MAX_BYTES", "size_t", KEPT_UNFINISHED)
-            # Titles are not reported and pictures are not read from files unless that is turned on.
+            # Reporting titles and reading pictures from files are off by default.
             self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t", 0)
             self._set("COLOR_CURSOR", "GhosttyColorRgb", dict(zip("rgb", _FOREGROUND, strict=True)))
             for option, hook in hooks().items():
                 key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
-                told = core.lib.ghostty_terminal_set(self._terminal._t[0], key, hook)
-                core.check(told, f"set {option}")
+                status = core.lib.ghostty_terminal_set(self._terminal._t[0], key, hook)
+                core.check(status, f"set {option}")
             self._terminal.on_reply(self._on_reply)
             self._filter = SelectorFilter(self._terminal)
         return self._terminal
@@ -295,13 +288,13 @@ class Screen:
     def _set(self, option: str, kind: str, value: object) -> None:
         core = library.load()
         key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
-        told = core.lib.ghostty_terminal_set(
+        status = core.lib.ghostty_terminal_set(
             self._terminal._t[0], key, core.ffi.new(f"{kind}*", value)
         )
-        core.check(told, f"set {option}")
+        core.check(status, f"set {option}")
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size; text flows anew. What was printed before was printed at the old size."""
+        """Change the size and reflow, after drawing earlier output at the old size."""
         self._rows, self._cols = rows, cols
         self._frames.end()
         if self._waiting:
@@ -320,7 +313,7 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> ScreenShot:
-        """Take the plain text of what is shown; each of `lines` is a row, without blanks at its end."""
+        """Return the plain text; each of `lines` is a row without trailing blanks."""
         if self._waiting or self._shot is None:
             self.catch_up()
         if self._shot is not None and self._shot.revision == self.revision:
@@ -342,10 +335,8 @@ class Screen:
         return self._shot
 
     def digest(self) -> int | None:
-        """Hash what is shown, with the place of the cursor and how much has scrolled away: equal as long as
-        no cell has changed.
-        None where that is not known: the library is not loaded, something is not drawn yet, the screen
-        is too large."""
+        """Hash cells, cursor and scroll count: equal while no cell has changed. None without the
+        library, with a backlog, or for a large screen."""
         if not library.is_loaded():
             return None
         self.catch_up()
@@ -356,7 +347,7 @@ class Screen:
         return hash((cells, self._terminal.cursor, scrolled))
 
     def paint(self) -> bytes:
-        """The bytes that draw what is shown on an empty terminal of this size; see `paint`."""
+        """Return the bytes that draw this screen on an empty terminal of its size; see `paint`."""
         if self._painted is not None:
             return self._painted
         self.catch_up()
@@ -364,7 +355,7 @@ class Screen:
         return restore_bytes(painted) + self._not_drawn()
 
     def _not_drawn(self) -> bytes:
-        """What waits of what was printed."""
+        """Return the output not yet drawn."""
         printed = b"".join(data for data in self._waiting if isinstance(data, bytes))
         return printed[self._at :]
 
@@ -377,32 +368,31 @@ class Screen:
 
     @property
     def has_modes(self) -> bool:
-        """Whether the program may have set a mode: it has printed an escape."""
+        """True if the program may have set a mode: it has printed an escape."""
         return self._eager
 
     @property
     def bracketed_paste(self) -> bool:
-        """Whether the program asked for pastes between codes."""
+        """True if bracketed paste is on."""
         return self._mode(_BRACKETED_PASTE)
 
     @property
     def keyboard_protocol(self) -> bool:
-        """Whether the program asked for a keyboard protocol beyond the common one: kitty's, or
-        xterm's modifyOtherKeys."""
+        """True if a keyboard protocol is on: kitty's, or xterm's modifyOtherKeys."""
         if not self._eager:
             return False
         self.catch_up()
         flags = self._terminal.get("kitty_keyboard_flags", "uint8_t")
-        return bool(flags) or self.encode_key(_TELLING) == _TOLD
+        return bool(flags) or self.encode_key(_PROBE_KEY) == _PROBE_BYTES
 
     @property
     def swaps_backspace(self) -> bool:
-        """Whether the program asked for the other code of the backspace key."""
+        """True if the backspace key sends its other code."""
         return self._mode(_BACKARROW)
 
     @property
     def wants_mouse(self) -> bool:
-        """Whether the program has turned reports of the mouse on."""
+        """True if mouse reports are on."""
         if not self._eager:
             return False
         self.catch_up()
@@ -410,49 +400,48 @@ class Screen:
 
     def _mode(self, number: int) -> bool:
         if not self._eager:
-            return False  # No escape yet: every mode is as it was at the start.
+            return False  # no escape yet: all modes are initial
         self.catch_up()
         return bool(self._terminal.mode(number))
 
     @property
     def is_alternate(self) -> bool:
-        """Whether a program shows the other screen, as one does that takes all of it."""
+        """True if the alternate screen is shown, as by full-screen programs."""
         if not self._eager:
             return False
         self.catch_up()
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen") != 0)
 
     def encode_paste(self, text: str, *, plain: bool = False) -> bytes:
-        """Encode a paste: between codes if the program asked for that, unless it is to be `plain`;
-        control characters blanked. Raises `InputRefused`."""
+        """Encode a paste, bracketed if that is on and not `plain`; control characters are blanked.
+        Raises `InputRefused`."""
         return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
-        """Encode one key as a terminal does that no program has changed; empty when it sends
-        nothing. Raises `InputRefused`."""
+        """Encode a key of a terminal in its initial state; empty if none is sent. Raises
+        `InputRefused`."""
         if self._plain_keys is None:
             self._plain_keys = KeyEncoder(library.load())
         return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
-        """Encode one key as the program's modes want it; empty when a terminal sends nothing.
-        Raises `InputRefused`."""
+        """Encode a key by the program's modes; empty if none is sent. Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press)
 
     def encode_common_key(self, press: KeyPress) -> bytes:
-        """Encode one key as the program's modes want it, but for a keyboard protocol; empty when a terminal
-        sends nothing. Raises `InputRefused`."""
+        """Encode a key by the program's modes, without a keyboard protocol; empty if none is sent.
+        Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press, protocol=False)
 
     def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode a use of the mouse, one part for each report. Raises `InputRefused` where the
-        program takes no such reports."""
+        """Encode a mouse action, one part for each report. Raises `InputRefused` without such
+        reports."""
         if not self.wants_mouse:
             raise InputRefused(
                 "The program takes no mouse: it has not turned reports of it on. Use keys."
@@ -473,8 +462,8 @@ class Screen:
         return parts
 
     def close(self) -> ScreenShot | None:
-        """Nothing will be printed any more: give memory back. Returns the last picture, which
-        stays readable; None where the library would have to be loaded just for that."""
+        """Free the memory: the output is complete. Returns the last snapshot; None if the library
+        would have to be loaded for it."""
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
             self.snapshot()

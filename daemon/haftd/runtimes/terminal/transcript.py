@@ -1,22 +1,22 @@
-"""The text of a terminal's output: what a person would have read on it, line by line.
+"""The text of a terminal's output, line by line, as a user would have read it.
 
 Rules:
 
-- The text is made from the bytes of the output alone, so that it can be made again at any time,
-  also after the end. What came shortly before a stretch is drawn first, to know where the cursor
-  stood and what it changes.
-- Most output only appends: colours, titles and modes are taken out, and what is left is the text.
-  Everything else is drawn on a scratch terminal, and the text is the lines that have changed: a
-  progress bar is there once, as it was last.
-- A line is as long as the program made it, however often the terminal wrapped it. A line that was
-  shown before and has only grown gives what is new.
-- Reading holds nobody up: what would take long to draw, by its length or by what is in it, is not
-  drawn; a line that was rewritten then gives what was written last.
-- The alternate screen has no lines: it gives the rows that have changed, with the blank ones between
-  them, and nothing once the program has left it.
-- A control string that is cut off (its program was killed) ends at the line end: what follows is text.
-- A shell that pads the last line of a program's output, so that its prompt begins a row (zsh's PROMPT_SP,
-  fish), has begun a new line: neither its mark nor the padding is text.
+- The text depends on the bytes of the output alone and can be made at any time, also after the end.
+The bytes shortly before a stretch are drawn first, for the cursor's place and the lines that the
+stretch changes.
+- Most output only appends: colours, titles and modes are removed, the rest is the text. All other
+output is drawn on a scratch terminal, and the text is the changed lines: a progress bar appears
+once, in its last form.
+- A line has the program's length, however often the terminal wrapped it. A line shown before that
+has only grown gives the new part.
+- Reading must not block: output that would take long to draw, by length or content, is not drawn; a
+rewritten line then gives its last text.
+- The alternate screen has no lines: it gives the changed rows with the blank ones between, and
+nothing once the program has left it.
+- An unterminated control string (of a killed program) ends at the line end; the rest is text.
+- A shell that pads the last line of output so that its prompt begins a row (zsh's PROMPT_SP, fish)
+has begun a new line: neither mark nor padding is text.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from haftd.core.text import WHOLE, is_at_line_start
 from .scratch import Scratch
 
 _CONTEXT = 16_384
-"""How many bytes before a stretch are drawn first: a few screens."""
+"""Bytes drawn before a stretch: a few screens."""
 
 _MAX_WORK = 10_000
-"""How much of what moves or erases whole screens is drawn in one go: about as many microseconds."""
+"""Cost of whole-screen sequences drawn in one call, in about microseconds."""
 
 _MAX_ESCAPES = 8_192
-"""No program has so many in what is read at once; looking at each takes its time, too."""
+"""More than any program prints for one read; parsing each takes time, too."""
 
 _HISTORY = 256 << 20
 """Bytes of lines that a scratch terminal may hold: more than `WHOLE` can make."""
@@ -47,7 +47,7 @@ _HISTORY = 256 << 20
 _MAX_CELLS = 100_000
 """Cells of a terminal whose output is drawn."""
 
-# Every count in these is bounded, so that none of them goes back over more than a few bytes.
+# Bounded counts limit backtracking to a few bytes.
 _HEAVY = re.compile(
     rb"(?P<cheap>\x1b\[[\d;:]{0,32}+[mHfABCDEFGKd`]|\x1b[()]B|\x1b[=>78])"
     rb"|(?P<reset>\x1bc)|(?P<many>\x1b\[\??[\d;]{0,32}\d{3}[\d;]{0,32}+[@-~])|\x1b|[\n\x0b\x0c]"
@@ -71,13 +71,13 @@ _DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
 _LINE_ENDS = re.compile("(?<!\r)\r++\n")
 _AT_LINE_START_RAW = re.compile(rb"(?<!\r)\r*+\n\r*+")
 _MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
-"""Marks of a shell; the library begins a fresh line at one, which the program did not print."""
+"""Marks of a shell; the library inserts a line break at one, which the program did not print."""
 
 _AT_LINE_START = re.compile("(?<=\n)\r+")
 _STYLE = rb"(?:\x1b\[[\d;:]{0,32}+m|\x1b\(B)"
 _PAD = re.compile(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
 """The padding of a shell: a row of blanks, less the width of the mark before them; then blanks over
-the mark, in case the row was empty. The mark may be shown again in between."""
+the mark, in case the row was empty. The mark may appear again in between."""
 
 _PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
 _MAX_PAD_MARK_LENGTH = 256
@@ -86,7 +86,7 @@ _ALTERNATE = {b"47", b"1047", b"1049"}
 
 
 class Transcript:
-    """How one terminal's output reads; see `core.text.Rendering`."""
+    """The rendering of one terminal's output; see `core.text.Rendering`."""
 
     __slots__ = ("_cols", "_rows")
 
@@ -95,33 +95,29 @@ class Transcript:
         self._cols = cols
 
     def resize(self, rows: int, cols: int) -> None:
-        """The terminal has another size now."""
+        """Change the terminal's size."""
         self._rows, self._cols = rows, cols
 
     def is_shorter(self, data: bytes) -> bool:
-        """See `core.text.Rendering`."""
         return True
 
     def pending(self, tail: bytes) -> int:
-        """See `core.text.Rendering`. A return of the carriage waits for what follows: a line end,
-        or the text that replaces the line."""
+        """Return the incomplete tail: a carriage return waits for the line end or the text that
+        replaces the line."""
         returns = len(tail) - len(tail.rstrip(b"\r"))
         return max(returns, escapes.pending(tail))
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
-        """See `core.text.Rendering`."""
         at_line_start = is_at_line_start(spool, start)
         return partial(_long_text, data, at_line_start=at_line_start)
 
     def plain(self, data: bytes) -> bytes:
-        """See `core.text.Rendering`."""
         data = _without_pads(data)
         if b"\x1b" in data:
             data = escapes.decode(data).encode()
         return _AT_LINE_START_RAW.sub(b"\n", data).lstrip(b"\r") if b"\r" in data else data
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
-        """See `core.text.Rendering`."""
         if data.count(b"\x1b") > _MAX_ESCAPES:
             return _written_last(data)
         text = _appended(data, at_line_start=is_at_line_start(spool, start))
@@ -142,7 +138,7 @@ class Transcript:
 
 
 def _long_text(data: bytes, *, at_line_start: bool) -> str:
-    """The text of output that is too long to be drawn."""
+    """Return the text of output too long to be drawn."""
     text = None
     if data.count(b"\x1b") <= _MAX_ESCAPES:
         text = _appended(data, at_line_start=at_line_start)
@@ -150,7 +146,7 @@ def _long_text(data: bytes, *, at_line_start: bool) -> str:
 
 
 def _appended(data: bytes, *, at_line_start: bool) -> str | None:
-    """The text of output that only appends; None for any other."""
+    """Return the text of output that only appends; None for any other."""
     parts: list[str] = []
     for piece in escapes.lines(data):
         text = _appended_lines(piece, at_line_start=at_line_start or bool(parts))
@@ -171,26 +167,26 @@ def _appended_lines(data: bytes, *, at_line_start: bool) -> str | None:
 
 
 def _written_last(data: bytes) -> str:
-    """The text where each line has only what follows its last return of the carriage."""
+    """Keep only the text after the last carriage return of each line."""
     text = escapes.decode(_without_pads(data))
     lines = _LINE_ENDS.sub("\n", text).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def _pads(data: bytes) -> Iterator[tuple[int, int]]:
-    """Find where a shell has padded a line: from its mark up to where the prompt begins."""
+    """Yield the paddings of a shell: from its mark to the prompt."""
     if b" \r" not in data:
         return
     for pad in _PAD.finditer(data):
         first = max(0, pad.start() - _MAX_PAD_MARK_LENGTH)
         mark = re.compile(_PAD_MARK % (_STYLE, len(pad[1]), _STYLE))
-        found = mark.search(data, first, pad.start())
-        if found is not None:
-            yield found.start(), pad.end()
+        match = mark.search(data, first, pad.start())
+        if match is not None:
+            yield match.start(), pad.end()
 
 
 def _without_pads(data: bytes) -> bytes:
-    """Replace each padding by the line end that it stands for, if the line has any text."""
+    """Replace each padding by a line end, if its line has text."""
     parts: list[bytes] = []
     at = 0
     for start, end in _pads(data):
@@ -201,7 +197,7 @@ def _without_pads(data: bytes) -> bytes:
 
 
 def _feed(terminal: Scratch, data: bytes) -> None:
-    """Draw, with a new line in the place of each padding."""
+    """Draw, with a line break for each padding."""
     at = 0
     for start, end in _pads(data):
         terminal.feed(data[at:start])
@@ -211,7 +207,7 @@ def _feed(terminal: Scratch, data: bytes) -> None:
 
 
 def _work(data: bytes, cells: int) -> float:
-    """How long what is heavy in `data` takes to draw, in microseconds, as measured."""
+    """Return the cost of the expensive sequences in `data`, in microseconds as measured."""
     once, each = 0.0, 1 + cells / 1_500
     for heavy in _HEAVY.finditer(data):
         match heavy.lastgroup:
@@ -227,7 +223,7 @@ def _work(data: bytes, cells: int) -> float:
 
 
 def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
-    """The lines that `data` has changed on a terminal that showed `context`."""
+    """Return the lines that `data` changes on a terminal that shows `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
     whole = escapes.end_broken_string(context + data)
     if len(whole) > len(context) + len(data):
@@ -252,8 +248,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """All the lines of a terminal from the first on; `line` is the one that the cursor is in. Blanks
-    behind the cursor, and blank lines below it at the end, are room that a line editor has made."""
+    """All lines of a terminal; `line` is that of the cursor. Blanks after the cursor and trailing
+    blank lines are padding of a line editor."""
 
     lines: list[str]
     line: int
@@ -272,7 +268,7 @@ def _page(terminal: Scratch) -> _Page:
 
 
 def _added(before: _Page, now: _Page) -> str:
-    """What a reader who knows `before` has to read to know `now`."""
+    """Return the text that `now` has beyond `before`."""
     old, new = before.lines, now.lines
     if now.alt:
         return _changed_rows(old, new)
@@ -290,7 +286,7 @@ def _added(before: _Page, now: _Page) -> str:
 
 
 def _changed_rows(old: list[str], new: list[str]) -> str:
-    """The rows that have changed, and the blank ones between two of them that follow each other."""
+    """Return the changed rows, and the blank ones between neighbours."""
     parts: list[str] = []
     blank: int | None = None
     for at, line in enumerate(new):

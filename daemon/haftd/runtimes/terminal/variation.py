@@ -1,9 +1,9 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes.
 
-Rules: the terminal library drops the emoji presentation selector behind a character that is no emoji by
-itself, as in the keycap 1️⃣, unless mode 2027 is set. Without that mode the selector has no width, so an
-unassigned selector is drawn in its place, which the library keeps, and is translated back in all that is
-read. With the mode it makes a character wide, and is drawn as it is.
+Without mode 2027 the terminal library drops the emoji presentation selector behind a character that
+is no emoji by itself, as in the keycap 1️⃣. The selector has no width there, so an unassigned
+selector, which the library keeps, is drawn instead, and translated back on every read. With the
+mode the selector makes a character wide, and is drawn unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SET_CLUSTERS = re.compile(rb"\x1b(?:c|\[\?[\d;]{0,32}?2027[\d;]{0,32}[hl])")
 
 
 class SelectorFilter:
-    """Draw on one terminal of the library. A selector may come in pieces."""
+    """Filter for drawing on one terminal; a selector may come in pieces."""
 
     __slots__ = ("_last", "_terminal")
 
@@ -45,10 +45,10 @@ class SelectorFilter:
 
 
 def restore(text: str) -> str:
-    """Return a text of the library as the program printed it."""
+    """Undo the translation in a text of the library."""
     return text.replace(_STAND_IN, _EMOJI)
 
 
 def restore_bytes(data: bytes) -> bytes:
-    """Return what the library has written as the program printed it."""
+    """Undo the translation in bytes of the library."""
     return data.replace(_STAND_IN_BYTES, _EMOJI_BYTES)

@@ -8,7 +8,7 @@ import pytest
 
 from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.base import Wanted
-from haftd.runtimes.process.input_wanted import wanted
+from haftd.runtimes.process.input_state import translate
 
 KEYS = ReadState("reads", "key", True)
 LINE = ReadState("reads", "line", True)
@@ -37,4 +37,4 @@ LINE = ReadState("reads", "line", True)
     ],
 )
 def test_it_is_translated(told: ReadState, means: Wanted) -> None:
-    assert wanted(told) == means
+    assert translate(told) == means

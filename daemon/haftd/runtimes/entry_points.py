@@ -1,7 +1,8 @@
-"""Runtimes that packages add by the entry point `haft.runtimes`.
+"""Runtimes of other packages, by the entry point `haft.runtimes`.
 
-Rules: the package is loaded in a thread when a tool first needs it, not at the start; a fault in it fails that start and
-no other. What is loaded runs in this process with all its rights, so it is what was installed beside haftd.
+The package is imported in a thread when a tool first needs the runtime; an error fails that start
+alone. The code runs in the daemon's process with all rights, so only packages installed beside
+haftd are loaded.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ from haftd.tools.definitions.entry_points import EntryPoint
 from .base import Call, Runtime, RuntimeContext, StartFailed
 
 
-class AddedRuntime:
-    """A runtime that is loaded when it is first needed; its object is called without arguments."""
+class PackageRuntime:
+    """A runtime loaded on first use; the entry point's object is called without arguments."""
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry
         self._runtime: Runtime | None = None
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
         if self._runtime is None:
-            self._runtime = await self._made()
+            self._runtime = await self._create()
         return await self._runtime.run(call, port)
 
-    async def _made(self) -> Runtime:
+    async def _create(self) -> Runtime:
         entry = self._entry
         try:
             make = await run_in_thread(self._load)
@@ -45,5 +45,5 @@ class AddedRuntime:
 
     def _load(self) -> Callable[[], Runtime]:
         module: Any = import_module(self._entry.module)
-        made: Callable[[], Runtime] = reduce(getattr, self._entry.object.split("."), module)
-        return made
+        factory: Callable[[], Runtime] = reduce(getattr, self._entry.object.split("."), module)
+        return factory
