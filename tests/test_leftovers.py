@@ -17,7 +17,7 @@ from haftd.core.views import handle_state
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.methods.base import DeferredReply
-from haftd.methods.waiting import until
+from haftd.methods.wait import until
 from haftd.rpc.replies import PendingRequest
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput

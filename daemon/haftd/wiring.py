@@ -58,7 +58,7 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.static import StaticBackend
 from haftd.methods import services_of, spawning, table
 from haftd.methods.access import confine
-from haftd.methods.described import wanted
+from haftd.methods.descriptions import wanted
 from haftd.methods.session import leave
 from haftd.methods.spawn import reserve
 from haftd.notices.delivery import NoticeDelivery

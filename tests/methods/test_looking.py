@@ -14,7 +14,7 @@ from haftd.core.echo import TypedInput
 from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.read_position import Read
-from haftd.methods import reading
+from haftd.methods import read
 from haftd.runtimes.base import Wanted
 from tests.core.disks import make
 
@@ -50,14 +50,14 @@ ANSWER = FetchParams(id="h", view="answer")
 
 @pytest.mark.parametrize(("at", "content"), [(0, "out\n"), (3, "ls\nout\n")])
 async def test_what_was_unread_before_it_was_typed_is_no_echo(at: int, content: str) -> None:
-    state: Any = reading.look(
+    state: Any = read.look(
         supervisor(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n")
     )
     assert state.content == content
 
 
 async def test_an_echo_is_counted_in_bytes() -> None:
-    state: Any = reading.look(
+    state: Any = read.look(
         supervisor(), ANSWER, running("é\nout".encode()), typed=TypedInput(0, "é\n")
     )
     assert (state.content, state.echoed) == ("out", 3)
@@ -67,22 +67,22 @@ async def test_an_echo_is_counted_in_bytes() -> None:
 async def test_the_echo_is_taken_out_of_the_last_output_however_it_ended(code: int) -> None:
     handle = running(b"ls\nout\n")
     handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
-    state = reading.look(supervisor(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
+    state = read.look(supervisor(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
     assert isinstance(state, Stopped) and state.echoed == 3
     assert (state.content if code else state.result) == "out\n"
 
 
 async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
     use = screen("Welcome", "Password:", "")
-    assert reading._prompt(running(b"", terminal=True), use) == "Password:"
-    assert reading._prompt(running(b"line\n$ ", terminal=True), use) == "$ "
-    assert reading._prompt(running(b"line\n  ", terminal=True), use) == "Password:"
-    assert reading._prompt(running(b"line\n  "), use) == "  "
+    assert read._prompt(running(b"", terminal=True), use) == "Password:"
+    assert read._prompt(running(b"line\n$ ", terminal=True), use) == "$ "
+    assert read._prompt(running(b"line\n  ", terminal=True), use) == "Password:"
+    assert read._prompt(running(b"line\n  "), use) == "  "
 
 
 async def test_who_is_busy_wants_nothing_whatever_a_read_would_get() -> None:
     handle, use = running(b"", terminal=True), screen("")
-    assert reading._input_wanted(supervisor(use), handle, UNSET, Wanted("busy", "line")) is None
+    assert read._input_wanted(supervisor(use), handle, UNSET, Wanted("busy", "line")) is None
 
 
 async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits() -> None:
@@ -90,7 +90,7 @@ async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits()
 
     def said(is_settled: bool) -> object:
         wanted = Wanted("unknown", "secret", is_settled=is_settled)
-        return reading._input_wanted(supervisor(use), handle, UNSET, wanted)
+        return read._input_wanted(supervisor(use), handle, UNSET, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)
     assert said(False) is None
@@ -104,5 +104,5 @@ async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_dat
     handle.read(Read(None, is_session=True, viewed=7), 1.0)
     since = UNSET if revision is None else revision
     params = FetchParams(id="h", view="screen", since_revision=since)
-    assert reading.new_from(supervisor(screen("x")), params, handle) == new
-    assert reading.new_from(supervisor(), FetchParams(id="h"), handle) == 0
+    assert read.new_from(supervisor(screen("x")), params, handle) == new
+    assert read.new_from(supervisor(), FetchParams(id="h"), handle) == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from haft_protocol.approvals import PolicedAction
-from haftd.methods.approved import what_runs
+from haftd.methods.approval_gate import what_runs
 from haftd.tools.definitions.approval_policy import mode_of, policy_of, render
 from haftd.tools.definitions.definition import Command, Each, Tool
 from tests.tools.making import read

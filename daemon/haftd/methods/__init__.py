@@ -1,10 +1,11 @@
-"""The JSON-RPC methods, one file each, and the table that serves them.
+"""JSON-RPC methods, one file each, and their table.
 
-`base` defines the form of a method. A method is a function whose first parameters are the parts of the daemon that it
-needs, which `table` binds: `access` to sessions and handles, or the `services` that methods on handles share. Methods
-that read a handle share `reading`, `conditions`, `waiting` and `evidence`; methods that need approval share `approved`
-and `rendering`; `described` awaits the descriptions of tools. Calls of a model go through `modelcall`, those of the
-surface for models through `verbcall`, and `model_text` writes their text.
+`base` defines the form of a method. A method is a function whose first parameters are parts of the
+daemon, bound by `table`: `access` to sessions and handles, or the `services` that methods on
+handles share. Methods that read a handle share `read`, `conditions`, `wait` and `evidence`; methods
+that need approval share `approval_gate` and `rendering`; `descriptions` awaits the descriptions of
+tools. Calls of a model go through `modelcall`, those of the surface for models through `verbcall`,
+and `model_text` writes their text.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from . import (
 )
 from .access import Access
 from .base import MethodHandler
-from .described import NEEDS, described
+from .descriptions import NEEDS, described
 from .services import StartServices
 
 
 def services_of(daemon: Daemon) -> StartServices:
-    """Return the parts of the daemon that the methods on handles share."""
+    """Return the parts of the daemon that methods on handles share."""
     return StartServices(
         access=Access(daemon.registry, daemon.sessions, daemon.clients),
         supervisor=daemon.supervisor,
@@ -61,7 +62,7 @@ def services_of(daemon: Daemon) -> StartServices:
 
 
 def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any], MethodHandler]]:
-    """Return the methods of this daemon by name, each with the type of its params."""
+    """Return this daemon's methods by name, each with the type of its params."""
     access, router, turns = services.access, daemon.inquiries, daemon.turns
     catalogue, audit, queues = daemon.catalogue, daemon.audit, daemon.notices
     limits = daemon.settings.limits
@@ -113,7 +114,8 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
 def spawning(
     services: StartServices,
 ) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
-    """Return the methods that may spawn, each with a function from its params to the params of that spawn."""
+    """Return the methods that may spawn, each with a function from its params to those of the
+    spawn."""
     return {
         "spawn": lambda caller, params: params,
         "tools/call": partial(tools_call.spawn_of, services.catalogue),

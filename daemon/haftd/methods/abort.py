@@ -1,8 +1,8 @@
-"""abort: end a handle and everything it started; answered when nothing of it is left.
+"""abort: end a handle and all its processes; replies when none is left.
 
-Rules: that it ends, and by whom, is decided at once; only the answer waits. What an earlier use of
-the id has left behind is ended with it: nobody else can name it any more. What an abort could not end
-can be aborted again, for as long as it lives.
+The end and its author are decided at once; only the reply waits. Processes left behind by earlier
+executions of the id are ended as well, as no other call can name them. Processes that survived an
+abort can be aborted again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 
-from .approved import approved
+from .approval_gate import approved
 from .base import DeferredReply
-from .reading import plain_state, read_plain
+from .read import plain_state, read_plain
 from .services import HandleServices
 
 
 def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:
-    """End it: TERM, the grace, KILL. A stopped handle is served only while something of it lives;
-    else raises `handle_stopped` with the state."""
+    """Send TERM, wait the grace, send KILL. A stopped handle is served only while a process of it
+    lives; else raises `handle_stopped` with the state."""
     handle = services.access.find(caller, params, params.id)
 
     def serve(params: AbortParams) -> DeferredReply:
@@ -35,7 +35,7 @@ def abort(services: HandleServices, caller: Caller, params: AbortParams) -> obje
     if handle.stopped or (
         handle.state is State.PENDING and (use is None or handle.is_awaiting_approval)
     ):
-        # What has not been allowed to begin may end without a word.
+        # A start without approval needs none to end.
         return serve(params)
     return approved(services, caller, "abort", handle, params, serve, lambda params: None)
 
@@ -56,8 +56,8 @@ def _end(
         for use in uses:
             await use.done.wait()
         async with trio.open_nursery() as nursery:
-            for one in remains:
-                nursery.start_soon(services.supervisor.kill_remains, one)
+            for remnant in remains:
+                nursery.start_soon(services.supervisor.kill_remains, remnant)
         services.supervisor.wake_expiry()
         return read_plain(handle)
 

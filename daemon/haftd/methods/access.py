@@ -1,6 +1,6 @@
 """The sessions and handles that a caller may use.
 
-Rules: everything here decides synchronously; a caller that names a session belongs to it from then on.
+Synchronous. A caller that names a session belongs to it from then on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from haftd.host.process.peer_process import PeerProcess
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The registry and the sessions, as a caller may use them."""
+    """The registry and the sessions, limited to a caller's rights."""
 
     registry: Registry
     sessions: Sessions
@@ -39,9 +39,8 @@ class Access:
         caller: Caller,
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
-        """Return the session of a call, which the caller joins.
-
-        Raises `not_authorized` for a session that a process started by haftd may not use."""
+        """Return the session of a call and join it. Raises `not_authorized` for a session that a
+        process started by haftd may not use."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if not caller.may_use(name):
             raise caller.refusal(
@@ -54,7 +53,7 @@ class Access:
         return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
-        """Return the handles of a session, or all; expired handles are forgotten first."""
+        """Return the handles of a session, or all, without expired ones."""
         for handle in self.registry.sweep(trio.current_time()):
             handle.spool.close()
         return self.registry.list(session)
@@ -68,9 +67,8 @@ class Access:
         ]
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
-        """Return the handle that a call names.
-
-        Raises `handle_not_found`, and `not_authorized` where the handle's processes may do more than the caller."""
+        """Return the handle of a call. Raises `handle_not_found`, and `not_authorized` where the
+        handle's processes have more rights than the caller."""
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time())
         if not caller.may_reach(handle.settings.may):
@@ -79,15 +77,15 @@ class Access:
 
 
 def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
-    """Return what a process started by this daemon may do; None for any other process."""
+    """Return the rights of a process started by this daemon; None for any other process."""
     if peer.lineage is None:
         return Confinement("gone")
     if not peer.lineage:
         return None
-    found = supervisor.holding(peer.lineage)
-    if found is None:
+    holder = supervisor.holding(peer.lineage)
+    if holder is None:
         return Confinement("started")
-    execution, is_led = found
+    execution, is_led = holder
     handle = execution.handle
     may = handle.settings.may if is_led else frozenset[str]()
     return Confinement("handle", handle.id, handle.session, may)

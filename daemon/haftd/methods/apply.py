@@ -1,7 +1,7 @@
-"""apply: give a running tool input, or a waiting one its answer; then read as fetch does.
+"""apply: send input or an answer to a tool, then read as fetch does.
 
-Rules: what cannot be given is refused before anything changes. Input is queued whole, in order of
-arrival over all connections, and the call reads only after its own input is with the program.
+Invalid input is refused before anything changes. Input is queued whole, in order of arrival over
+all connections, and the call reads only after the program has its input.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from haftd.core.lifecycle import State
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import Answered
 
-from .approved import approved
+from .approval_gate import approved
 from .base import DeferredReply, result_of
 from .conditions import Reading
-from .reading import answer, look, plain_state, plan
+from .read import answer, look, plain_state, plan
 from .services import HandleServices
-from .waiting import until
+from .wait import until
 
 _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")
@@ -36,7 +36,7 @@ _BESIDE = ("signal", "resize")
 
 @dataclass(frozen=True, slots=True)
 class _Giving:
-    """One apply: everything about it that is found out before it does anything."""
+    """One apply, completely checked before it acts."""
 
     services: HandleServices
     caller: Caller
@@ -51,7 +51,7 @@ class _Giving:
         return self.began + self.reading.timeout_s
 
     def read(self, since: int, text: str = "") -> object:
-        """Read what comes after `since`, when `text` was typed and shown."""
+        """Read after `since`; `text` was typed with echo."""
         input_fields = TypedInput(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
@@ -66,7 +66,7 @@ class _Giving:
         )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
-        """Put what was given into the audit log; of what nobody is to see, only what it was."""
+        """Write the input to the audit log; of secret input only its kind."""
         if withheld:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
@@ -78,8 +78,8 @@ class _Giving:
 
 
 def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> object:
-    """Give input or an answer by the handle's state; raises `handle_stopped`, `invalid_answer`,
-    `action_not_supported` where the program takes no input."""
+    """Send input or an answer, by the handle's state; raises `handle_stopped`, `invalid_answer`,
+    and `action_not_supported` where the program takes no input."""
     handle = services.access.find(caller, params, params.id)
     if handle.stopped or "apply" not in handle.settings.policy:
         return _apply(services, caller, handle, params)
@@ -96,7 +96,7 @@ def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> obje
 
 
 def _check(handle: Handle, params: ApplyParams) -> None:
-    """Find what is wrong with it before anybody is asked whether it may be given."""
+    """Validate before any approval is sought."""
     plan(params, terminal=handle.terminal)
     if handle.question is None or is_beside(params.input):
         read_input(params.input)
@@ -107,16 +107,16 @@ def _check(handle: Handle, params: ApplyParams) -> None:
         raise invalid_answer(_worded(wrong, params.input)) from None
 
 
-def _worded(wrong: InvalidAnswer, given: object) -> str:
-    """What is wrong with an answer. One in the form of an input is refused: what was meant for the
-    program must not answer a question that came up meanwhile."""
-    if isinstance(given, dict) and {"line", "text", "paste"} & given.keys():
+def _worded(wrong: InvalidAnswer, value: object) -> str:
+    """Return the message for a wrong answer. An answer in the form of an input is refused: input
+    for the program must not answer a question that came up meanwhile."""
+    if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
         return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
     return str(wrong)
 
 
 def _is_withheld(services: HandleServices, handle: Handle, params: ApplyParams) -> bool:
-    """Whether nobody is to see what is given."""
+    """Return True for secret input."""
     use = services.supervisor.use_of(handle)
     if isinstance(params.input, dict) and params.input.get("secret"):
         return True
@@ -143,7 +143,7 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
 
 
 def is_beside(form: object) -> bool:
-    """Whether it is no answer in any case, and acts on the program that runs beside its question."""
+    """Return True if the input never is an answer, and acts on the program beside its question."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
@@ -192,8 +192,8 @@ def _give(call: _Giving, form: Input) -> object:
 
 
 def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
-    """Keep the order of arrival although the tool does not run yet."""
-    given: list[object] = []
+    """Keep the order of arrival until the tool runs."""
+    results: list[object] = []
     ready = trio.Event()
 
     def act() -> None:
@@ -202,9 +202,9 @@ def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
                 raise call.handle.rejection
             if call.handle.stopped:
                 raise handle_stopped(call.handle.id, plain_state(call.handle))
-            given.append(_give(call, form))
+            results.append(_give(call, form))
         except Exception as error:
-            given.append(error)  # it is this call's, not that of whoever made the tool run
+            results.append(error)  # the error of this call, not of the starting one
         ready.set()
 
     call.use.when_begun(act)
@@ -212,9 +212,9 @@ def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
     async def when_it_runs() -> object:
         with trio.move_on_at(call.deadline):
             await ready.wait()
-        if not given:
+        if not results:
             return call.late()
-        reply = given[0]
+        reply = results[0]
         if isinstance(reply, Exception):
             raise reply
         return await result_of(reply)

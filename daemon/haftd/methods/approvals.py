@@ -1,7 +1,7 @@
-"""approvals/list and approvals/decide: the way to what waits for approval, for a client that is not asked.
+"""approvals/list and approvals/decide: pending approvals, for clients that are not asked.
 
-Rules: both see what a client with the capability is asked. First come, first served; a decision that
-cannot be is refused and changes nothing.
+Both are limited to the approvals that a client with the capability is asked. The first decision
+counts; an invalid one is refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .access import Access
 def approvals_list(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams
 ) -> ApprovalsListResult:
-    """List what waits in the session, or in all, the longest first."""
+    """List the pending approvals of the session, or of all, oldest first."""
     name = access.session_of(caller, params)
-    found = router.listed(Approval, None if name == "*" else name, caller)
-    return ApprovalsListResult(tuple(approval for _, approval in found))
+    approvals = router.listed(Approval, None if name == "*" else name, caller)
+    return ApprovalsListResult(tuple(approval for _, approval in approvals))
 
 
 def approvals_decide(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsDecideParams
 ) -> dict[str, object]:
-    """Decide it. Raises `invalid_answer` where nothing waits under the id, or not any more, and
-    `invalid_arguments` for changed ones that are wrong, and `not_authorized`; then it still waits."""
+    """Decide an approval. Raises `invalid_answer` for an id that is not pending,
+    `invalid_arguments` for invalid edits, and `not_authorized`; the approval stays pending then."""
     session = access.session_of(caller, params)
     if not caller.may("approvals"):
         raise caller.refusal("decide what waits for approval")
@@ -45,10 +45,10 @@ def approvals_decide(
         decided.check()
     except InvalidAnswer as wrong:
         raise invalid_params(str(wrong)) from None
-    found = router.find(Approval, session, caller, params.approval_id)
-    if found is None:
+    entry = router.find(Approval, session, caller, params.approval_id)
+    if entry is None:
         raise approval_gone(params.approval_id, session)
-    pending, _ = found
+    pending, _ = entry
     value, remember = pending.kind.read(msgspec.to_builtins(decided))
     router.accept(pending, Answered(value, caller=caller, remember=remember))
     return {}

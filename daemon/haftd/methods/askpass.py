@@ -1,7 +1,6 @@
-"""askpass: a program that a tool runs asks for a secret, through the helper `haft-askpass`.
+"""askpass: a program under a tool asks for a secret through the helper `haft-askpass`.
 
-Rules: only a process of the handle whose mark it carries may ask, and learns nothing of any other. The helper's
-going away withdraws the question.
+Only a process of the handle with the helper's tag may ask. Disconnecting withdraws the question.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from haftd.inquiries.secret_prompt import secret_prompt
 from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
 
 from .base import DeferredReply
-from .reading import plain_state
+from .read import plain_state
 
 
 def askpass(
     supervisor: Supervisor, audit: Audit, caller: Caller, params: AskpassParams
 ) -> DeferredReply:
-    """Ask, and answer with what was answered. Raises `handle_not_found` for a mark that is not that
-    of the caller's handle, and `handle_stopped` when the handle ends."""
+    """Ask, and reply with the answer. Raises `handle_not_found` for the tag of another handle, and
+    `handle_stopped` when the handle ends."""
     use = supervisor.marked(params.mark)
     if use is None:
         raise mark_not_found()
 
     async def asked() -> AskpassResult:
-        # It may be quicker than the report that its program runs.
+        # The helper may precede the report that its program runs.
         await use.begun.wait()
         process = caller.process
         if process is None or process.pid not in use.members() or not is_alive(process):

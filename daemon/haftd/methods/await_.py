@@ -1,8 +1,8 @@
 """await: wait until every handle of `all` and one of `any` has stopped.
 
-Rules: it also answers when all that it still needs waits for an answer that nobody is asked for: the
-caller may be the one who is to give it, by `apply`. While a client, a program or a model is asked, it
-waits on.
+It also replies when all remaining handles wait for answers that no candidate is asked for: the
+caller may have to answer, by `apply`. While a client, a program or a model is asked, the wait goes
+on.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 
 from .base import DeferredReply
-from .reading import plain_state, read_plain
+from .read import plain_state, read_plain
 from .services import HandleServices
-from .waiting import until
+from .wait import until
 
 NO_IDS = "at least one id is needed, in `any` or `all`"
 
 
 def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> object:
-    """Answer with the stopped ones in `completed`, those that wait for an answer in `waiting`, the
-    others in `pending`. An unknown id is an error at once; without `timeout_secs` there is no bound."""
+    """Reply with the stopped handles in `completed`, those with an open question in `waiting`, the
+    others in `pending`. An unknown id is an immediate error; without `timeout_secs` the wait is
+    unbounded."""
     if not params.any and not params.all:
         raise invalid_params(f"`await`: {NO_IDS}", field="any")
     handles = {
@@ -57,15 +58,17 @@ def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> obj
 def _result(
     supervisor: Supervisor, handles: dict[str, Handle], *, timed_out: bool = False
 ) -> AwaitResult:
-    supervisor.wake_expiry()  # an end that was read may go when its time is over
+    supervisor.wake_expiry()  # a stopped handle that was read may expire
     return AwaitResult(
-        completed=tuple(read_plain(one) for one in handles.values() if one.stopped),
+        completed=tuple(read_plain(handle) for handle in handles.values() if handle.stopped),
         pending=tuple(
-            plain_state(one)
-            for one in handles.values()
-            if one.state in (State.PENDING, State.RUNNING)
+            plain_state(handle)
+            for handle in handles.values()
+            if handle.state in (State.PENDING, State.RUNNING)
         ),
-        waiting=tuple(read_plain(one) for one in handles.values() if one.state is State.WAITING),
+        waiting=tuple(
+            read_plain(handle) for handle in handles.values() if handle.state is State.WAITING
+        ),
         timed_out=timed_out,
     )
 

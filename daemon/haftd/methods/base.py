@@ -1,7 +1,7 @@
-"""The form of a method, and replies that have to wait.
+"""The form of a method, and deferred replies.
 
-A method decides synchronously: it returns its result, raises `RpcError`, or returns a `DeferredReply` when the reply
-depends on I/O or time. Only a deferred reply gets a task.
+A method decides synchronously: it returns its result, raises `RpcError`, or returns a
+`DeferredReply` when the reply depends on I/O or time. Only a deferred reply gets a task.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from haftd.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class DeferredReply:
-    """A reply that has to wait.
-
-    `run` is awaited in a task of the connection, which is cancelled when the client disconnects or cancels; the handle
-    goes on. In a batch, which is answered as a whole, `run_in_batch` is awaited instead, if given.
-    """
+    """A deferred reply. `run` is awaited in a task of the connection, which is cancelled when the
+    client disconnects or cancels; the handle goes on. In a batch `run_in_batch` is awaited instead,
+    if given, as the batch replies as a whole."""
 
     run: Callable[[], Awaitable[object]]
     run_in_batch: Callable[[], Awaitable[object]] | None = None

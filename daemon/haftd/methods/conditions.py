@@ -1,8 +1,8 @@
-"""Why a waiting call may answer now: the conditions of `wait`, each a synchronous question.
+"""The conditions of `wait`: reasons for a waiting call to reply now.
 
-Rules: a condition looks at the handle and says why, or None. It is asked when the call arrives,
-whenever the handle changes, and at the time that it names itself. What speaks for a wait is `evidence`.
-Section 4 of the protocol.
+A condition is synchronous: it inspects the handle and returns the reason, or None. It is evaluated
+on arrival of the call, on every change of the handle, and at the time it requests. `evidence`
+judges timed waits. Section 4 of the protocol.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from haftd.runtimes.base import Wanted
 from .evidence import BETWEEN_LOOKS_S, SHORTEST_PERIOD_MS, Renewal, Stillness
 
 _PRINTED_S = 0.00015
-"""For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
+"""Silence before the kernel is asked: a prompt comes in pieces."""
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
-"""And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
+"""Silence after more pieces in succession than a prompt has."""
 _REDRAWN_S = 0.02
-"""A program that draws what is there already is back in its wait within this."""
+"""A program that redraws an unchanged screen is back in its wait within this time."""
 _MAX_PAUSE_S = 0.25
 _START_S = 0.001
-"""No program comes to read sooner than this after its start."""
+"""No program reads sooner than this after its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a call waits for, and for how long; found out before the call does anything."""
+    """The wait of a call and its bound; complete before the call acts."""
 
     wait: Wait
     timeout_s: float
     quiet_s: float
     pattern: str
     announced: bool
-    """Whether the caller asked for a wait, so that the reply says how it ended."""
+    """True if the caller asked for a wait, so that the reply has its reason."""
     or_input: bool = False
-    """Of a wait for output: it ends at a read of the program's input as well."""
+    """For a wait for output: a read of the program's input ends it as well."""
 
 
 @dataclass(slots=True)
 class Condition:
-    """Why the call may answer now, or None; and when to look although nothing happens."""
+    """A reason to reply, or None; and the time of the next evaluation."""
 
     handle: Handle
     reading: Reading
     since: int
-    """From where on output is new."""
+    """The offset from which output is new."""
 
     def check(self) -> Waited | None:
         handle, reading = self.handle, self.reading
@@ -66,7 +66,7 @@ class Condition:
             case "output" if handle.readable_end() > self.since:
                 return "output"
             case "output" if handle.state is State.WAITING:
-                return "input"  # nothing more will come before its question is answered
+                return "input"  # no output before the question is answered
             case "quiet" if not stopped and self.is_quiet():
                 return "quiet"
             case _:
@@ -82,17 +82,17 @@ class Condition:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
     def found(self) -> Wanted | None:
-        """What the program was found to wait for, or is concluded to from its silence, if the call may
-        answer for that and nothing has happened since."""
+        """Return the input state, read or concluded from silence, if that is the reason and nothing
+        has happened since."""
         return None
 
 
 @dataclass(slots=True)
 class _InputCondition(Condition):
-    """The program waits for input. Asked of the kernel once its output has settled, and again in
-    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides: nothing
-    was printed, and all the looks could not tell and saw nothing begin or end. Output that has changed
-    no cell of the screen is no sign of work: a program may draw the same at every tick."""
+    """The program waits for input. The kernel is asked once the output has settled, then at
+    doubling intervals; where its answer is unknown, silence decides: no output, and no reading saw
+    a process begin or end. Output that changed no cell of the screen is no sign of work: a program
+    may redraw at every tick."""
 
     use: Execution | None
     _shortest_pause_s: ClassVar[float] = _PRINTED_S
@@ -101,11 +101,11 @@ class _InputCondition(Condition):
     _due: float = 0.0
     _activity: float = -1.0
     _changed: float = -1.0
-    """When something happened last that was more than output which changed nothing to be seen."""
+    """Time of the last event other than output without visible change."""
     _digest: int | None = None
-    """Of the screen at `_changed`, where it is known."""
+    """Digest of the screen at `_changed`, if known."""
     _must_compare: bool = False
-    """Something was printed since."""
+    """True after output."""
     _pieces: int = 0
     _stillness: Stillness | None = None
     _renewal: Renewal | None = None
@@ -143,7 +143,7 @@ class _InputCondition(Condition):
         return None
 
     def _note_activity(self) -> None:
-        """Something happened since the last look."""
+        """Record an event since the last reading."""
         activity = self.handle.last_activity
         is_dense = activity - self._activity < _MANY_PRINTED_S
         self._pieces = self._pieces + 1 if is_dense else 0
@@ -157,12 +157,12 @@ class _InputCondition(Condition):
             self._change()
 
     def _change(self) -> None:
-        """What was seen before says nothing of what the program does now."""
+        """Drop the evidence of earlier readings."""
         self._changed, self._stillness = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
-        """Find out whether what was printed since has changed the screen, now that the program waits."""
+        """Compare the screen, now that the program waits."""
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
         if self._must_compare:
@@ -174,7 +174,7 @@ class _InputCondition(Condition):
             self._digest = self.use.screen_digest()
 
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
-        """Whether a wait that may end by itself is one for input."""
+        """Return the reason if a timed wait is one for input."""
         within_ms, stillness = wanted.within_ms, self._stillness
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
@@ -183,7 +183,7 @@ class _InputCondition(Condition):
                 self._learn(self.use, stillness)
             return "input"
         if stillness is None:
-            # Who has said nothing to what it was given may be about to end.
+            # A program without output since its input may be about to end.
             has_answered = self.handle.readable_end() > self.since
             known_ms = self.use.routine_ms if has_answered else 0
             stillness = self._stillness = Stillness(now, known_ms)
@@ -200,7 +200,7 @@ class _InputCondition(Condition):
             if now >= stillness.until:
                 self._learn(self.use, stillness)
             return "input"
-        # What comes of a wait of a new length is seen at its end: often one that does not end (node).
+        # A wait of a new length is judged at its end: often it does not end (node).
         pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
@@ -212,11 +212,11 @@ class _InputCondition(Condition):
 
     @staticmethod
     def _learn(use: Execution, stillness: Stillness) -> None:
-        """All the waits have ended, and nothing came of it."""
+        """Record that all the timed waits ended without effect."""
         use.routine_ms = max(use.routine_ms, stillness.longest_ms)
 
     def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
-        """Whether this wait, the first since the last output, is that of a display."""
+        """Return True if this wait, the first since the last output, is that of a display."""
         renewal = self._renewal
         if wanted.kind != "key" or within_ms < SHORTEST_PERIOD_MS:
             self._renewal = None
@@ -227,7 +227,7 @@ class _InputCondition(Condition):
         return False
 
     def _doubt_renewal(self, now: float) -> None:
-        """Take note that the program was seen at work."""
+        """Record that the program worked."""
         if self._renewal is not None and not self._renewal.draws(now):
             self._renewal = None
 
@@ -239,9 +239,8 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """There is output, or the program waits for input. Where the kernel cannot tell, its silence says
-    nothing: most programs have not printed anything yet. A program takes a while to start, and the
-    call has little time."""
+    """There is output, or the program waits for input. Unknown input states do not count: most
+    programs have not printed yet, and silence at the start is no evidence."""
 
     _shortest_pause_s = _START_S
     _longest_pause_s = BETWEEN_LOOKS_S
@@ -257,7 +256,7 @@ class _OutputOrInputCondition(_InputCondition):
 
 
 def condition_of(handle: Handle, use: Execution | None, reading: Reading, since: int) -> Condition:
-    """The condition of a reading that waits for anything but a pattern."""
+    """Return the condition of a reading, except for a pattern."""
     if reading.or_input:
         return _OutputOrInputCondition(handle, reading, since, use)
     if reading.wait == "input":

@@ -1,4 +1,4 @@
-"""daemon/status, daemon/shutdown and rpc.discover: the daemon about itself."""
+"""daemon/status, daemon/shutdown and rpc.discover."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .base import DeferredReply
 def status(
     daemon: Daemon, access: Access, caller: Caller, params: Empty
 ) -> StatusResult | DeferredReply:
-    """Answer with the daemon's figures, with all problems that it knows, and with the open questions of
-    the sessions that the caller may use."""
+    """Reply with the daemon's metrics, its problems, and the open questions of the sessions that
+    the caller may use."""
     if is_psutil_loaded():
         return _status(daemon, access, caller)
 
@@ -58,7 +58,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         state="stopping" if daemon.starter.stopping else "running",
         containment="cgroup" if facts.containment == "cgroup" else "processes",
         connections=facts.connections(),
-        sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
+        sessions=len(set(daemon.sessions.names()) | {handle.session for handle in handles}),
         handles=counts,
         memory=figures.memory,
         cpu_s=figures.cpu_s,
@@ -78,14 +78,18 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         managed=facts.managed,
         websocket=facts.websocket,
         unconfirmed=facts.unconfirmed
-        + tuple(one.pid for handle in daemon.supervisor.remains() for one in handle.left_behind()),
+        + tuple(
+            process.pid
+            for handle in daemon.supervisor.remains()
+            for process in handle.left_behind()
+        ),
         recovered=facts.recovered,
         refused=facts.refused(),
     )
 
 
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
-    """The questions that are open, those of the oldest handle first."""
+    """Yield the open questions, those of the oldest handle first."""
     epoch = time.time() - trio.current_time()
     for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
         of_tool = inquiry.handle is not UNSET
@@ -107,9 +111,8 @@ def shutdown(
     caller: Caller,
     params: ShutdownParams,
 ) -> dict[str, Any]:
-    """Stop accepting, end every handle within its grace, and exit; answered before that.
-
-    With `refuse`, raises `limit_exceeded` while a handle lives."""
+    """Stop accepting, end every handle within its grace, and exit; the reply comes first. With
+    `refuse`, raises `limit_exceeded` while a handle lives."""
     if not caller.may_use("*"):
         raise caller.refusal("stop haftd")
     live = len(registry.live())
@@ -123,5 +126,5 @@ def shutdown(
 
 
 def discover(facts: Facts, caller: Caller, params: Empty) -> dict[str, Any]:
-    """Answer with the OpenRPC document of all methods."""
+    """Return the OpenRPC document of all methods."""
     return document(facts.version)

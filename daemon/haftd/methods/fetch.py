@@ -5,13 +5,13 @@ from __future__ import annotations
 from haft_protocol.methods import FetchParams
 from haftd.caller import Caller
 
-from .approved import approved
-from .reading import answer, new_from, plan
+from .approval_gate import approved
+from .read import answer, new_from, plan
 from .services import HandleServices
 
 
 def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> object:
-    """Answer with the handle as `view` asks; output is new from `cursor`, else from the mark."""
+    """Return the handle by `view`; output is new from `cursor`, else from the read offset."""
     handle = services.access.find(caller, params, params.id)
 
     def check(params: FetchParams) -> None:

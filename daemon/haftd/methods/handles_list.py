@@ -1,4 +1,4 @@
-"""handles/list: the handles of a session with their processes and figures."""
+"""handles/list: the handles of a session with processes and metrics."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ from .base import DeferredReply
 def handles_list(
     access: Access, supervisor: Supervisor, caller: Caller, params: HandlesListParams
 ) -> DeferredReply:
-    """List live and kept handles, newest last; no output is read, no mark moves.
-
-    The kernel is asked what each of them runs. Other calls are served between two handles."""
+    """List live and kept handles, newest last, without reading output. The kernel is asked for each
+    handle's processes, with a checkpoint between two handles."""
     session = access.session_of(caller, params)
     handles = access.handles(None if session == "*" else session)
-    handles = [one for one in handles if caller.may_reach(one.settings.may)]
+    handles = [handle for handle in handles if caller.may_reach(handle.settings.may)]
 
     async def listed() -> HandlesListResult:
         await load_psutil()
         rows = []
-        for one in handles:
-            rows.append(_row(one, supervisor.use_of(one)))
+        for handle in handles:
+            rows.append(_row(handle, supervisor.use_of(handle)))
             await trio.lowlevel.checkpoint()
         return HandlesListResult(tuple(rows))
 

@@ -1,4 +1,4 @@
-"""initialize and ping: who connects, and whether the daemon is there."""
+"""initialize and ping."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ from .access import Access
 def initialize(
     access: Access, facts: Facts, limits: LimitsResult, caller: Caller, params: InitializeParams
 ) -> InitializeResult:
-    """Take the client's name, its capabilities and the session of its later calls. Raises `not_authorized`, and
-    then nothing of it counts.
-
-    Raises `invalid_params` for another version of the protocol, with what a client of that version needs
-    to tell its user: both versions, and the process to end.
-    """
+    """Register the client's name, capabilities and session. Raises `not_authorized` without effect.
+    Raises `invalid_params` for another version of the protocol, with the data that such a client
+    shows its user: both versions, and the process to end."""
     if params.protocol != PROTOCOL:
         version = facts.version
         raise invalid_params(

@@ -1,7 +1,9 @@
-"""inquiries/list and inquiries/answer: the way to questions for a client that is not asked. inquiries/ask: a client's own.
+"""inquiries/list and inquiries/answer: open questions, for clients that are not asked.
+inquiries/ask:
+a client's own.
 
-Rules: the first two see what a client with the capability is asked. An answer is a person's, first come, first served: a
-client that is being asked the same hears that it is no longer wanted.
+The first two are limited to the questions that a client with the capability is asked. The first
+answer counts, as a user's; requests to other clients are cancelled.
 """
 
 from __future__ import annotations
@@ -38,22 +40,23 @@ from .base import DeferredReply
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List what is asked in the session, or in all, oldest handle first, then of ends of turns, then by clients."""
+    """List the open questions of the session, or of all: oldest handle first, then turns' ends,
+    then clients' own."""
     name = access.session_of(caller, params)
-    found = router.listed(Inquiry, None if name == "*" else name, caller)
-    return InquiriesListResult(tuple(inquiry for _, inquiry in found))
+    inquiries = router.listed(Inquiry, None if name == "*" else name, caller)
+    return InquiriesListResult(tuple(inquiry for _, inquiry in inquiries))
 
 
 def inquiries_answer(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAnswerParams
 ) -> dict[str, object]:
-    """Answer it. Raises `invalid_answer` where it is not asked, or not any more, or the answer does
-    not fit; then it is still open."""
+    """Answer a question. Raises `invalid_answer` for a question that is not open or an answer that
+    does not fit; the question stays open then."""
     session = access.session_of(caller, params)
-    found = router.find(Inquiry, session, caller, params.inquiry_id)
-    if found is None:
+    entry = router.find(Inquiry, session, caller, params.inquiry_id)
+    if entry is None:
         raise inquiry_gone(params.inquiry_id, session)
-    pending, inquiry = found
+    pending, inquiry = entry
     question = params.question
     if not isinstance(question, UnsetType) and question != inquiry.question.id:
         if isinstance(inquiry.handle, UnsetType):
@@ -73,7 +76,7 @@ def inquiries_answer(
 def inquiries_ask(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
 ) -> DeferredReply:
-    """Ask, and answer with the answer. Raises `invalid_answer` where there is none, and `shutting_down`."""
+    """Ask, and reply with the answer. Raises `invalid_answer` without one, and `shutting_down`."""
     session = access.session_of(caller, params)
     kind = ClientQuestion(
         context=InquiryContext(caller=caller),
@@ -98,7 +101,7 @@ def inquiries_ask(
 
 
 def _sound(question: Question) -> Question:
-    """Return the question if it can be answered; raise `invalid_params`."""
+    """Return an answerable question; raise `invalid_params` otherwise."""
     try:
         return read_question(msgspec.to_builtins(question))
     except msgspec.ValidationError as error:
@@ -106,7 +109,7 @@ def _sound(question: Question) -> Question:
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
-    """Raise `not_authorized` where only a person may give the answer, or have it remembered."""
+    """Raise `not_authorized` for an answer, or its remembering, that is reserved to users."""
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:

@@ -1,7 +1,7 @@
-"""`format: "text"` of tools/call: the reply as a model reads it.
+"""`format: "text"` of tools/call: the reply as text for a model.
 
-Rules: a text is bounded, all handles of a reply together. A question is told with how to answer it, unless
-another client, a program or a model is being asked.
+The text is bounded over all handles of a reply. A question comes with instructions for an answer,
+unless a client, a program or a model is being asked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def called_text(
     call_id: str,
     notices: tuple[Notice, ...],
 ) -> CalledText:
-    """Return the reply as text, the notices behind it."""
+    """Return the reply as text, followed by the notices."""
     states: tuple[HandleState, ...] = ()
     inquiry: Inquiry | UnsetType = UNSET
     failed = False
@@ -51,7 +51,7 @@ def called_text(
         }
         text = await_text(reply, {id: one for id, one in asked.items() if one is not None})
         if len(states) == 1:
-            # A wait for one handle says as much as a read of it.
+            # A wait for one handle has the detail of a read.
             failed = has_failed(states[0])
             open_inquiry = asked.get(states[0].id)
             inquiry = UNSET if open_inquiry is None else open_inquiry
@@ -76,7 +76,7 @@ def called_text(
 
 
 def _approval_hint(inquiries: InquiryRouter, session: str, id: str) -> str:
-    """Say who decides about a start that waits."""
+    """Name the decider of a pending start."""
     for _, approval in inquiries.listed(Approval, session):
         if approval.id == id:
             return f"\n[a person decides: haft approve {approval.approval_id}]"
@@ -84,7 +84,7 @@ def _approval_hint(inquiries: InquiryRouter, session: str, id: str) -> str:
 
 
 def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inquiry | None:
-    """Return what the handle asks where nobody is being asked."""
+    """Return the handle's question if no candidate is asked."""
     if not isinstance(state, Waiting):
         return None
     for use in supervisor.uses(session, state.id):
@@ -94,10 +94,10 @@ def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inq
 
 
 def _bounded(state: HandleState, most: int) -> HandleState:
-    """Return the state with so many bytes of output at most."""
+    """Limit the output of a state to that many bytes."""
     for name in ("content", "result"):
         text = getattr(state, name, UNSET)
-        # A text that was cut to this size has a line more.
+        # Truncation adds a line.
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > most + _MARGIN:
             cut, total, kept = cut_text(text, most)
             if kept < total:
@@ -107,7 +107,7 @@ def _bounded(state: HandleState, most: int) -> HandleState:
 
 
 def _bare(state: HandleState) -> HandleState:
-    """Return the state without its output."""
+    """Remove the output of a state."""
     bare: dict[str, object] = {"screen": UNSET}
     if isinstance(state, Stopped):
         for name in ("result", "content"):

@@ -1,8 +1,8 @@
-"""What every call of a model stands on: the tool that it names, params out of its arguments, a run to the end.
+"""Common parts of a model's calls: the tool, the params from its arguments, a run to the end.
 
-Rules: there is one way to run a tool. A run to the end is a spawn under an id made up here, read when it has
-stopped. Such a run is the call's: one that is cancelled, or whose client goes away, is ended. In a batch, which
-is answered as a whole, a run that asks what nobody is asked for answers `waiting`, and lives on as a handle.
+A run to the end is a spawn under a generated id, read when it has stopped. The run belongs to the
+call: on cancellation or disconnect it is ended. In a batch, which replies as a whole, a run with a
+question that no candidate is asked replies `waiting`, and continues as a handle.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from haftd.tools.definitions.definition import Tool
 from .access import Access
 from .apply import is_beside
 from .base import DeferredReply
-from .reading import look
+from .read import look
 from .services import StartServices
 from .spawn import start, vars_of
-from .waiting import until
+from .wait import until
 
 P = TypeVar("P")
 
 _SIZE_THRESHOLD = 256 * 1024
-"""Bytes of a result, where the definition does not say."""
+"""Default limit of a result in bytes."""
 
 
 def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
@@ -58,15 +58,15 @@ def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
 
 
 def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
-    """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
+    """Return the handle; raise `RpcError` (not_authorized) if its tool acts for a user."""
     handle = access.find(caller, params, id)
-    # Its definition may say otherwise by now.
+    # The definition may have changed.
     _refuse_what_acts_for_a_person(handle.tool, handle.settings.may)
     return handle
 
 
 def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
-    """Raise `RpcError` (not_authorized) if the tool's definition grants rights of a person."""
+    """Raise `RpcError` (not_authorized) if the tool's definition grants a user's rights."""
     if may:
         raise not_authorized(
             f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
@@ -75,7 +75,7 @@ def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
 
 
 def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
-    """The params of a verb; its bounds are narrower than what a model is told."""
+    """Return the params of a method; the bounds are narrower than in the schema for models."""
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
@@ -85,8 +85,8 @@ def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
 
 
 def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
-    """Read an input: while the handle asks, a text may be the JSON of an answer that fits; else a text
-    is never anything but that text. Raises `RpcError` (invalid_arguments) for `null`, unless the
+    """Parse an input: while the handle asks, a text may be the JSON of an answer that fits;
+    otherwise a text is literal. Raises `RpcError` (invalid_arguments) for `null`, unless the
     question takes it."""
     question = handle.question
     if question is not None and not is_beside(value):
@@ -100,7 +100,7 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 
 
 def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
-    """What a model says is no answer to what a person is asked."""
+    """Refuse a model's answer to a user's question."""
     use = supervisor.use_of(handle)
     if use is not None and handle.question is not None and use.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)
@@ -118,8 +118,8 @@ def run_to_end(
     bound_s: float = inf,
     max_bytes: int = _SIZE_THRESHOLD,
 ) -> DeferredReply:
-    """Run the tool to its end. With `bound_s` a run that takes longer, or asks what nobody is asked for, lives on
-    as the handle `id`, and its state is the answer."""
+    """Run the tool to its end. With `bound_s` a longer run, or one with a question that no
+    candidate is asked, continues as the handle `id`, and its state is the reply."""
     if services.starter.stopping:
         raise shutting_down()
     most = min(tool.size_threshold or _SIZE_THRESHOLD, max_bytes)
@@ -138,7 +138,7 @@ def run_to_end(
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
     if not ready.invocation.terminal and ready.invocation.output != "events":
-        # Nobody can write to it: it reads the end at once instead of waiting for ever.
+        # No client can write to it: end of input, instead of an endless wait.
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
     handle, use = start(services, caller, ready, params.context, one_shot=True)
 
@@ -166,7 +166,7 @@ def run_to_end(
                 services.audit.record_action("abort", caller, handle)
             raise
         if use is not None and not handle.stopped:
-            use.hold()  # it lives on as a handle, and is no call's any longer
+            use.hold()  # continues as a handle, independent of the call
         state = look(services.supervisor, as_spawn, handle)
         if handle.refusal is not None:
             raise handle.refusal

@@ -1,6 +1,6 @@
-"""notifications/drain: what the session has not seen, without a call on whose reply it would ride.
+"""notifications/drain: the session's notices without another call.
 
-Rules: what is handed out here is handed out once, as on a reply.
+A notice is delivered once, here or on a reply.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ from .access import Access
 def notifications_drain(
     access: Access, queues: NoticeQueues, caller: Caller, params: DrainParams
 ) -> NoticesResult:
-    """Hand out what the session has not seen."""
+    """Return the undelivered notices."""
     notices = queues.drain(access.session_of(caller, params), time.time())
     return NoticesResult(notices, UNSET if params.format == "json" else notices_markdown(notices))

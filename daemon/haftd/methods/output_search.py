@@ -15,10 +15,8 @@ from .base import DeferredReply
 
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
-    """Answer with the lines that match, oldest first in each handle; reads move no mark.
-
-    The pattern is checked and unknown ids are refused at once. Other calls are served between two
-    slices of output."""
+    """Return the matching lines, oldest first in each handle; the read offset stays. Pattern and
+    ids are checked at once. A checkpoint separates two slices of output."""
     compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         access.handles()

@@ -1,8 +1,8 @@
-"""How a program of the definition shows the arguments of a call to the person who approves it.
+"""Rendering of a call's arguments for the approving user, by a program of the definition.
 
-Rules: it is asked only where somebody else is about to be. What it prints is shown, as an outcome or as it is,
-bounded, and with everything escaped that would not be seen. One that fails, says nothing or takes
-too long holds nobody up: the arguments are shown as JSON, and it is said why. Section 6.
+The program runs only if an approval is about to be asked. Its output is bounded and shown with
+invisible characters escaped. On failure, empty output or timeout the arguments are shown as JSON
+with the reason. Section 6.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from haftd.tools.definitions.approval_policy import escape_invisible, render
 from haftd.tools.definitions.definition import Command
 
 MAX_RENDER_S = 3.0
-"""For so long a person is kept waiting for a program that only shows."""
+"""Maximum delay of an approval by its rendering."""
 
 
 def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
-    """What shows the arguments of a start; None where no program does."""
+    """Return the rendering of a start's arguments; None without a program."""
     tool = ready.tool
     command = tool.style.get("parameters")
     if not isinstance(command, Command):
@@ -54,7 +54,7 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
 
 
 def _read(said: bytes | Failed) -> str | Failed:
-    """The text that it printed, or what is wrong with it, as a clause."""
+    """Return the printed text, or the fault as a clause."""
     who = "The program that shows the arguments"
     if isinstance(said, Failed):
         what = "cannot be run: " if said.kind == "start" else ""

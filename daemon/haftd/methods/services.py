@@ -1,7 +1,7 @@
-"""The parts of the daemon that the methods on handles work with.
+"""The parts of the daemon that methods on handles share.
 
-A method takes its own dependencies as first parameters, and `methods.table` binds them. The methods that start, read,
-feed and end handles call each other, and share one of the values here.
+`methods.table` binds them as first parameters. The methods that start, read, feed and end handles
+call each other, and take one of these values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .access import Access
 
 @dataclass(frozen=True, slots=True)
 class HandleServices:
-    """For a method on a handle that exists."""
+    """Parts for methods on existing handles."""
 
     access: Access
     supervisor: Supervisor
@@ -33,7 +33,7 @@ class HandleServices:
 
 @dataclass(frozen=True, slots=True)
 class StartServices(HandleServices):
-    """For a method that may start a tool as well."""
+    """Parts for methods that may start a tool as well."""
 
     starter: Starter
     helpers: HelperRunner

@@ -1,4 +1,4 @@
-"""session/list and session/close: who owns handles."""
+"""session/list and session/close."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haftd.notices.queues import NoticeQueues
 
 from .access import Access
 from .base import DeferredReply
-from .reading import read_plain
+from .read import read_plain
 from .services import HandleServices, StartServices
 
 
@@ -24,11 +24,11 @@ def session_list(access: Access, caller: Caller, params: Empty) -> SessionListRe
     """List the sessions that have handles or connections."""
     if not caller.may_use("*"):
         raise caller.refusal("list all sessions")
-    names = set(access.sessions.names()) | {one.session for one in access.handles()}
+    names = set(access.sessions.names()) | {handle.session for handle in access.handles()}
     rows = []
     for name in sorted(names):
         handles = access.registry.list(name)
-        stopped = sum(one.stopped for one in handles)
+        stopped = sum(handle.stopped for handle in handles)
         rows.append(
             SessionInfo(
                 session=name,
@@ -47,8 +47,8 @@ def session_close(
     caller: Caller,
     params: SessionCloseParams,
 ) -> DeferredReply:
-    """Abort the session's live handles and end what its stopped ones left behind; answers with
-    the last state of each, after which the session's handles are no longer kept."""
+    """Abort the session's live handles and end the processes left behind; replies with the last
+    state of each handle, which is then removed."""
     access = services.access
     session = access.session_of(caller, params)
     handles = access.reachable(caller, session)
@@ -66,9 +66,9 @@ def session_close(
     async def closed() -> SessionCloseResult:
         for use in uses:
             await use.done.wait()
-        states = tuple(read_plain(one) for one in handles if one.stopped)
-        for one in handles:
-            access.registry.forget(one)
+        states = tuple(read_plain(handle) for handle in handles if handle.stopped)
+        for handle in handles:
+            access.registry.forget(handle)
         access.sessions.close(session)
         queues.forget(session)
         turns.forget(session)
@@ -79,7 +79,7 @@ def session_close(
 
 
 def leave(services: StartServices, caller: Caller) -> None:
-    """End what must not outlast the last connection of its session, when a connection is gone."""
+    """End the session's transient state after its last connection."""
     services.subscriptions.remove_connection(caller)
     for session in services.access.sessions.leave(caller):
         for use in services.supervisor.uses(session):

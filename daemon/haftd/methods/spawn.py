@@ -1,8 +1,7 @@
-"""spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope.
+"""spawn: start a tool under an id.
 
-Rules: what is wrong with the call is said before the id is taken; a batch's spawns take all their
-ids before anything of them runs. A start that waits for a person's word is given up with its call,
-or the last retry of it.
+The call is validated before the id is taken; a batch's spawns take all their ids before any runs. A
+start that awaits approval is cancelled with its call, or with the last retry.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from haftd.executions.calls import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
 
-from .approved import approver_of, reviewer_of, what_runs
+from .approval_gate import approver_of, reviewer_of, what_runs
 from .base import DeferredReply, result_of
-from .reading import answer, plan, read_plain
+from .read import answer, plan, read_plain
 from .services import StartServices
 
 _CHECKED_IN_A_ROW = 8
-"""Spawns of a batch that are checked before other tasks run: some milliseconds."""
+"""Spawns of a batch checked between two checkpoints: some milliseconds."""
 
 
 def spawn(
@@ -49,12 +48,10 @@ def spawn(
     *,
     held_after_s: float = inf,
 ) -> object:
-    """Admit the id and schedule the tool; answers once it runs and `wait` holds.
-
-    Raises what admission, arguments and the definition may raise; a tool that cannot be started
-    gives `spawn_failed` and leaves no handle. A repeated `call_id` gets the first one's handle. A start that
-    waits for a person's word for longer than `held_after_s` is no call's any longer, and answers `pending`.
-    """
+    """Admit the id and schedule the tool; replies once it runs and `wait` holds. Raises the errors
+    of admission, arguments and definition; a tool that cannot be started gives `spawn_failed` and
+    leaves no handle. A repeated `call_id` gets the first one's handle. A start that awaits approval
+    for longer than `held_after_s` outlives its call, and the reply is `pending`."""
     if services.starter.stopping:
         raise shutting_down()
     ready = services.starter.prepare(
@@ -92,8 +89,9 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the handle whose output is the tool's input, and the offset from which on. Raises `handle_not_found`,
-    `action_not_supported`, `not_approved` where a person approves each read of that handle, and `invalid_params`."""
+    """Return the handle whose output is the tool's input, and the offset. Raises
+    `handle_not_found`, `action_not_supported`, `not_approved` if each read of that handle needs
+    approval, and `invalid_params`."""
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
         return None
@@ -117,10 +115,8 @@ def _source_of(
 def reserve(
     services: StartServices, caller: Caller, spawns: Sequence[SpawnParams]
 ) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
-    """Reserve the ids of a batch's spawns, in steps.
-
-    Returns the clash of each spawn, None where it has none; or, where no spawn has one, the function that
-    releases each id."""
+    """Reserve the ids of a batch's spawns, in steps. Returns each spawn's clash or None; or,
+    without any clash, the functions that release the ids."""
     registry, keys = services.access.registry, []
     for count, params in enumerate(spawns):
         if count and count % _CHECKED_IN_A_ROW == 0:
@@ -129,7 +125,7 @@ def reserve(
         try:
             keys.append(services.starter.prepare(session, params).key)
         except RpcError:
-            # The spawn fails by itself in its turn; its id is taken into account all the same.
+            # An invalid spawn fails in its turn; its id still counts here.
             keys.append(SpawnKey(session, params.id))
     errors = admit_batch(keys, registry)
     if any(errors):
@@ -138,7 +134,7 @@ def reserve(
 
 
 def vars_of(context: Any) -> dict[str, Any]:
-    """What the `context` of a call hands to the tool itself: its `vars`. Raises `invalid_params`."""
+    """Return the `vars` of a call's `context`. Raises `invalid_params`."""
     given = context.get("vars", {}) if isinstance(context, dict) else {}
     if not isinstance(given, dict):
         raise invalid_params("`vars` of `context` must be an object", field="context")
@@ -154,14 +150,14 @@ def start(
     one_shot: bool = False,
     source: tuple[Handle, int] | None = None,
 ) -> tuple[Handle, Execution | None]:
-    """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
-    `context` is handed to whoever answers its questions; the output of `source`, from an offset on, is its input."""
+    """Start a prepared tool, as `Starter.start` does, after approval, and record that. `context`
+    goes to those that answer its questions; the output of `source` is its input."""
     inquiry_context = InquiryContext(
         caller=caller,
         call_id=ready.call_id,
         context=context,
         questions=ready.tool.questions,
-        # What the daemon's own tools ask is another question each time, under the same id.
+        # The daemon's own tools ask different questions under one id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
     approver = approver_of(services, caller, ready, one_shot=one_shot)

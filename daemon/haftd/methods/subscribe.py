@@ -1,6 +1,6 @@
-"""subscribe and unsubscribe: be told what happens to a session's handles, without asking.
+"""subscribe and unsubscribe: push messages about a session's handles.
 
-Rules: decided at once; what is to be told follows as notifications. It ends with the connection.
+Decided at once; events follow as notifications, until the connection ends.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .access import Access
 def subscribe(
     access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams
 ) -> SubscribeResult:
-    """Tell the caller's connection of these handles, or of all that live in the session and that
-    are started in it from now on. Raises `handle_not_found`, `limit_exceeded`."""
+    """Subscribe the caller's connection to these handles, or to all present and future ones of the
+    session. Raises `handle_not_found`, `limit_exceeded`."""
     session = access.session_of(caller, params)
     client = access.clients.of(caller)
     if client is None:
         raise AssertionError("a caller that is read is among the clients")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
-    found = {id: access.find(caller, params, id) for id in named}
-    _check_offsets(params, found)
+    handles = {id: access.find(caller, params, id) for id in named}
+    _check_offsets(params, handles)
     if not only:
-        for one in access.reachable(caller, session):
-            if not (one.stopped and one.output_complete):
-                found.setdefault(one.id, one)
+        for handle in access.reachable(caller, session):
+            if not (handle.stopped and handle.output_complete):
+                handles.setdefault(handle.id, handle)
     if subscriptions.count(caller) >= MAX_SUBSCRIPTIONS:
         raise limit_exceeded(
             "max_subscriptions",
@@ -43,20 +43,20 @@ def subscribe(
         )
     return SubscribeResult(
         subscriptions.open(
-            client, session, found.values(), params.events, only=only, offsets=params.from_
+            client, session, handles.values(), params.events, only=only, offsets=params.from_
         )
     )
 
 
-def _check_offsets(params: SubscribeParams, found: Mapping[str, Handle]) -> None:
+def _check_offsets(params: SubscribeParams, handles: Mapping[str, Handle]) -> None:
     for id, offset in params.from_.items():
         if not isinstance(params.handles, UnsetType) and id not in params.handles:
             raise invalid_params(f"`from` names `{id}`, which `handles` does not", field="from")
-        end = found[id].spool.end
+        end = handles[id].spool.end
         if offset > end:
             raise invalid_params(
                 f"`from` says {offset} for `{id}`, but the output of its generation "
-                f"{found[id].generation} ends at {end}",
+                f"{handles[id].generation} ends at {end}",
                 field="from",
             )
 
@@ -64,7 +64,7 @@ def _check_offsets(params: SubscribeParams, found: Mapping[str, Handle]) -> None
 def unsubscribe(
     subscriptions: Subscriptions, caller: Caller, params: UnsubscribeParams
 ) -> dict[str, object]:
-    """End a subscription of this connection; nothing of it is sent after the reply."""
+    """End a subscription of this connection; no message follows the reply."""
     if not subscriptions.close(caller, params.subscription):
         raise invalid_params(
             f"this connection has no subscription `{params.subscription}`", field="subscription"

@@ -1,4 +1,4 @@
-"""tools/list, tools/describe and tools/reload: what can be called."""
+"""tools/list, tools/describe and tools/reload."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .base import DeferredReply
 def tools_list(
     catalogue: Catalogue, caller: Caller, params: ToolsListParams
 ) -> ToolsListResult | DeferredReply:
-    """List the tools by name, each with its JSON Schema in the provider's words. A long list is put
-    into these once, in a thread."""
+    """List the tools by name, each with a JSON Schema in the provider's dialect. A long list is
+    translated once, in a thread."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
     undescribed = catalogue.undescribed(root)
@@ -43,7 +43,7 @@ def tools_list(
 def tools_describe(
     catalogue: Catalogue, caller: Caller, params: ToolsDescribeParams
 ) -> ToolsDescribeResult:
-    """Describe the tools in full; one that is not there fails the call."""
+    """Describe the tools in full; an unknown one fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
     return ToolsDescribeResult(tuple(catalogue.describe(name, root) for name in params.tools))
 
@@ -51,8 +51,8 @@ def tools_describe(
 def tools_reload(
     catalogue: Catalogue, reload: Reload, caller: Caller, params: Empty
 ) -> DeferredReply:
-    """Read the definitions again; handles that run are not touched. Until all is read, calls go on
-    with what was read before. Raises `not_authorized`: definitions say what a person is asked first."""
+    """Read the definitions again, without effect on running handles; calls use the old ones
+    meanwhile. Raises `not_authorized`: definitions decide about approvals."""
     if not caller.may("approvals"):
         raise caller.refusal("have definitions read again, which say what is asked first")
 

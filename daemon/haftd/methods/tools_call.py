@@ -1,10 +1,9 @@
-"""tools/call: a tool as an assistant calls it; the five verbs by `action`, else a run to the end.
+"""tools/call: a tool as an assistant calls it: a method by `action`, else a run to the end.
 
-Rules: there is one way to run a tool. A call with `action` is that verb, served by its own file; one
-without is a spawn under an id made up here, read when it has stopped. A run to the end is the
-call's: one that is cancelled, or whose client goes away, is ended. In a batch, which is answered as a
-whole, a run that asks what nobody is asked for answers `waiting`, and lives on as a handle. What the
-session has not seen rides on the reply.
+A call with `action` is served by that method's file. A call without is a spawn under a generated
+id, read when it has stopped; the run belongs to the call and is ended on cancellation or
+disconnect. In a batch, which replies as a whole, a run with a question that no candidate is asked
+replies `waiting`, and continues as a handle. Undelivered notices ride on the reply.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from .verbcall import verb_call
 def tools_call(
     services: StartServices, queues: NoticeQueues, caller: Caller, params: ToolsCallParams
 ) -> object:
-    """Answer as the verb does, or with the end of the run; with `call_id` and `notifications`."""
+    """Reply as the method does, or with the end of the run; with `call_id` and `notifications`."""
     call_id = (
         f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
     )
@@ -81,7 +80,7 @@ def tools_call(
 
 
 def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
-    """The spawn that a call is, so that a batch can have it take its id before anything runs."""
+    """Return the spawn of a call, so that a batch can reserve its id first."""
     if params.tool == AWAIT.name or params.surface == "verbs":
         return None
     tool = tool_of(catalogue, params)
@@ -100,7 +99,7 @@ def _told(
     *,
     as_text: bool = False,
 ) -> object:
-    """The reply with what rides on it; the notices are those of the moment at which it is made."""
+    """Return the reply with the notices of this moment."""
     if isinstance(reply, DeferredReply):
         later = reply
 
@@ -129,7 +128,7 @@ def _told(
 
 
 def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
-    """Return the questions in a reply of which it is not known yet whether a client is being asked."""
+    """Return the questions in a reply whose candidates are still unknown."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending
@@ -141,7 +140,7 @@ def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[Pendi
 
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
-    """Whether the call is a verb on a handle. Raises `RpcError` (action_not_supported)."""
+    """Return True for a call on a handle. Raises `RpcError` (action_not_supported)."""
     if params.arguments.get("action") is None:
         return False
     if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
@@ -153,7 +152,7 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
 def _serve(
     services: StartServices, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
 ) -> object:
-    """The verb of a call on a handle."""
+    """Serve a call on a handle."""
     if call.action == "spawn":
         return spawn(services, caller, _spawn_of(params, call), params.context)
     handle = handle_of(services.access, caller, params, call.id)
@@ -190,7 +189,7 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
 def _await_of(params: ToolsCallParams) -> AwaitParams:
     taken = validation.check(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
     if not taken.get("any") and not taken.get("all"):
-        # What a model is shown says so in words only: providers take no choice at the root.
+        # The schema cannot express this: providers take no choice at the root.
         raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])
     return params_of(AwaitParams, AWAIT.name, session=params.session, **taken)
 

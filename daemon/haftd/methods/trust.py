@@ -1,9 +1,9 @@
-"""trust/show, trust/grant, trust/revoke, trust/list: whose definitions count.
+"""trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Rules: to trust is a person's business. It is taken over the Unix socket only, where the kernel says who
-calls, and not from a process that haftd has started, unless its definition lets it approve: what an
-assistant runs here cannot let a repository's tools in. It is for what was shown, by its digest; what has changed meanwhile has to be shown
-again. Files are read one at a time, with others' turns between them.
+Trust is a user's decision. It is accepted over the Unix socket only, where the kernel identifies
+the peer, and not from a process started by haftd unless its definition lets it approve: a program
+run by an assistant must not enable a repository's tools. Trust is bound to the digest shown;
+changed files must be shown again. Files are read one at a time, with checkpoints.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .base import DeferredReply
 
 
 def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) -> DeferredReply:
-    """Show what the files of the root would run, and what of it is trusted."""
+    """Show the commands in the files of the root, and which files are trusted."""
     seen = catalogue.inspect(params.root)
     own = catalogue.own
 
     async def shown() -> TrustShowResult:
         files = []
-        for one in seen.files:
-            files.append(show(one, own, seen.trusted.get(one.name)))
+        for file in seen.files:
+            files.append(show(file, own, seen.trusted.get(file.name)))
             await trio.lowlevel.checkpoint()
-        there = {one.name for one in seen.files}
+        there = {file.name for file in seen.files}
         return TrustShowResult(
             root=seen.root,
             digest=seen.digest,
@@ -56,8 +56,8 @@ def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) ->
 def trust_grant(
     catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustGrantParams
 ) -> TrustResult:
-    """Trust the files of the root as they were shown, and no others of it. Raises `not_authorized`,
-    and `untrusted_root` where they are not as they were shown."""
+    """Trust the files of the root as shown, and no others. Raises `not_authorized`, and
+    `untrusted_root` if they have changed."""
     _refuse_tools(caller)
     try:
         digests = catalogue.grant(params.root, params.digest, round(time.time(), 3))
@@ -71,7 +71,7 @@ def trust_grant(
 def trust_revoke(
     catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustRevokeParams
 ) -> TrustRevokeResult:
-    """Trust nothing of the root any more; what runs is not touched."""
+    """Revoke all trust in the root, without effect on running handles."""
     try:
         root, was = catalogue.revoke(params.root)
     except TrustFault as fault:
@@ -82,10 +82,10 @@ def trust_revoke(
 
 
 def trust_list(catalogue: Catalogue, caller: Caller, params: Empty) -> TrustListResult:
-    """List the roots of which something is trusted."""
+    """List the roots with trusted files."""
     roots = sorted(catalogue.trusted_roots().items())
     return TrustListResult(
-        tuple(TrustedRoot(root, one.at, tuple(sorted(one.files))) for root, one in roots)
+        tuple(TrustedRoot(root, grant.at, tuple(sorted(grant.files))) for root, grant in roots)
     )
 
 

@@ -1,8 +1,8 @@
-"""turn/begin and turn/end: what runs in a session when the assistant is done with it.
+"""turn/begin and turn/end: the handles of a session at the end of an assistant's turn.
 
-Rules: what is to be ended is decided at once, whoever goes away meanwhile; only the answer waits, and
-not without a bound. A wait that comes to its bound ends nothing. What is asked about first is asked
-without its caller, too, and what nobody decides in time is ended. Section 7.
+Decisions are immediate and survive a disconnect; only the reply waits, within a bound. A wait that
+reaches its bound ends nothing. Questions are asked without their caller as well, and undecided
+handles are aborted. Section 7.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from haftd.inquiries.turn_end import TurnEnd
 
 from .access import Access
 from .base import DeferredReply
-from .reading import plain_state
+from .read import plain_state
 from .services import HandleServices
-from .waiting import until
+from .wait import until
 
 
 def turn_begin(
     access: Access, router: InquiryRouter, turns: Turns, caller: Caller, params: Empty
 ) -> TurnResult:
-    """Begin a turn; what runs is not touched."""
+    """Begin a turn, without effect on running handles."""
     session = access.session_of(caller, params)
     router.cache.end_turn(session)
     return TurnResult(turns.begin(session))
@@ -54,8 +54,8 @@ def turn_end(
     caller: Caller,
     params: TurnEndParams,
 ) -> DeferredReply:
-    """End the turn; answers when nothing is left of what it aborts, and what it awaits has stopped
-    or had its time."""
+    """End the turn; replies when the aborted handles are gone, and the awaited ones have stopped or
+    timed out."""
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)
@@ -112,7 +112,7 @@ def _ask(
     params: TurnEndParams,
     handles: list[Handle],
 ) -> list[PendingInquiry]:
-    """Return the questions about these: those that are open already, and one for all others."""
+    """Return the questions about these handles: the open ones, and a new one for the rest."""
     asked = [
         pending
         for pending, _ in services.inquiries.listed(Inquiry, session)
@@ -149,7 +149,7 @@ def _ask(
 
 
 def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
-    """Return the decisions about those handles that had not stopped before."""
+    """Return the decisions about handles that had not stopped before."""
     outcomes = (pending.outcome for pending in inquiries)
     return {
         one: what for found in outcomes if isinstance(found, dict) for one, what in found.items()

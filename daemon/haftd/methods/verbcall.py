@@ -1,9 +1,9 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
-Rules: each call is one of the verbs that a client has, served by its own file; here only the words are
-translated. Arguments are held against the schemas that `tools/list` shows, JSON texts taken for the values that
-are wanted, everything that is wrong said at once. An id is made up where none is given. What a person is asked
-is not answered by a model.
+Each call becomes one of the client methods, served by its own file; this module translates the
+arguments. They are validated against the schemas of `tools/list`, with JSON texts converted to the
+expected values and all faults reported together. A missing id is generated. Models cannot answer
+questions for a user.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .modelcall import (
     run_to_end,
     tool_of,
 )
-from .reading import read_plain
+from .read import read_plain
 from .services import StartServices
 from .spawn import spawn
 
@@ -64,12 +64,12 @@ _MAX_NAME_LENGTH = 48
 def verb_call(
     services: StartServices, caller: Caller, params: ToolsCallParams, session: str, call_id: str
 ) -> object:
-    """Serve a call of the surface for models; returns a state, several, or a list of handles, or `DeferredReply`.
-    Raises what the verb raises, and `invalid_arguments`."""
-    found = handle_schema(params.tool)
-    if found is not None:
+    """Serve a call of the surface for models; returns a state, several, or a list of handles, or
+    `DeferredReply`. Raises the method's errors, and `invalid_arguments`."""
+    validation_of = handle_schema(params.tool)
+    if validation_of is not None:
         arguments = _listed_words(params.arguments)
-        arguments = validation.check(params.tool, arguments, *found)
+        arguments = validation.check(params.tool, arguments, *validation_of)
         return _SERVED[params.tool](services, caller, params, arguments)
     tool = tool_of(services.catalogue, params)
     if tool.stateful:
@@ -122,7 +122,7 @@ def _start(
 
 
 def _new_id(access: Access, session: str, tool: str) -> str:
-    """Return an id that no handle of the session has, live or stopped."""
+    """Return an unused id of the session."""
     taken = {handle.id for handle in access.handles(session)}
     stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
     number = 1
@@ -132,17 +132,17 @@ def _new_id(access: Access, session: str, tool: str) -> str:
 
 
 def _listed_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Take one id, or keys with blanks between them, for a list."""
-    found = dict(arguments)
+    """Convert a single id, or keys separated by blanks, to a list."""
+    words = dict(arguments)
     for name in _LISTS:
-        value = found.get(name)
+        value = words.get(name)
         if isinstance(value, str) and not value.lstrip().startswith("["):
-            found[name] = value.split()
-    return found
+            words[name] = value.split()
+    return words
 
 
 def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reading fields of a verb."""
+    """Return the reading fields of a method."""
     until = arguments.get("until") or ("pattern" if arguments.get("pattern") else "input")
     wait_s = arguments.get("wait_s", WAIT_S)
     view = arguments.get("view", "new")
@@ -244,7 +244,7 @@ def _stop(
 def _end(
     services: StartServices, caller: Caller, params: ToolsCallParams, handle: Handle
 ) -> object:
-    """End a handle; one that has stopped already is none the worse."""
+    """End a handle; a stopped one is no error."""
     try:
         return abort(services, caller, AbortParams(id=handle.id, session=params.session))
     except RpcError as error:

@@ -1,8 +1,7 @@
-"""Before a verb decides: what tools take is known, for those that describe themselves or that an MCP server has.
+"""Tool descriptions that a call needs: of programs that describe themselves, and of MCP servers.
 
-Rules: where nothing is missing nothing is awaited, and the verb decides where it was read. Where a
-description is, the call waits for it and is decided then; what has not described itself by then is
-refused, or left out, by the verb.
+A call whose descriptions are complete is decided at once. Otherwise it waits for them and is
+decided then; tools without a description are refused or left out by the method.
 """
 
 from __future__ import annotations
@@ -44,22 +43,23 @@ def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
-    """Nothing for a call on a handle: that must be possible whatever has become of the program."""
-    given = {name for name, item in params.arguments.items() if item is not None}
+    """Return no tools for a call on a handle, which must be possible whatever has become of the
+    program."""
+    arguments = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
-    found = _one(catalogue, params, given - {"action", "id"})
-    return [one for one in found if not one.stateful or starts]
+    tools = _one(catalogue, params, arguments - {"action", "id"})
+    return [tool for tool in tools if not tool.stateful or starts]
 
 
 def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
-    """A program that only may know is not run for a call without arguments: there is nothing to check."""
+    """Skip optional self-description for a call without arguments: there is nothing to check."""
     tools = catalogue.self_describing(params.tool, _named_root(params))
-    return [one for one in tools if one.self_describing or args]
+    return [tool for tool in tools if tool.self_describing or args]
 
 
 def _named(catalogue: Catalogue, params: Any) -> list[Tool]:
     root = _named_root(params)
-    return [one for name in params.tools for one in catalogue.self_describing(name, root)]
+    return [tool for name in params.tools for tool in catalogue.self_describing(name, root)]
 
 
 NEEDS: dict[str, Need] = {
@@ -68,25 +68,25 @@ NEEDS: dict[str, Need] = {
     "tools/call": _called,
     "spawn": _started,
 }
-"""The methods that speak of what tools take, each with the definitions that its params mean."""
+"""The methods that depend on descriptions, each with the definitions of its params."""
 
 
 def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
-    """The servers that have to list their tools first."""
+    """Return the servers that must list their tools first."""
     if not catalogue.servers:
         return []
     root = _named_root(params)
     if method == "tools/list":
         return servers.due(catalogue.unlisted_servers(None, root))
     named = params.tools if method == "tools/describe" else (params.tool,)
-    names = {one for name in named for one in catalogue.unlisted_servers(name, root)}
+    names = {server for name in named for server in catalogue.unlisted_servers(name, root)}
     return servers.due(sorted(names))
 
 
 def wanted(
     starter: Starter, describing: Describing, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
-    """Return what has to be awaited before the call can be decided; None where nothing is missing."""
+    """Return an awaitable for the missing descriptions; None if complete."""
     if method not in NEEDS or starter.stopping:
         return None
     if servers := _servers(starter.catalogue, describing.servers, method, params):
@@ -95,7 +95,7 @@ def wanted(
     try:
         tools = NEEDS[method](starter.catalogue, params)
     except RpcError:
-        return None  # No such tool: the verb says so.
+        return None  # unknown tool: the method reports that
     if not tools:
         return None
     root = _named_root(params) or starter.place.root
@@ -106,7 +106,7 @@ def wanted(
 def described(
     starter: Starter, describing: Describing, method: str, serve: MethodHandler
 ) -> MethodHandler:
-    """The verb, decided when what it speaks of is described."""
+    """Wrap a method: decide once the descriptions are complete."""
 
     def decide(caller: Caller, params: Any) -> object:
         ready = wanted(starter, describing, method, params)

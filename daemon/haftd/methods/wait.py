@@ -1,7 +1,7 @@
-"""Waiting for handles: the one place where a call parks.
+"""Waiting for handles: the one place where a call blocks.
 
-Rules: the condition is looked at synchronously whenever a handle changes, and the call is woken
-only when it holds. A timer stands only for a bound that the caller gave.
+The condition is evaluated synchronously on every change of a handle, and the call is woken only
+when it holds. Timers exist for the caller's bounds only.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ async def until(
     deadline: float = float("inf"),
     look_again: Callable[[], float] | None = None,
 ) -> T | None:
-    """Return what `holds` gives as soon as it is not None, or None at the deadline.
-
-    `look_again` says when (trio's clock) `holds` may become true although nothing happens, as
-    quiet does; it is asked again each time, and after every change: that may be sooner than it was.
-    """
-    found = holds()
-    if found is not None:
-        return found
+    """Return the first value of `holds` other than None, or None at the deadline. `look_again`
+    returns the time (trio's clock) of the next evaluation without an event, as for silence."""
+    value = holds()
+    if value is not None:
+        return value
     wait = _Wait(holds, deadline, look_again)
     watched = tuple(handles)
     for handle in watched:
@@ -44,9 +41,9 @@ async def until(
 
 
 class _Wait(Generic[T]):
-    """One call that waits; an object, since functions that know each other wait for the collector."""
+    """One waiting call; an object, as mutually referring closures would wait for the collector."""
 
-    __slots__ = ("_bell", "_deadline", "_found", "_holds", "_look_again", "_over", "_timer")
+    __slots__ = ("_bell", "_deadline", "_holds", "_look_again", "_over", "_timer", "_value")
 
     def __init__(
         self,
@@ -59,15 +56,15 @@ class _Wait(Generic[T]):
         self._look_again = look_again
         self._bell = trio.Event()
         self._timer = trio.CancelScope()
-        self._found: T | None = None
+        self._value: T | None = None
         self._over = False
 
     def ring(self) -> None:
-        """Something has changed, or may have."""
-        if self._found is not None or self._over:
+        """Evaluate again after an event."""
+        if self._value is not None or self._over:
             return
-        self._found = self._holds()
-        if self._found is not None:
+        self._value = self._holds()
+        if self._value is not None:
             self._bell.set()
         elif self._look_again is not None:
             when = self._due()
@@ -83,10 +80,10 @@ class _Wait(Generic[T]):
                 self._be_rung_at(self._timer.deadline)
                 with self._timer:
                     await self._bell.wait()
-                if self._found is None:
-                    self._found = self._holds()
-                if self._found is not None or trio.current_time() >= self._deadline:
-                    return self._found
+                if self._value is None:
+                    self._value = self._holds()
+                if self._value is not None or trio.current_time() >= self._deadline:
+                    return self._value
         finally:
             self._over = True
 

@@ -20,7 +20,7 @@ from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.router import InquiryRouter
-from haftd.methods.approved import approved
+from haftd.methods.approval_gate import approved
 from haftd.methods.base import result_of
 from haftd.methods.services import HandleServices
 

@@ -1,11 +1,9 @@
-"""Doing what a tool's policy says to ask about first, and handing out what it says to look at first:
-the one place that every verb goes through.
+"""Approval of actions and review of results, by a tool's policy: every method passes here.
 
-Rules: what is unattended costs nothing and is done at once. A start waits as a handle that is
-`pending`; an action on a handle waits beside the handle, and is then done to that very use. What
-is wrong with a call is said before anybody is asked, and an action that has become pointless, as its
-handle has stopped, asks nobody any more. What a person must not see is not shown, and then not
-changed either.
+An action without policy is done at once. A start waits as a `pending` handle; an action on a handle
+waits beside it and is bound to that execution. Invalid calls are refused before a user is asked,
+and an action on a handle that stops is withdrawn. Secret input is not shown, and cannot be edited
+then.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from .services import HandleServices, StartServices
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
 WITHHELD = {"withheld": True}
-"""What is shown in place of an input that nobody is to see."""
+"""Placeholder of secret input."""
 
 _FIXED = ("id", "session", "root")
 
@@ -53,7 +51,7 @@ _FIXED = ("id", "session", "root")
 def approver_of(
     services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
 ) -> Approver | None:
-    """What a start has to pass; None where it has to pass nothing."""
+    """Return the approval of a start; None without one."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
     mode = mode_of(tool, action)
@@ -64,7 +62,7 @@ def approver_of(
         prepared = services.starter.change(ready, arguments)
         if not one_shot or prepared.invocation.terminal:
             return prepared
-        # A run to the end reads what the caller has decided that it reads.
+        # A run to the end has its own review.
         invocation = replace(prepared.invocation, stdin=ready.invocation.stdin)
         return replace(prepared, invocation=invocation)
 
@@ -94,7 +92,7 @@ def approver_of(
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
-    """What a result has to pass before it is handed out; None where it has to pass nothing."""
+    """Return the review of a result; None without one."""
     mode = mode_of(tool, "result")
     if mode == "unattended":
         return None
@@ -117,8 +115,8 @@ def approved(
     *,
     withheld: bool = False,
 ) -> object:
-    """Do `serve` once the action may be done. `check` raises `RpcError` where the params are wrong.
-    `withheld`: the input is not to be shown."""
+    """Call `serve` once the action is approved. `check` raises `RpcError` for invalid params.
+    `withheld`: the input is secret."""
     mode = handle.settings.policy.get(action)
     if mode is None:
         return serve(params)
@@ -168,8 +166,8 @@ def _changed(
         check(changed)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$.")
-        found = {"path": path.rstrip("`") or "arguments", "message": message}
-        raise invalid_arguments(tool, [found]) from None
+        problem = {"path": path.rstrip("`") or "arguments", "message": message}
+        raise invalid_arguments(tool, [problem]) from None
     except RpcError as error:
         path = str(error.data.get("field", "input"))
         raise invalid_arguments(tool, [{"path": path, "message": error.message}]) from None
@@ -184,7 +182,7 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
 
 
 def what_runs(tool: Tool) -> tuple[object, ...]:
-    """What a remembered word about a tool is bound to: its program, as its definition has it."""
+    """Return the key that binds a remembered decision to the tool's program, as defined."""
     env = tuple(sorted(tool.env.items()))
     return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
 
@@ -194,7 +192,7 @@ def _not_run(tool: str, why: str) -> str:
 
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
-    """The handle as it is, unread, with the word that nothing was done."""
+    """Return the handle's state, unread, with a notice that the action was skipped."""
     state = handle_state(handle, trio.current_time(), view="none")
     said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=said)

@@ -1,9 +1,9 @@
-"""Reading a handle: when a call may answer (`wait`) and what it then shows (`view`).
+"""Reading a handle: the condition for a reply (`wait`) and its content (`view`).
 
-Rules: a condition is looked at synchronously, when the call arrives and whenever the handle
-changes; the waiting call is woken only when it holds. A timer stands only for the caller's own
-deadline and for the quiet it asked for; whether a program reads is looked at in growing pauses while
-a call waits for it, since the kernel does not report it. Section 4 of the protocol.
+A condition is evaluated synchronously, on arrival and on every change of the handle; the waiting
+call is woken only when it holds. Timers exist for the caller's deadline and requested silence only;
+the input state, of which the kernel has no event, is polled at growing intervals while a call waits
+for it. Section 4 of the protocol.
 """
 
 from __future__ import annotations
@@ -29,24 +29,22 @@ from haftd.runtimes.base import Wanted
 
 from .base import DeferredReply
 from .conditions import Condition, Reading, condition_of
-from .waiting import until
+from .wait import until
 
 _TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _SILENT_S = 0.1
 _FOUND = ("input", "quiet")
-"""Ends of a wait that a look at the program has brought about."""
+"""Reasons that depend on the input state."""
 
 
 def plan(
     params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
 ) -> Reading:
-    """Find out what the call waits for; raises `invalid_params`, before anything was done.
-
-    Without `default` it is the usual one of a terminal or a pipe. A start on a pipe ends it at a read
-    of its input, too; an answer to input does not: a server that listens all the while has not given
-    it yet."""
+    """Return the wait of a call; raises `invalid_params` before any effect. Without `default` the
+    wait is the usual one of a terminal or a pipe. A start on a pipe also ends at a read of its
+    input; an answer to input does not: a server that always listens has not replied yet."""
     usual: Wait = "input" if terminal else "output"
     wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
     pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
@@ -78,7 +76,7 @@ def plan(
 
 
 def plain_state(handle: Handle) -> HandleState:
-    """Return the handle's state as a plain fetch shows it; nothing counts as read."""
+    """Return the handle's state as by a plain fetch, without moving the read offset."""
     return handle_state(handle, trio.current_time())
 
 
@@ -95,8 +93,8 @@ def look(
     wanted: Wanted | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | DeferredReply:
-    """Show the handle as the call asked for, later where its text is long; moves the read mark when the view is `delta` or `answer`.
-    `wanted` is what the call has just found the program to wait for, if it has; `typed`, what it typed."""
+    """Return the requested view, deferred for long text; moves the read offset if the view is
+    `delta` or `answer`. `wanted` is the input state just found, `typed` the call's own input."""
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
@@ -131,7 +129,7 @@ def look(
         save=True,
         defer=True,
     )
-    # With a cursor it is another reader than the session's, which has not seen the screen.
+    # A cursor is another reader than the session's, without an earlier screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
     handle.read(read_of(state, view, start, viewed), now)
     after = handle.position
@@ -159,8 +157,8 @@ def look(
 
 
 def _without_known(state: HandleState, typed: str) -> HandleState:
-    """The state without what its reader knows: the echo of `typed`, with which its output begins if
-    anything was typed, and the prompt where that is told beside it."""
+    """Remove the echo of `typed` at the start of the output, and the prompt where it is reported
+    separately."""
     name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
     text = getattr(state, name)
     if isinstance(text, UnsetType):
@@ -175,8 +173,8 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 def _input_wanted(
     supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
-    """What the program reads. Asked at each look for a terminal; on a pipe it is said where the
-    call waited for it, and no call that did not pays for it."""
+    """Return the expected input. A terminal is asked at each view; on a pipe only a call that
+    waited for input reports it, and pays for the reading."""
     use = supervisor.use_of(handle)
     if handle.state is not State.RUNNING or use is None:
         return UNSET
@@ -186,13 +184,12 @@ def _input_wanted(
     if wanted.kind is None or wanted.state == "busy":
         return None
     if wanted.state == "unknown" and not wanted.is_settled:
-        return None  # It has just begun or ended something: nothing is to be supposed.
+        return None  # processes have just begun or ended
     return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
 
 
 def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetType) -> bool:
-    """Whether a signal has stopped what runs. Asked where it has done nothing for a while: what prints, or
-    was just found to read, runs."""
+    """Return True if a signal has stopped the tool; asked only after a while without activity."""
     if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
         return False
     is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
@@ -200,7 +197,7 @@ def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetT
 
 
 def _prompt(handle: Handle, use: Execution) -> str:
-    """The line that asks: the last that was printed, else the last of the screen."""
+    """Return the prompt: the last line of output, else of the screen."""
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line
@@ -210,7 +207,7 @@ def _prompt(handle: Handle, use: Execution) -> str:
 
 
 def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int:
-    """The offset from which output is new to the caller: its cursor, else what it has seen."""
+    """Return the offset of new output: the caller's cursor, else the read offset."""
     if not isinstance(params.cursor, UnsetType):
         return params.cursor
     if params.view not in ("screen", "paint"):
@@ -219,7 +216,7 @@ def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int
     if not isinstance(params.since_revision, UnsetType) and use is not None:
         screen = use.screen()
         if screen is not None and screen.revision != params.since_revision:
-            return -1  # what it has is out of date already
+            return -1  # the reader's screen is outdated
     return max(handle.position.offset, handle.position.viewed)
 
 
@@ -232,10 +229,9 @@ def answer(
     began: float | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | DeferredReply:
-    """Answer at once where the condition holds or nothing is to be waited for, else later.
-
-    `since` is the offset from which output is new; the call's bound counts from `began` (trio's
-    clock), by default from now. `typed` is what the call typed: a pattern does not match its echo."""
+    """Reply at once if the condition holds or no wait is requested, else later. `since` is the
+    offset of new output; the bound counts from `began` (trio's clock), by default from now. `typed`
+    is the call's input: a pattern does not match its echo."""
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
         return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
@@ -246,15 +242,15 @@ def answer(
     if reason is None and reading.timeout_s == 0:
         reason = "deadline"
     if reason is not None:
-        found = condition.found() if reason in _FOUND else None
+        wanted = condition.found() if reason in _FOUND else None
         return look(
-            supervisor, params, handle, reason if reading.announced else UNSET, found, typed
+            supervisor, params, handle, reason if reading.announced else UNSET, wanted, typed
         )
 
     async def wait_and_look() -> HandleState | DeferredReply:
         reason = await _wait(condition, deadline)
-        found = condition.found() if reason in _FOUND else None
-        return look(supervisor, params, handle, reason, found, typed)
+        wanted = condition.found() if reason in _FOUND else None
+        return look(supervisor, params, handle, reason, wanted, typed)
 
     return DeferredReply(wait_and_look)
 
@@ -278,8 +274,8 @@ def _answer_match(
     deadline: float,
     typed: TypedInput | None,
 ) -> HandleState | DeferredReply:
-    """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
-    what comes, between others' turns: a pattern is hostile until it has matched."""
+    """Reply when the pattern matches. One slice of the existing output is matched now; the rest and
+    new output with checkpoints between: a pattern may be hostile."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
@@ -302,7 +298,7 @@ def _answer_match(
 
 
 def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
-    """How a wait for a match ends when no more can be waited for."""
+    """Return the reason for a wait for a match that can go on no longer."""
     if watch.finish():
         return "matched"
     return "stopped" if handle.stopped else "deadline"

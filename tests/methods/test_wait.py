@@ -8,7 +8,7 @@ from typing import Any, cast
 import trio
 import trio.testing
 
-from haftd.methods.waiting import until
+from haftd.methods.wait import until
 
 
 class Bell:
