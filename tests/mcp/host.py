@@ -43,13 +43,17 @@ class Host:
         env: Mapping[str, str] | None = None,
         cwd: str | Path = "/",
         capabilities: dict[str, Any] | None = None,
+        entry: Mapping[str, Any] | None = None,
     ) -> None:
+        """Start `haft mcp` with `arguments` and the daemon's environment; or, as a real host does, as `entry` of
+        the host's configuration has the server, with `env` and no other variable."""
+        command = [sys.executable, "-m", "haft", "mcp", *arguments]
+        environment = {**daemon.env, **(env or {})}
+        if entry is not None:
+            command = [entry["command"], *entry["args"]]
+            environment = {**(env or {}), **entry.get("env", {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "haft", "mcp", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**daemon.env, **(env or {})},
-            cwd=cwd,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=cwd
         )
         self.capabilities = FORMS if capabilities is None else capabilities
         self.seen: list[dict[str, Any]] = []
