@@ -1,0 +1,52 @@
+"""An approval is a person's: a host of MCP is not asked for one, whatever forms it fills in."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.mcp.conftest import Open
+from tests.mcp.host import Host, text_of
+from tests.running import RunningDaemon
+
+ASKS = """
+[tools.deploy]
+command = "echo deployed"
+stateful = true
+run = "ask"
+"""
+
+
+@pytest.fixture(autouse=True)
+def deploy(shared_daemon: RunningDaemon) -> None:
+    shared_daemon.tools(ASKS)
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+
+
+def test_no_form_and_no_tool_approves(
+    host: Open, shared_daemon: RunningDaemon, era: type[Host]
+) -> None:
+    one = host(era)
+    result = one.request("tools/call", name="deploy", arguments={"id": "d", "wait_s": 0})
+    text = text_of(result)
+    assert "haft approve" in text and "deployed" not in text
+    assert "inputRequests" not in result and one.seen == []
+    # No input to the handle decides it, and no tool of the list.
+    for given in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
+        sent = one.request(
+            "tools/call", name="handle_send", arguments={"id": "d", "wait_s": 0, **given}
+        )
+        assert "waits for approval" in text_of(sent) or sent["isError"]
+    assert not [tool for tool in one.request("tools/list")["tools"] if "appro" in tool["name"]]
+    with shared_daemon.connect() as wire:
+        (waiting,) = wire.call("approvals/list", session="*")["approvals"]
+        number, session = waiting["approval_id"], waiting["session"]
+        # A program that the model starts is a client without the right to decide.
+        command = f"{sys.executable} -m haft approve {number} --allow --session {session}"
+        refusal = one.call("run", command=command, wait_s=50)
+        assert "cannot decide what waits for approval" in refusal
+        assert "deployed" not in one.call("handle_read", id="d", until="now")
+        wire.call("approvals/decide", approval_id=number, session=session, decision="allow")
+    assert "deployed" in one.call("handle_read", id="d", view="all", until="stopped")
