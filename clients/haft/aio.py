@@ -179,8 +179,8 @@ class Haft(AsyncCalls):
     async def server(self) -> InitializeResult:
         """Return the daemon's introduction, with its limits."""
         if self._server is None:
-            known = self._wire.take(self._hello)
-            answer = await self._answer(self._hello) if known is None else result_of(known)
+            reply = self._wire.take(self._hello)
+            answer = await self._answer(self._hello) if reply is None else result_of(reply)
             self._server = decode("initialize", answer)
         return self._server
 

@@ -26,7 +26,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState, Notice
 
-from .requests import Common, Reading, given, handle_infos, ids
+from .requests import Common, Reading, drop_unset, handle_infos, ids
 
 
 class AsyncCalls:
@@ -50,7 +50,9 @@ class AsyncCalls:
         """Start `tool` under `id`. `env` replaces the daemon's environment. `stdin_from` names a handle whose output
         becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
+        fields = drop_unset(
+            tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source
+        )
         state: HandleState = await self.call("spawn", **fields, **reading)
         return state
 
@@ -63,7 +65,7 @@ class AsyncCalls:
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision)
         state: HandleState = await self.call("fetch", **fields, **reading)
         return state
 
@@ -79,7 +81,7 @@ class AsyncCalls:
     ) -> HandleState:
         """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
         counts only while that question is open."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
+        fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = await self.call("apply", input=input, **fields, **reading)
         return state
 
@@ -87,7 +89,9 @@ class AsyncCalls:
         self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
     ) -> HandleState:
         """End a handle; return when all of its processes are gone."""
-        state: HandleState = await self.call("abort", **given(id=id, grace_ms=grace_ms), **common)
+        state: HandleState = await self.call(
+            "abort", **drop_unset(id=id, grace_ms=grace_ms), **common
+        )
         return state
 
     async def await_(
@@ -99,7 +103,7 @@ class AsyncCalls:
         **common: Unpack[Common],
     ) -> AwaitResult:
         """Wait until every handle in `all` and one of `any` has stopped."""
-        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        fields = drop_unset(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
         result: AwaitResult = await self.call("await", **fields, **common)
         return result
 
@@ -110,7 +114,7 @@ class AsyncCalls:
 
     async def handles(self, session: str | None = None) -> tuple[HandleInfo, ...]:
         """List the handles of this session, of the one named, or of all with `*`."""
-        return handle_infos(await self.call("handles/list", **given(session=session)))
+        return handle_infos(await self.call("handles/list", **drop_unset(session=session)))
 
     async def search(
         self,
@@ -122,7 +126,7 @@ class AsyncCalls:
     ) -> SearchResult:
         """Find lines in the kept output of handles."""
         names = None if ids is None else tuple(ids)
-        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        fields = drop_unset(pattern=pattern, ids=names, max_matches=max_matches)
         result: SearchResult = await self.call("output/search", **fields, **common)
         return result
 
@@ -135,7 +139,7 @@ class AsyncCalls:
         **common: Unpack[Common],
     ) -> TimelineResult:
         """Return when the bytes of a handle's output were printed."""
-        fields = given(id=id, cursor=cursor, max_points=max_points)
+        fields = drop_unset(id=id, cursor=cursor, max_points=max_points)
         result: TimelineResult = await self.call("output/timeline", **fields, **common)
         return result
 
@@ -191,7 +195,7 @@ class AsyncCalls:
         """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
         this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
         one."""
-        fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
+        fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = await self.call("tools/call", tool=tool, **fields, **common)
         return result
 
@@ -215,6 +219,6 @@ class AsyncCalls:
         **common: Unpack[Common],
     ) -> TurnEndResult:
         """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
-        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
+        fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = await self.call("turn/end", **fields, **common)
         return ended

@@ -125,12 +125,12 @@ def daemon_command(path: str) -> list[str]:
         return [sys.executable, "-P", "-m", "haftd", "--socket", path]
     import shutil
 
-    found = shutil.which("haftd")
-    if found is None:
+    program = shutil.which("haftd")
+    if program is None:
         raise StartFailed(
             "haftd is not running and there is no command `haftd` in PATH to start it"
         )
-    return [found, "--socket", path]
+    return [program, "--socket", path]
 
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -222,8 +222,8 @@ def _log() -> Iterator[int]:
 
 def _why(log: int, begin: int, status: str) -> str:
     """Describe a failed start by the daemon's last log lines and its status."""
-    said = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    tail = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
+    lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0
     words = _event(lines[-1]) if lines else f"nothing{', and its log has no room left' * full}"
     words = "".join(c if c.isprintable() else " " for c in words)[:300]

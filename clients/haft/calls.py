@@ -25,7 +25,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState, Notice
 
-from .requests import Common, Reading, given, handle_infos, ids
+from .requests import Common, Reading, drop_unset, handle_infos, ids
 
 
 class Calls:
@@ -50,7 +50,9 @@ class Calls:
         """Start `tool` under `id`. `env` replaces the daemon's environment. `stdin_from` names a handle whose output
         becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
+        fields = drop_unset(
+            tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source
+        )
         state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
         return state
 
@@ -64,7 +66,7 @@ class Calls:
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision)
         state: HandleState = self.call("fetch", timeout=timeout, **fields, **reading)
         return state
 
@@ -81,7 +83,7 @@ class Calls:
     ) -> HandleState:
         """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
         counts only while that question is open."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
+        fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
         return state
 
@@ -95,7 +97,7 @@ class Calls:
     ) -> HandleState:
         """End a handle; return when all of its processes are gone."""
         state: HandleState = self.call(
-            "abort", timeout=timeout, **given(id=id, grace_ms=grace_ms), **common
+            "abort", timeout=timeout, **drop_unset(id=id, grace_ms=grace_ms), **common
         )
         return state
 
@@ -109,7 +111,7 @@ class Calls:
         **common: Unpack[Common],
     ) -> AwaitResult:
         """Wait until every handle in `all` and one of `any` has stopped."""
-        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        fields = drop_unset(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
         result: AwaitResult = self.call("await", timeout=timeout, **fields, **common)
         return result
 
@@ -122,7 +124,9 @@ class Calls:
         self, session: str | None = None, *, timeout: float | None = None
     ) -> tuple[HandleInfo, ...]:
         """List the handles of this session, of the one named, or of all with `*`."""
-        return handle_infos(self.call("handles/list", timeout=timeout, **given(session=session)))
+        return handle_infos(
+            self.call("handles/list", timeout=timeout, **drop_unset(session=session))
+        )
 
     def search(
         self,
@@ -135,7 +139,7 @@ class Calls:
     ) -> SearchResult:
         """Find lines in the kept output of handles."""
         names = None if ids is None else tuple(ids)
-        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        fields = drop_unset(pattern=pattern, ids=names, max_matches=max_matches)
         result: SearchResult = self.call("output/search", timeout=timeout, **fields, **common)
         return result
 
@@ -149,7 +153,7 @@ class Calls:
         **common: Unpack[Common],
     ) -> TimelineResult:
         """Return when the bytes of a handle's output were printed."""
-        fields = given(id=id, cursor=cursor, max_points=max_points)
+        fields = drop_unset(id=id, cursor=cursor, max_points=max_points)
         result: TimelineResult = self.call("output/timeline", timeout=timeout, **fields, **common)
         return result
 
@@ -206,7 +210,7 @@ class Calls:
         """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
         this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
         one."""
-        fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
+        fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = self.call(
             "tools/call", timeout=timeout, tool=tool, **fields, **common
         )
@@ -235,6 +239,6 @@ class Calls:
         **common: Unpack[Common],
     ) -> TurnEndResult:
         """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
-        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
+        fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended

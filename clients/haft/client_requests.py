@@ -50,10 +50,10 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
         find = answer
 
         async def inquiry(params: Raw) -> object:
-            said = await find(_read(params, Inquiry))
-            if isinstance(said, RememberedAnswer):
-                return {"answer": said.answer, "remember": said.remember}
-            return {"answer": said}
+            reply = await find(_read(params, Inquiry))
+            if isinstance(reply, RememberedAnswer):
+                return {"answer": reply.answer, "remember": reply.remember}
+            return {"answer": reply}
 
         served[ASK] = inquiry
     if approve is not None:
@@ -128,8 +128,8 @@ class ClientRequests:
 
     def cancel(self, params: Raw) -> None:
         """Cancel a request at the daemon's wish."""
-        said: Any = msgspec.json.decode(params)
-        number = said.get("id") if isinstance(said, dict) else None
+        fields: Any = msgspec.json.decode(params)
+        number = fields.get("id") if isinstance(fields, dict) else None
         if isinstance(number, str | int) and number in self._scopes:
             self._scopes[number].cancel()
 

@@ -91,8 +91,8 @@ class Environment:
             for package in _PACKAGES:
                 shutil.copytree(_source(package), site / package, ignore=_IGNORED)
             shutil.copytree(unit_templates(), site / "haft" / "systemd", dirs_exist_ok=True)
-            for one in self._required:
-                _copy_distribution(one, site)
+            for required in self._required:
+                _copy_distribution(required, site)
             self._write_scripts()
             (self.path / "complete").touch()
         except BaseException:
@@ -101,7 +101,7 @@ class Environment:
 
     def others(self) -> list[Path]:
         """Return the copies of other content in the same folder."""
-        return [found for found in self._folder.glob("env-*") if found != self.path]
+        return [path for path in self._folder.glob("env-*") if path != self.path]
 
     def _write_scripts(self) -> None:
         for point in distribution(_DISTRIBUTION).entry_points.select(group="console_scripts"):
@@ -115,12 +115,12 @@ class Environment:
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
-def _closure(name: str, known: set[str] | None = None) -> Iterator[Distribution]:
+def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
     """Yield the distribution and its requirements. A requirement that is not installed was ruled out by its marker:
     the installed code runs."""
-    known = set() if known is None else known
+    seen = set() if seen is None else seen
     try:
-        found = distribution(name)
+        package = distribution(name)
     except PackageNotFoundError:
         if name == _DISTRIBUTION:
             raise CopyFailed(
@@ -128,15 +128,15 @@ def _closure(name: str, known: set[str] | None = None) -> Iterator[Distribution]
                 "`pip install` first"
             ) from None
         return
-    if found.name.lower() in known:
+    if package.name.lower() in seen:
         return
-    known.add(found.name.lower())
-    yield found
-    for line in found.requires or ():
+    seen.add(package.name.lower())
+    yield package
+    for line in package.requires or ():
         requirement, _, marker = line.partition(";")
         needed = _REQUIRED_NAME.match(requirement)
         if needed is not None and "extra ==" not in marker:
-            yield from _closure(needed[0], known)
+            yield from _closure(needed[0], seen)
 
 
 def _source(package: str) -> Path:
@@ -149,8 +149,8 @@ def _source(package: str) -> Path:
 def _digest(required: list[Distribution]) -> str:
     """Return a digest of the interpreter, the versions, and the content of our own packages."""
     digest = hashlib.sha256(f"{sys.version}\n{os.path.realpath(sys.executable)}\n".encode())
-    for one in required:
-        digest.update(f"{one.name} {one.version}\n".encode())
+    for package in required:
+        digest.update(f"{package.name} {package.version}\n".encode())
     for folder in (*map(_source, _PACKAGES), unit_templates()):
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -159,11 +159,11 @@ def _digest(required: list[Distribution]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _copy_distribution(one: Distribution, site: Path) -> None:
-    if one.files is None:
-        raise CopyFailed(f"the package {one.name} does not say which files it has installed")
-    for file in one.files:
-        ours = one.name == _DISTRIBUTION and file.name not in _METADATA
+def _copy_distribution(package: Distribution, site: Path) -> None:
+    if package.files is None:
+        raise CopyFailed(f"the package {package.name} does not say which files it has installed")
+    for file in package.files:
+        ours = package.name == _DISTRIBUTION and file.name not in _METADATA
         if ours or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
             continue  # Our own files were copied from where they are; scripts are written anew.
         source = Path(str(file.locate()))

@@ -43,7 +43,7 @@ class Reading(Common, total=False):
     max_bytes: int
 
 
-def given(**fields: object) -> dict[str, object]:
+def drop_unset(**fields: object) -> dict[str, object]:
     """Keep the fields that are neither None nor unset."""
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
@@ -53,7 +53,7 @@ def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, obj
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
-        **given(session=session, capabilities=capabilities or None),
+        **drop_unset(session=session, capabilities=capabilities or None),
     }
 
 
@@ -77,10 +77,10 @@ def decode(method: str, result: Raw) -> Any:
     """Decode a result as the protocol types it, or as plain JSON for an unknown method."""
     decoder = _DECODERS.get(method)
     if decoder is None:
-        known = METHODS.get(method)
+        spec = METHODS.get(method)
         # A union of forms stays undecoded.
-        is_one = known is not None and not isinstance(known.result, tuple)
-        decoder = msgspec.json.Decoder(known.result if known is not None and is_one else Any)
+        has_one_form = spec is not None and not isinstance(spec.result, tuple)
+        decoder = msgspec.json.Decoder(spec.result if spec is not None and has_one_form else Any)
         _DECODERS[method] = decoder
     try:
         return decoder.decode(result)
@@ -92,8 +92,8 @@ def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
     """Type the listed handles: on the wire the state's fields stand beside the others, and the output is not read."""
     try:
         return tuple(
-            msgspec.convert({**one, "state": {"content": "", **one}}, HandleInfo)
-            for one in listed.handles
+            msgspec.convert({**entry, "state": {"content": "", **entry}}, HandleInfo)
+            for entry in listed.handles
         )
     except msgspec.ValidationError as fault:
         raise ProtocolFault(

@@ -50,7 +50,7 @@ class UserManager:
                 f"of this user, or do without: {_WITHOUT_SERVICE}"
             ) from None
         lines = (line.partition("=") for line in printed.splitlines())
-        return cls({name: value for name, found, value in lines if found})
+        return cls({name: value for name, equals, value in lines if equals})
 
     def call(self, *words: str) -> None:
         """Run a `systemctl --user` command and wait for its job. Raises `ManagerFailed`."""
@@ -60,7 +60,7 @@ class UserManager:
         """Return the properties of a unit, loaded or not."""
         printed = _systemctl("show", unit, *(f"--property={name}" for name in names))
         lines = (line.partition("=") for line in printed.splitlines())
-        return {name: value for name, found, value in lines if found}
+        return {name: value for name, equals, value in lines if equals}
 
     @property
     def unit_folder(self) -> Path:

@@ -183,19 +183,22 @@ def _mismatch(answer: Answer) -> VersionMismatch | None:
     """Return the error where the daemon speaks another version of the protocol than this client."""
     try:
         if not isinstance(answer, RemoteError):
-            found = msgspec.json.decode(answer, type=_Greeted)
-            if found.protocol == PROTOCOL:
+            greeted = msgspec.json.decode(answer, type=_Greeted)
+            if greeted.protocol == PROTOCOL:
                 return None
-            return VersionMismatch(PROTOCOL, found.protocol, found.server.version, found.pid)
+            return VersionMismatch(PROTOCOL, greeted.protocol, greeted.server.version, greeted.pid)
         data = answer.data if isinstance(answer.data, dict) else {}
         if data.get("field") != "protocol":
             return None
-        told = msgspec.convert({"protocol": 0, **data}, _Greeted)
+        greeted = msgspec.convert({"protocol": 0, **data}, _Greeted)
     except msgspec.MsgspecError:
         return VersionMismatch(PROTOCOL, None, None, None)
     version = data.get("version")
     return VersionMismatch(
-        PROTOCOL, told.protocol or None, version if isinstance(version, str) else None, told.pid
+        PROTOCOL,
+        greeted.protocol or None,
+        version if isinstance(version, str) else None,
+        greeted.pid,
     )
 
 
@@ -210,8 +213,8 @@ def _line(message: object) -> bytes:
     try:
         return _ENCODER.encode(message) + b"\n"
     except UnicodeEncodeError as fault:
-        found = next(_not_unicode(msgspec.to_builtins(message), ""), ("?", ""))
-        raise NotUnicode(*found) from fault
+        field = next(_not_unicode(msgspec.to_builtins(message), ""), ("?", ""))
+        raise NotUnicode(*field) from fault
 
 
 def _not_unicode(value: object, path: str) -> Iterator[tuple[str, str]]:

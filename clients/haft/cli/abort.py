@@ -14,7 +14,7 @@ from haft_protocol.states import HandleState
 
 from ..client import Haft
 from ..errors import RemoteError
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .options import connect
 from .read_options import approved, finish
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """End the handles; a tool that fails by its abort is no failure of the command."""
     grace = getattr(options, "grace_ms", None)
     names = list(dict.fromkeys(options.ids))
-    calls = [given(id=name, grace_ms=grace) for name in names]
+    calls = [drop_unset(id=name, grace_ms=grace) for name in names]
     with connect(options) as haft:
         if len(calls) == 1:
             _end_one(haft, options, calls[0])
@@ -109,14 +109,14 @@ def _show(haft: Haft, options: argparse.Namespace, end: _End) -> None:
 
 
 def _document(ends: list[_End]) -> bytes:
-    states = [one.state if isinstance(one, _Earlier) else one for one in ends]
+    states = [end.state if isinstance(end, _Earlier) else end for end in ends]
     return msgspec.json.encode(
         {
-            "handles": [one for one in states if not isinstance(one, RemoteError)],
+            "handles": [end for end in states if not isinstance(end, RemoteError)],
             "errors": [
-                {"code": one.code, "kind": one.kind, "message": one.message, "data": one.data}
-                for one in states
-                if isinstance(one, RemoteError)
+                {"code": end.code, "kind": end.kind, "message": end.message, "data": end.data}
+                for end in states
+                if isinstance(end, RemoteError)
             ],
         }
     )

@@ -12,7 +12,7 @@ from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
 from haft_protocol.questions import Question, Secret
 
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .options import UsageError, connect
 from .questions import asked
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
                 "session": inquiry.session,
                 "question": inquiry.question.id,
                 "answer": answer,
-                **given(remember=getattr(options, "remember", None)),
+                **drop_unset(remember=getattr(options, "remember", None)),
             },
         )
     if options.json:
@@ -64,14 +64,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
-    found = [one for one in inquiries if name == one.inquiry_id]
-    found = found or [one for one in inquiries if name == one.handle]
-    if not found:
+    matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
+    matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
+    if not matches:
         raise UsageError(f"nothing is asked under {name!r}; see `haft questions`")
-    if len(found) > 1:
-        sessions = ", ".join(one.session for one in found)
+    if len(matches) > 1:
+        sessions = ", ".join(inquiry.session for inquiry in matches)
         raise UsageError(f"{name!r} asks in several sessions; name one with --session: {sessions}")
-    return found[0]
+    return matches[0]
 
 
 def _read(question: Question, value: str | None) -> Any:

@@ -78,18 +78,18 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(form, dict) and secret:
         form["secret"] = True
     with connect(options) as haft:
-        given = {"input": form} if answer is None else _answer(haft, options, answer)
-        fields = {"id": options.id, **given, **reading_of(options)}
+        content = {"input": form} if answer is None else _answer(haft, options, answer)
+        fields = {"id": options.id, **content, **reading_of(options)}
         return finish(haft, options, approved(haft, options, "apply", fields))
 
 
 def _form(options: argparse.Namespace, secret: bool) -> object:
-    given = {
+    forms = {
         name: getattr(options, name)
         for name in ("text", "line", "keys", "paste", "click", "eof", "signal", "resize", "input")
         if hasattr(options, name)
     }
-    match given:
+    match forms:
         case {"text": text}:
             # On the wire a plain text is a string; a secret needs an object around it.
             read = read_text(text, secret=secret)
@@ -104,7 +104,7 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
             return {"resize": read_size(size)}
         case {"input": document}:
             return read_json(document, "--input")
-    return given or None
+    return forms or None
 
 
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:

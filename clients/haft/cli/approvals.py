@@ -47,6 +47,13 @@ def waiting(haft: Haft, options: argparse.Namespace) -> bytes:
     return haft.raw("approvals/list", {"session": session(options) or "*"})
 
 
-def _row(one: Approval) -> tuple[str, ...]:
-    arguments = show.plain(msgspec.json.encode(one.arguments).decode(), 80)
-    return one.approval_id, one.session, one.id, one.tool, one.action, arguments
+def _row(approval: Approval) -> tuple[str, ...]:
+    arguments = show.plain(msgspec.json.encode(approval.arguments).decode(), 80)
+    return (
+        approval.approval_id,
+        approval.session,
+        approval.id,
+        approval.tool,
+        approval.action,
+        arguments,
+    )

@@ -10,7 +10,7 @@ import msgspec
 from haft_protocol.approvals import Approval
 from haft_protocol.methods import ApprovalsListResult
 
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .approvals import waiting
 from .options import UsageError, connect
@@ -34,13 +34,13 @@ _ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID")
     decision = parser.add_mutually_exclusive_group()
-    for name, what in (
+    for name, text in (
         ("allow", "it is done; a result is handed out"),
         ("deny", "it is not done, and the call fails"),
         ("skip", "it is not done, and that is no failure"),
     ):
         decision.add_argument(
-            f"--{name}", action="store_const", const=name, dest="decision", help=what
+            f"--{name}", action="store_const", const=name, dest="decision", help=text
         )
     decision.add_argument(
         "--edit", metavar="JSON", help="it is done with these arguments, of a result its `text`"
@@ -61,14 +61,14 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--edit wants a JSON object")
     with connect(options) as haft:
         listed = msgspec.json.decode(waiting(haft, options), type=ApprovalsListResult)
-        one = _find(options.id, listed.approvals)
+        approval = _find(options.id, listed.approvals)
         decision = "edit" if edit is not None else getattr(options, "decision", None)
         result = haft.raw(
             "approvals/decide",
-            given(
-                approval_id=one.approval_id,
-                session=one.session,
-                decision=decision or _read(one),
+            drop_unset(
+                approval_id=approval.approval_id,
+                session=approval.session,
+                decision=decision or _read(approval),
                 arguments=arguments,
                 remember=getattr(options, "remember", None),
                 reason=getattr(options, "reason", None),
@@ -80,23 +80,25 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
-    found = [one for one in approvals if name == one.approval_id]
-    found = found or [one for one in approvals if name == one.id]
-    if not found:
+    matches = [approval for approval in approvals if name == approval.approval_id]
+    matches = matches or [approval for approval in approvals if name == approval.id]
+    if not matches:
         raise UsageError(f"nothing waits under {name!r}; see `haft approvals`")
-    if len(found) > 1:
-        ids = ", ".join(one.approval_id for one in found)
+    if len(matches) > 1:
+        ids = ", ".join(approval.approval_id for approval in matches)
         raise UsageError(f"several wait under {name!r}; name one of them: {ids}")
-    return found[0]
+    return matches[0]
 
 
-def _read(one: Approval) -> str:
+def _read(approval: Approval) -> str:
     """Show the approval and read a decision; only a full word counts."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("say --allow, --deny, --skip or --edit")
-    failed = " (it has failed)" if one.failed is True else ""
-    show.line(f"{one.tool}: {one.action} {one.session}/{one.id}{failed}", "bold")
-    for line in one.rendered.splitlines():
+    failed = " (it has failed)" if approval.failed is True else ""
+    show.line(
+        f"{approval.tool}: {approval.action} {approval.session}/{approval.id}{failed}", "bold"
+    )
+    for line in approval.rendered.splitlines():
         show.line(show.plain(line, 4000))
     show.line("allow it? [y]es, [n]o, [s]kip", "bold")
     answer = _ANSWERS.get(sys.stdin.readline().strip().lower())

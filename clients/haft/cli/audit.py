@@ -135,12 +135,12 @@ def _who(record: dict[str, Any]) -> tuple[object, ...]:
 
 def _text(record: dict[str, Any]) -> str | None:
     """Return the record's input if it is uncut text, and perhaps a piece of a longer one."""
-    given = record.get("input")
+    content = record.get("input")
     if record.get("event") != "apply" or "length" in record or "question" in record:
         return None
-    if isinstance(given, dict) and len(given) == 1:
-        given = given.get("text")
-    return given if isinstance(given, str) else None
+    if isinstance(content, dict) and len(content) == 1:
+        content = content.get("text")
+    return content if isinstance(content, str) else None
 
 
 def _client(client: object) -> str:
@@ -162,12 +162,12 @@ def _what(record: dict[str, Any]) -> str:
         case {"event": "spawn", "command": command}:
             return f"spawn {record.get('tool')}: {command}"
         case {"event": "apply", "question": question}:
-            given = "(withheld)" if record.get("withheld") else repr(record.get("input"))
-            return f"answer to {question}: {given}"
+            answer = "(withheld)" if record.get("withheld") else repr(record.get("input"))
+            return f"answer to {question}: {answer}"
         case {"event": "answer", "question": question}:
-            given = "(withheld)" if record.get("withheld") else repr(record.get("input"))
+            answer = "(withheld)" if record.get("withheld") else repr(record.get("input"))
             by = record.get("by")
-            return f"answer to {question}: {given}" + ("" if by == "client" else f", by {by}")
+            return f"answer to {question}: {answer}" + ("" if by == "client" else f", by {by}")
         case {"event": "apply", "withheld": True}:
             return f"{record.get('kind')} (withheld)"
         case {"event": "apply"}:
@@ -190,10 +190,10 @@ def _what(record: dict[str, Any]) -> str:
     return str(record.get("event"))
 
 
-def _input(given: object) -> str:
-    match given:
+def _input(content: object) -> str:
+    match content:
         case str():
-            return f"text {given!r}"
+            return f"text {content!r}"
         case {"keys": list(names)}:
             return f"keys {' '.join(map(str, names))}"
         case {"resize": {"rows": rows, "cols": cols}}:
@@ -202,10 +202,10 @@ def _input(given: object) -> str:
             return f"signal {name}"
         case {"eof": True}:
             return "eof"
-        case dict() if len(given) == 1:
-            ((kind, value),) = given.items()
+        case dict() if len(content) == 1:
+            ((kind, value),) = content.items()
             return f"{kind} {value!r}"
-    return repr(given)
+    return repr(content)
 
 
 def _number(value: object) -> float:

@@ -8,7 +8,7 @@ import msgspec
 
 from haft_protocol.methods import AwaitResult
 
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .options import UsageError, connect
 from .statuses import Status
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     some = getattr(options, "any", [])
     if not every and not some:
         raise UsageError("name at least one handle to wait for; see `haft await --help`")
-    fields = given(all=every, any=some, timeout_secs=getattr(options, "timeout_secs", None))
+    fields = drop_unset(all=every, any=some, timeout_secs=getattr(options, "timeout_secs", None))
     with connect(options) as haft:
         options.waited_for = [*every, *some]
         encoded = haft.raw("await", fields)

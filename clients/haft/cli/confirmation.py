@@ -30,16 +30,16 @@ def ask(question: str) -> bool:
 
 def live_handles(haft: Haft) -> list[HandleInfo]:
     """Return the live handles of every session, the oldest first."""
-    live = [one for one in haft.handles("*") if not isinstance(one.state, Stopped)]
-    return sorted(live, key=lambda one: -one.age_s)
+    live = [info for info in haft.handles("*") if not isinstance(info.state, Stopped)]
+    return sorted(live, key=lambda info: -info.age_s)
 
 
 def handle_names(handles: Sequence[HandleInfo]) -> str:
     """Name handles in one line: `2 handles: work (shell), agent/build (run)`."""
     names = [
-        f"{'' if one.state.session == 'default' else f'{one.state.session}/'}{one.state.id} "
-        f"({one.state.tool})"
-        for one in handles
+        f"{'' if info.state.session == 'default' else f'{info.state.session}/'}{info.state.id} "
+        f"({info.state.tool})"
+        for info in handles
     ]
     if len(names) > _MAX_NAMED:
         names[_MAX_NAMED:] = [f"and {len(names) - _MAX_NAMED} more"]

@@ -146,39 +146,39 @@ def _files() -> Iterator[Finding]:
         yield Finding("definitions", "problem", message, "mend it: haftd leaves it out")
 
 
-def _folder(what: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
+def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
     """Require that only the user can write to a folder; otherwise anyone could put a socket there."""
     try:
-        found = Path(path).stat(follow_symlinks=follow)
+        info = Path(path).stat(follow_symlinks=follow)
     except FileNotFoundError:
-        yield Finding(what, "ok", f"{path} will be made")
+        yield Finding(label, "ok", f"{path} will be made")
         return
     except OSError as fault:
-        yield Finding(what, "problem", f"{path}: {os.strerror(fault.errno or 0)}")
+        yield Finding(label, "problem", f"{path}: {os.strerror(fault.errno or 0)}")
         return
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISDIR(found.st_mode):
-        yield Finding(what, "problem", f"{path} is no folder", "remove it; haftd makes the folder")
-    elif found.st_uid != os.getuid():
+    mode = stat.S_IMODE(info.st_mode)
+    if not stat.S_ISDIR(info.st_mode):
+        yield Finding(label, "problem", f"{path} is no folder", "remove it; haftd makes the folder")
+    elif info.st_uid != os.getuid():
         yield Finding(
-            what,
+            label,
             "problem",
-            f"{path} belongs to user {found.st_uid}",
+            f"{path} belongs to user {info.st_uid}",
             f"set {named_by}",
         )
     elif mode & stat.S_ISVTX:
         yield Finding(
-            what,
+            label,
             "problem",
             f"{path} is everybody's (mode {mode:04o})",
             f"name a folder of your own: {named_by}",
         )
     elif mode & 0o022:
         yield Finding(
-            what, "problem", f"{path} has mode {mode:04o}", f"chmod go-w {shlex.quote(path)}"
+            label, "problem", f"{path} has mode {mode:04o}", f"chmod go-w {shlex.quote(path)}"
         )
     else:
-        yield Finding(what, "ok", f"{path}, mode {mode:04o}")
+        yield Finding(label, "ok", f"{path}, mode {mode:04o}")
 
 
 def _daemon(haft: Haft) -> Iterator[Finding]:
@@ -261,8 +261,8 @@ def _path(status: StatusResult) -> Iterator[Finding]:
     """Check for programs that the shell finds and the daemon does not, the usual surprise."""
     if not status.path:
         return
-    known = set(status.path.split(":"))
-    missing = [p for p in os.environ.get("PATH", "").split(":") if p and p not in known]
+    folders = set(status.path.split(":"))
+    missing = [p for p in os.environ.get("PATH", "").split(":") if p and p not in folders]
     if not missing:
         yield Finding("PATH", "ok", "the daemon looks in every folder of this shell's PATH")
         return
@@ -285,11 +285,11 @@ def _editor() -> Iterator[Finding]:
             "there is no git in PATH; git_stage and git_rebase need it",
             "install git",
         )
-    found = next((name for name in _EDITORS if shutil.which(name)), None)
-    if found is None:
+    editor = next((name for name in _EDITORS if shutil.which(name)), None)
+    if editor is None:
         names = ", ".join(_EDITORS)
         yield Finding(
             "editor", "note", f"none of {names} is in PATH; git_rebase needs one", "install one"
         )
     else:
-        yield Finding("editor", "ok", f"git_rebase uses {found}")
+        yield Finding("editor", "ok", f"git_rebase uses {editor}")

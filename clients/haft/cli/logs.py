@@ -118,13 +118,13 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
     try:
         haft = connect(options)
         try:
-            known = haft.server.started_at == follower.daemon
+            is_same = haft.server.started_at == follower.daemon
         except HaftError:
             haft.close()
             raise
     except HaftError as fault:
         raise NotRunning(f"the connection to haftd was lost {where}: {fault}") from fault
-    if known:
+    if is_same:
         show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
         return haft
     haft.close()

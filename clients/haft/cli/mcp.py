@@ -130,9 +130,9 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         raise UsageError("mcp has no --json: the entry of a host is what --print shows")
     if host not in HOSTS:
         meant = suggestion(host or "", HOSTS)
-        known = f"; it is one of {', '.join(HOSTS)}"
+        choices = f"; it is one of {', '.join(HOSTS)}"
         raise UsageError(
-            f"there is no host {host!r}{meant or known}" if host else f"name a host{known}"
+            f"there is no host {host!r}{meant or choices}" if host else f"name a host{choices}"
         )
     root = chosen_root(options) if options.root else None
     # Removal needs no folder.
@@ -142,12 +142,14 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         return Status.DONE
     if action == "uninstall":
         done = entry.uninstall()
-        told = "haft is taken out of" if done else "haft is not in"
+        outcome = "haft is taken out of" if done else "haft is not in"
     else:
         show.write(f"{entry.path}:\n{entry.shown()}")
         done = entry.install()
-        told = f"written; start {host} again to use it:" if done else "the entry is there already:"
-    show.line(f"haft mcp: {told} {entry.path}")
+        outcome = (
+            f"written; start {host} again to use it:" if done else "the entry is there already:"
+        )
+    show.line(f"haft mcp: {outcome} {entry.path}")
     return Status.DONE
 
 

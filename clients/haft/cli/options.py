@@ -55,12 +55,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
             if prose:
                 lines.append(fill(" ".join(prose), width, break_on_hyphens=False))
                 prose = []
-            told = _TOLD.fullmatch(line)
-            if len(line) > width and told is not None:
+            example = _TOLD.fullmatch(line)
+            if len(line) > width and example is not None:
                 # An example stands above its explanation where the line has no room for both.
                 lines += [
-                    told[1],
-                    fill(told[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
+                    example[1],
+                    fill(example[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
                 ]
             else:
                 lines.append(line)
@@ -112,10 +112,10 @@ class Parser(argparse.ArgumentParser):
             for word in taken:
                 spare.remove(word)
         if spare:
-            said = None if self._beyond is None else self._beyond(options, spare)
+            remark = None if self._beyond is None else self._beyond(options, spare)
             option = next((word for word in spare if word.startswith("--")), "").partition("=")[0]
             meant = suggestion(option, self._option_string_actions) if option else ""
-            self.error(said or f"unrecognized arguments: {' '.join(spare)}{meant}")
+            self.error(remark or f"unrecognized arguments: {' '.join(spare)}{meant}")
 
     def _print_message(self, message: str, file: object = None) -> None:
         show.write(message)
@@ -132,22 +132,22 @@ class Parser(argparse.ArgumentParser):
 
     def _explained(self, message: str) -> str:
         """Explain how to write a value that begins with a dash."""
-        found = _WANTS_MORE.fullmatch(message)
-        if found is None:
+        match = _WANTS_MORE.fullmatch(message)
+        if match is None:
             return message
-        option = found[1]
+        option = match[1]
         for word, following in zip(self._words, self._words[1:], strict=False):
-            known = following.partition("=")[0] in self._option_string_actions
-            if word == option and following[:1] == "-" and not known and following != "--":
+            is_option = following.partition("=")[0] in self._option_string_actions
+            if word == option and following[:1] == "-" and not is_option and following != "--":
                 return f"{option} has no value; one that begins with a dash: {option}={following}"
         return f"{option} wants a value"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, candidates: Iterable[str]) -> str:
     """Suggest the closest word, as in `; did you mean 'spawn'?`, or nothing."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    close = get_close_matches(word, list(candidates), n=1, cutoff=0.7)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from haft_protocol.methods import HandleInfo, HandlesListResult
 from haft_protocol.states import Stopped
 
-from ..requests import given, handle_infos
+from ..requests import drop_unset, handle_infos
 from . import show
 from .options import connect
 
@@ -44,18 +44,18 @@ def run(options: argparse.Namespace) -> int:
     whole = getattr(options, "all", False)
     every = whole or getattr(options, "every_session", False)
     with connect(options) as haft:
-        encoded = haft.raw("handles/list", given(session="*" if every else None))
+        encoded = haft.raw("handles/list", drop_unset(session="*" if every else None))
     if options.json:
         show.document(encoded)
         return 0
     infos = handle_infos(msgspec.json.decode(encoded, type=HandlesListResult))
     if not whole:
-        infos = tuple(one for one in infos if not _is_finished_call(one))
-    shown = sorted((one for one in infos if whole or _ago(one) <= _RECENT_S), key=_ago)
+        infos = tuple(info for info in infos if not _is_finished_call(info))
+    shown = sorted((info for info in infos if whole or _ago(info) <= _RECENT_S), key=_ago)
     head = ("SESSION", *_HEAD) if every else _HEAD
     show.table(
-        [head, *(_row(one, every) for one in shown)],
-        narrow=[head, *(_row(one, every, narrow=True) for one in shown)],
+        [head, *(_row(info, every) for info in shown)],
+        narrow=[head, *(_row(info, every, narrow=True) for info in shown)],
     )
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")

@@ -77,8 +77,8 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
 
 def reading_of(options: argparse.Namespace) -> dict[str, object]:
     """Return the params that were given."""
-    given = {name: getattr(options, name, None) for name in _FIELDS}
-    return {name: value for name, value in given.items() if value is not None}
+    params = {name: getattr(options, name, None) for name in _FIELDS}
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def state_of(encoded: bytes) -> HandleState:
@@ -104,7 +104,7 @@ def _say_who_is_waited_for(options: argparse.Namespace, id: object) -> None:
     """Report a pending approval of the call. This is only a hint, so errors are dropped."""
     with suppress(HaftError), connect(options) as other:
         waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
-        if any(one.id == id for one in waiting.approvals):
+        if any(approval.id == id for approval in waiting.approvals):
             show.line(
                 f"{id}: waits for a person's word, see `haft approvals` and `haft approve {id}`"
             )

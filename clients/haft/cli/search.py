@@ -8,7 +8,7 @@ import msgspec
 
 from haft_protocol.methods import SearchResult
 
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .options import connect
 from .statuses import Status
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search and show each line behind its handle and offset."""
-    fields = given(
+    fields = drop_unset(
         pattern=options.pattern,
         ids=getattr(options, "ids", None) or None,
         max_matches=getattr(options, "max_matches", None),
@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show.document(encoded)
     else:
-        for found in result.matches:
-            show.write(f"{found.id}:{found.cursor}: {found.line}\n")
+        for match in result.matches:
+            show.write(f"{match.id}:{match.cursor}: {match.line}\n")
         if result.more:
             show.line("haft search: there may be more; raise --max-matches")
     return Status.DONE if result.matches else Status.FAILED

@@ -187,15 +187,15 @@ class _Running:
         shut_down(self._haft, "abort" if self.handles or is_agreed else "refuse")
 
     def _unnamed(self, haft: Haft) -> list[HandleInfo]:
-        named = {_name(one) for one in self.handles}
+        named = {_name(info) for info in self.handles}
         try:
-            return [one for one in live_handles(haft) if _name(one) not in named]
+            return [info for info in live_handles(haft) if _name(info) not in named]
         except ConnectionLost:
             return []  # It has ended by itself.
 
 
-def _name(one: HandleInfo) -> tuple[str, str, int]:
-    return one.state.session, one.state.id, one.state.generation
+def _name(info: HandleInfo) -> tuple[str, str, int]:
+    return info.state.session, info.state.id, info.state.generation
 
 
 class _Change(Protocol):
@@ -319,12 +319,12 @@ class _Setup:
 
     def _result(self) -> str:
         """Describe the service's end by the manager's properties."""
-        known = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
-        if known.get("ActiveState") == "active":
+        properties = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
+        if properties.get("ActiveState") == "active":
             return ""
-        status = known.get("ExecMainStatus", "?")
+        status = properties.get("ExecMainStatus", "?")
         return (
-            f" (service: {known.get('Result')}, exit status {status}; "
+            f" (service: {properties.get('Result')}, exit status {status}; "
             f"`journalctl --user -u {_SERVICE}` has its log)"
         )
 

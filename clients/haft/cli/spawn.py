@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 
 from ..errors import RemoteError
-from ..requests import given
+from ..requests import drop_unset
 from . import show
 from .options import Parser, UsageError, connect, words_behind
 from .read_options import add_reading, approved, finish, reading_of
@@ -77,10 +77,10 @@ def _as_arguments(words: Sequence[str]) -> str | None:
     rest = list(words)
     pairs: list[str] = []
     while rest:
-        found = _ARGUMENT.fullmatch(rest.pop(0))
-        if found is None or (found["dashes"] and found["value"] is None and not rest):
+        match = _ARGUMENT.fullmatch(rest.pop(0))
+        if match is None or (match["dashes"] and match["value"] is None and not rest):
             return None
-        dashes, key, value = found.group("dashes", "key", "value")
+        dashes, key, value = match.group("dashes", "key", "value")
         if value is None:
             if not dashes:
                 return None
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     """Start the tool and show its state."""
     named = getattr(options, "id", None)
     source = getattr(options, "stdin_from", None)
-    fields = given(
+    fields = drop_unset(
         tool=options.tool,
         args=read_arguments(
             getattr(options, "arg", []), getattr(options, "args", None), options.words

@@ -69,12 +69,16 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         lines.append(("websocket", f"ws://{status.websocket.host}:{status.websocket.port}/"))
     for name, figures in (("recovered", status.recovered), ("refused", status.refused)):
         if not isinstance(figures, UnsetType) and any(figures.values()):
-            lines.append((name, ", ".join(f"{n} {what}" for what, n in figures.items() if n)))
-    for one in status.questions:
-        who = f"{one.handle} ({one.tool})" if isinstance(one.handle, str) else "the turn's end"
-        waited = show.duration(max(0.0, time.time() - one.since))
-        rest = "" if one.asked else f"; `haft answer {one.inquiry_id}` answers it"
-        text = f"{one.question} of {who}, open for {waited}{rest}"
+            lines.append((name, ", ".join(f"{n} {kind}" for kind, n in figures.items() if n)))
+    for question in status.questions:
+        who = (
+            f"{question.handle} ({question.tool})"
+            if isinstance(question.handle, str)
+            else "the turn's end"
+        )
+        waited = show.duration(max(0.0, time.time() - question.since))
+        rest = "" if question.asked else f"; `haft answer {question.inquiry_id}` answers it"
+        text = f"{question.question} of {who}, open for {waited}{rest}"
         lines.append(("question", show.plain(text, 600)))
     if status.unconfirmed:
         lines.append(("not ended", ", ".join(map(str, status.unconfirmed))))

@@ -62,8 +62,8 @@ def status_of(fault: Exception) -> tuple[str, Status]:
     """Return the kind of an error for its JSON document, and its exit status."""
     if isinstance(fault, RemoteError):
         return fault.kind, Status.REFUSED
-    found = (entry[1:] for entry in _KINDS if isinstance(fault, entry[0]))
-    return next(found, ("unreachable", Status.NO_DAEMON))
+    entries = (entry[1:] for entry in _KINDS if isinstance(fault, entry[0]))
+    return next(entries, ("unreachable", Status.NO_DAEMON))
 
 
 def table() -> str:

@@ -38,18 +38,18 @@ def run(options: argparse.Namespace) -> int:
     """List the tools, or show one."""
     wanted = getattr(options, "tool", None)
     with connect(options, start=True) as haft:
-        given = {name: getattr(options, name, None) for name in ("provider", "style")}
-        encoded = haft.raw("tools/list", {name: value for name, value in given.items() if value})
+        params = {name: getattr(options, name, None) for name in ("provider", "style")}
+        encoded = haft.raw("tools/list", {name: value for name, value in params.items() if value})
         result = msgspec.json.decode(encoded, type=ToolsListResult)
-        found = next((tool for tool in result.tools if wanted in (tool.name, tool.tool)), None)
-        for problem in result.problems if found is None else ():
+        match = next((tool for tool in result.tools if wanted in (tool.name, tool.tool)), None)
+        for problem in result.problems if match is None else ():
             if problem.key in (f"tools.{wanted}", f"tools.{wanted}.parameters"):
                 raise UsageError(f"{wanted!r} is left out: {problem_line(problem)}")
-        if wanted is not None and found is None:
+        if wanted is not None and match is None:
             # The daemon knows the reason: the tool may be in an untrusted file.
             haft.raw("tools/describe", {"tools": [wanted]})
             raise UsageError(f"{wanted!r} is served, but not listed")
-    if found is None:
+    if match is None:
         if options.json:
             show.document(encoded)
         else:
@@ -58,9 +58,9 @@ def run(options: argparse.Namespace) -> int:
                 show.write(f"\n{problem_line(problem)}\n")
         return 0
     if options.json:
-        show.document(msgspec.json.encode(found))
+        show.document(msgspec.json.encode(match))
     else:
-        _describe(found)
+        _describe(match)
     return 0
 
 

@@ -48,10 +48,10 @@ _BLANKS = re.compile(r" {24,}")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (else --root)")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--yes", action="store_true", help="trust what is shown without asking")
-    what.add_argument("--list", action="store_true", help="list the roots that are trusted")
-    what.add_argument("--revoke", action="store_true", help="trust nothing of the root any more")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--yes", action="store_true", help="trust what is shown without asking")
+    mode.add_argument("--list", action="store_true", help="list the roots that are trusted")
+    mode.add_argument("--revoke", action="store_true", help="trust nothing of the root any more")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def _list(haft: Haft, options: argparse.Namespace) -> int:
     if not roots:
         show.line("haft trust: no root is trusted")
         return 0
-    rows = [(_when(one.at), str(len(one.files)), _seen(one.root)) for one in roots]
+    rows = [(_when(root.at), str(len(root.files)), _seen(root.root)) for root in roots]
     show.table([("SINCE", "FILES", "ROOT"), *rows])
     return 0
 
@@ -85,8 +85,8 @@ def _revoke(haft: Haft, options: argparse.Namespace, root: str) -> int:
         show.document(encoded)
         return 0
     result = msgspec.json.decode(encoded)
-    said = "is not trusted any more" if result["was"] else "was not trusted"
-    show.line(f"haft trust: {_seen(result['root'])} {said}")
+    outcome = "is not trusted any more" if result["was"] else "was not trusted"
+    show.line(f"haft trust: {_seen(result['root'])} {outcome}")
     return 0
 
 
@@ -99,17 +99,17 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
         return 0
     if not options.json:
         show.write("".join(f"{line}\n" for line in _page(shown)))
-    waiting = [one for one in shown.files if one.state in ("new", "changed")]
+    waiting = [file for file in shown.files if file.state in ("new", "changed")]
     if not waiting and not options.json:
-        refused = any(one.state == "refused" for one in shown.files)
+        refused = any(file.state == "refused" for file in shown.files)
         if not shown.files:
-            said = (
+            outcome = (
                 f"nothing can be trusted: there is no definition in {_seen(shown.root)}/{_FOLDER}, "
                 "nor in that of a folder above it"
             )
         else:
-            said = "nothing else can be trusted" if refused else "all of it is trusted already"
-        show.line(f"haft trust: {said}")
+            outcome = "nothing else can be trusted" if refused else "all of it is trusted already"
+        show.line(f"haft trust: {outcome}")
         return Status.FAILED if refused or not shown.files else Status.DONE
     if not sure and not _asked(len(waiting)):
         show.line("haft trust: nothing was trusted")
@@ -126,41 +126,41 @@ def _asked(files: int) -> bool:
     """Read an explicit yes; without a terminal to show and read, return false."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
-    what = "this file" if files == 1 else f"these {files} files"
-    show.line(f"trust {what}, and let them run what is shown? [y/N]", "bold")
+    subject = "this file" if files == 1 else f"these {files} files"
+    show.line(f"trust {subject}, and let them run what is shown? [y/N]", "bold")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _page(shown: TrustShowResult) -> Iterator[str]:
     yield _seen(shown.root)
-    for one in shown.files:
+    for file in shown.files:
         yield ""
-        yield from _file(one, shown)
+        yield from _file(file, shown)
     for name in shown.gone:
         yield ""
         yield f"{_FOLDER}/{_seen(name)}: it was trusted, and is not there any more"
 
 
-def _file(one: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
-    name = _seen(one.file.removeprefix(shown.root.rstrip("/") + "/"))
-    if one.state == "refused":
-        yield f"{name}: it cannot be trusted: {_seen(str(one.why))}"
+def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
+    name = _seen(file.file.removeprefix(shown.root.rstrip("/") + "/"))
+    if file.state == "refused":
+        yield f"{name}: it cannot be trusted: {_seen(str(file.why))}"
         return
     when = "" if isinstance(shown.at, UnsetType) else f" on {_when(shown.at)}"
     state = {"new": "new", "trusted": "trusted", "changed": f"changed since it was trusted{when}"}
-    yield f"{name} ({state[one.state]})"
-    for tool in one.tools:
-        yield from _tool(tool, whole=one.state != "trusted")
-    for problem in one.problems:
+    yield f"{name} ({state[file.state]})"
+    for tool in file.tools:
+        yield from _tool(tool, whole=file.state != "trusted")
+    for problem in file.problems:
         key = f"{_seen(problem.key)}: " if problem.key else ""
         yield f"  wrong: {key}{_seen(problem.message)}"
-    text = "" if isinstance(one.text, UnsetType) else one.text
-    if one.state != "trusted" and not one.tools:
+    text = "" if isinstance(file.text, UnsetType) else file.text
+    if file.state != "trusted" and not file.tools:
         yield "  it defines no tool; it says:"
         yield from _block(text, "  | ")
-    if not isinstance(one.was, UnsetType):
+    if not isinstance(file.was, UnsetType):
         yield "  what has changed:"
-        yield from _changes(one.was, text)
+        yield from _changes(file.was, text)
 
 
 def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _seen(text: str) -> str:
     """Return the text with invisible or misleading characters escaped."""
     if not text.isascii() or not text.isprintable():
         text = "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
-    return _BLANKS.sub(lambda found: f" ({len(found[0])} blanks) ", text)
+    return _BLANKS.sub(lambda match: f" ({len(match[0])} blanks) ", text)
 
 
 def _is_seen(char: str) -> bool:

@@ -34,10 +34,10 @@ def read_arguments(
             raise UsageError("--args wants a JSON object")
     named: set[str] = set()
     for pair in pairs:
-        key, found, value = pair.partition("=")
+        key, separator, value = pair.partition("=")
         typed = key.endswith(":")
         key = key.removesuffix(":")
-        if not found or not key:
+        if not separator or not key:
             raise UsageError(f"--arg wants key=value or key:=json, not {pair!r}")
         if key in named:
             raise UsageError(f"--arg {key} is given twice")
@@ -52,12 +52,12 @@ def read_arguments(
     return arguments
 
 
-def read_json(text: str, what: str) -> Any:
+def read_json(text: str, source: str) -> Any:
     """Read JSON from an option, or from standard input for `-`."""
     try:
         return msgspec.json.decode(read_text(text))
     except (msgspec.DecodeError, RecursionError) as fault:
-        raise UsageError(f"{what} is not JSON: {fault}") from None
+        raise UsageError(f"{source} is not JSON: {fault}") from None
 
 
 def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
@@ -84,18 +84,18 @@ def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
 
 def read_size(text: str) -> dict[str, int]:
     """Read a terminal's size, as in 24x80: rows by columns."""
-    found = re.fullmatch(r"(\d{1,5})[xX](\d{1,5})", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,5})[xX](\d{1,5})", text)
+    if match is None:
         raise UsageError(f"--resize wants rows by columns, as in 24x80, not {text!r}")
-    return {"rows": int(found[1]), "cols": int(found[2])}
+    return {"rows": int(match[1]), "cols": int(match[2])}
 
 
 def read_place(text: str) -> dict[str, int]:
     """Read a terminal position, as in 3,10: row and column, from 0."""
-    found = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
+    if match is None:
         raise UsageError(f"--click wants row and column from 0, as in 3,10, not {text!r}")
-    return {"row": int(found[1]), "col": int(found[2])}
+    return {"row": int(match[1]), "col": int(match[2])}
 
 
 def read_answer(text: str, question: Question) -> Any:
@@ -111,26 +111,26 @@ def read_answer(text: str, question: Question) -> Any:
     return _filled(text, kind.fields) if isinstance(kind, Form) else text
 
 
-def _chosen(text: str, options: tuple[Scalar, ...], what: str) -> Scalar:
+def _chosen(text: str, options: tuple[Scalar, ...], name: str) -> Scalar:
     for option in options:
         if text == (option if isinstance(option, str) else msgspec.json.encode(option).decode()):
             return option
-    raise UsageError(f"{what} takes one of {', '.join(str(option) for option in options)}")
+    raise UsageError(f"{name} takes one of {', '.join(str(option) for option in options)}")
 
 
 def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
     """Read `name=choice …`, or one choice for all; the daemon reports missing names."""
     if "=" not in text:
-        return {name: _chosen(text.strip(), one.options, name) for name, one in fields.items()}
-    found: dict[str, Scalar] = {}
+        return {name: _chosen(text.strip(), field.options, name) for name, field in fields.items()}
+    chosen: dict[str, Scalar] = {}
     for pair in text.split():
         name, is_pair, choice = pair.partition("=")
         if not is_pair or name not in fields:
             raise UsageError(
                 f"the question takes name=choice for {', '.join(fields)}, not {pair!r}"
             )
-        found[name] = _chosen(choice, fields[name].options, name)
-    return found
+        chosen[name] = _chosen(choice, fields[name].options, name)
+    return chosen
 
 
 def read_time(text: str, now: float) -> float:

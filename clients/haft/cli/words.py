@@ -53,7 +53,7 @@ _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 def in_our_words(text: str) -> str:
     """Replace each method or field in the text by its command or option."""
-    text = _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)
+    text = _NAMED.sub(lambda match: f"`{_WORDS[match[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(
         _COMMAND_OR_SCRIPT, "give a command behind `--`, or a script by `--arg command=…`"

@@ -164,9 +164,9 @@ class Bridge:
 
     def _host(self, method: str, meta: Meta | UnsetType) -> Host:
         """Return the host by this request's description; raise `Fault`."""
-        given = Meta() if isinstance(meta, UnsetType) else meta
-        token = given.progress_token
-        if isinstance(given.version, UnsetType):
+        declared = Meta() if isinstance(meta, UnsetType) else meta
+        token = declared.progress_token
+        if isinstance(declared.version, UnsetType):
             if method == "initialize" or (method == "ping" and self._legacy is None):
                 return Host(LEGACY[0], Capabilities(), is_modern=False, progress_token=token)
             if self._legacy is None:
@@ -176,17 +176,17 @@ class Bridge:
                 )
             legacy = self._legacy
             return Host(legacy.version, legacy.capabilities, is_modern=False, progress_token=token)
-        if given.version != MODERN:
+        if declared.version != MODERN:
             raise Fault(
                 UNSUPPORTED_VERSION,
-                f"This server does not speak the revision {given.version}.",
-                {"supported": [MODERN], "requested": given.version},
+                f"This server does not speak the revision {declared.version}.",
+                {"supported": [MODERN], "requested": declared.version},
             )
-        if isinstance(given.capabilities, UnsetType):
+        if isinstance(declared.capabilities, UnsetType):
             raise Fault(
                 INVALID_PARAMS, "`_meta` has no `io.modelcontextprotocol/clientCapabilities`."
             )
-        return Host(MODERN, given.capabilities, is_modern=True, progress_token=token)
+        return Host(MODERN, declared.capabilities, is_modern=True, progress_token=token)
 
     def _find(self, method: str, host: Host) -> Serve:
         own: dict[str, Serve] = (
@@ -259,9 +259,9 @@ class Bridge:
     def next_due(self) -> float | None:
         """Return the time of the next `tick`, or None."""
         due = [
-            one.next_progress
-            for one in self._requests.values()
-            if not isinstance(one.host.progress_token, UnsetType)
+            request.next_progress
+            for request in self._requests.values()
+            if not isinstance(request.host.progress_token, UnsetType)
         ]
         return min(due, default=None)
 
@@ -285,9 +285,9 @@ class Bridge:
     # ── the protocol's own methods ──────────────────────────────────────────────────────────
 
     def _initialize(self, host: Host, params: Raw) -> Steps:
-        given: InitializeParams = read_params(params, _INITIALIZE)
-        version = given.protocol_version if given.protocol_version in LEGACY else LEGACY[0]
-        self._legacy = Host(version, given.capabilities, is_modern=False)
+        hello: InitializeParams = read_params(params, _INITIALIZE)
+        version = hello.protocol_version if hello.protocol_version in LEGACY else LEGACY[0]
+        self._legacy = Host(version, hello.capabilities, is_modern=False)
         yield from ()
         return {
             "protocolVersion": version,
@@ -328,8 +328,8 @@ class Bridge:
         except (Fault, HaftError) as fault:
             self._forget(request)
             if request.id != _STREAM:
-                known = fault if isinstance(fault, Fault) else Fault(INTERNAL, str(fault))
-                self._refuse(request.id, known)
+                error = fault if isinstance(fault, Fault) else Fault(INTERNAL, str(fault))
+                self._refuse(request.id, error)
         else:
             self._ask(request, wanted)
 
@@ -339,9 +339,9 @@ class Bridge:
 
     def hear(self, method: str, params: Raw) -> None:
         """Pass a notification of the daemon to each request that awaits one."""
-        said = Raw(msgspec.json.encode([method, params]))
+        notification = Raw(msgspec.json.encode([method, params]))
         for request, unheard in self._hearing.items():
-            unheard.append(said)
+            unheard.append(notification)
             if request.is_listening:
                 request.is_listening = False
                 self._ready.append((request, unheard.popleft()))

@@ -80,15 +80,15 @@ class Entry:
         path = Path(os.path.realpath(self.path))
         try:
             before = path.read_text(encoding="utf-8") if path.exists() else ""
-            known = self._decode(before)
-            section = known.get(self._section, {})
+            config = self._decode(before)
+            section = config.get(self._section, {})
             if not isinstance(section, dict):
                 raise Malformed(f"its `{self._section}` is no table of servers")
             if section.get(NAME) == wanted:
                 return False
             after = self._edit(before, wanted)
-            found = self._decode(after).get(self._section, {}).get(NAME)
-            if found != wanted:
+            written = self._decode(after).get(self._section, {}).get(NAME)
+            if written != wanted:
                 raise Malformed("its form is not one that haft can change")
         except (Malformed, tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as fault:
             raise SetupFailed(
@@ -103,10 +103,10 @@ class Entry:
         return True
 
     def _decode(self, text: str) -> dict[str, Any]:
-        found = tomllib.loads(text) if self._is_toml else decode(text)
-        if not isinstance(found, dict):
+        config = tomllib.loads(text) if self._is_toml else decode(text)
+        if not isinstance(config, dict):
             raise Malformed("it is no object")
-        return found
+        return config
 
     def _edit(self, text: str, wanted: dict[str, Any] | None) -> str:
         if not self._is_toml:
@@ -149,9 +149,9 @@ def _command() -> list[str]:
     own = os.path.abspath(sys.argv[0])  # noqa: PTH100 - a link is kept: it may lead to a newer version
     if own.endswith("/haft") and os.access(own, os.X_OK):
         return [own]
-    found = shutil.which("haft")
+    program = shutil.which("haft")
     # -P: no module from the project's folder.
-    return [found] if found else [sys.executable, "-P", "-m", "haft"]
+    return [program] if program else [sys.executable, "-P", "-m", "haft"]
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -207,14 +207,14 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self._answer(403, b"")
             return False
-        given = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         path = self.path.partition("?")[0]
         if path.endswith("/mcp") and path != "/mcp":
-            given = path.removesuffix("/mcp").removeprefix("/")
+            token = path.removesuffix("/mcp").removeprefix("/")
         elif path != "/mcp":
             self._answer(404, b"")
             return False
-        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(401, b"", ("WWW-Authenticate", "Bearer"))
             return False
         return True
@@ -286,10 +286,10 @@ class _Handler(BaseHTTPRequestHandler):
         if method in _NAMED:
             wanted["Mcp-Name"] = getattr(params, _NAMED[method])
         for header, value in wanted.items():
-            given = self.headers.get(header)
-            if given is None:
+            text = self.headers.get(header)
+            if text is None:
                 return f"The header {header} is missing."
-            if _plain(given.strip()) != value:
+            if _plain(text.strip()) != value:
                 return f"The header {header} says otherwise than the body."
         return None
 
@@ -398,9 +398,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(405, b"", ("Allow", "POST"))
 
     def _fault(self, id: int | str | UnsetType | None, code: int, message: str) -> None:
-        known = None if isinstance(id, UnsetType) else id
+        number = None if isinstance(id, UnsetType) else id
         error = {"code": code, "message": message}
-        self._answer(400, msgspec.json.encode({"jsonrpc": "2.0", "id": known, "error": error}))
+        self._answer(400, msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": error}))
 
 
 _NO_ERA = "`_meta` has no `io.modelcontextprotocol/protocolVersion`, and there is no `Mcp-Session-Id` of an `initialize`."

@@ -44,11 +44,11 @@ def set_member(text: str, section: str, name: str, value: Any) -> str:
     if holder is None:
         return _insert(text, root, section, {name: value})
     inner = _object(text, holder.value)
-    found = _find(text, inner, name)
-    if found is None:
+    member = _find(text, inner, name)
+    if member is None:
         return _insert(text, inner, name, value)
-    indent = _indent_of(text, found.start)
-    return text[: found.value] + _encoded(value, indent) + text[found.end :]
+    indent = _indent_of(text, member.start)
+    return text[: member.value] + _encoded(value, indent) + text[member.end :]
 
 
 def remove_member(text: str, section: str, name: str) -> str:
@@ -61,12 +61,12 @@ def remove_member(text: str, section: str, name: str) -> str:
     if holder is None:
         return text
     inner = _object(text, holder.value)
-    found = _find(text, inner, name)
-    if found is None:
+    member = _find(text, inner, name)
+    if member is None:
         return text
     if len(_members(text, inner)) == 1 and "//" not in text[holder.value : holder.end]:
         return _cut(text, root, holder)
-    return _cut(text, inner, found)
+    return _cut(text, inner, member)
 
 
 def _cut(text: str, holder: int, member: _Member) -> str:
@@ -122,7 +122,7 @@ def _indent_of(text: str, at: int) -> str:
 
 
 def _find(text: str, holder: int, key: str) -> _Member | None:
-    return next((one for one in _members(text, holder) if one.key == key), None)
+    return next((member for member in _members(text, holder) if member.key == key), None)
 
 
 def _object(text: str, at: int) -> int:

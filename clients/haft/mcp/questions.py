@@ -82,17 +82,19 @@ def _properties(question: Question) -> dict[str, dict[str, Any]]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    form: dict[str, Any] = {"type": "string", "enum": [_shown(one) for one in choice.options]}
+    form: dict[str, Any] = {"type": "string", "enum": [_shown(option) for option in choice.options]}
     if choice.text:
         form["description"] = choice.text
     return form
 
 
-def _chosen(choice: Choice, given: object, name: str) -> Scalar:
+def _chosen(choice: Choice, value: object, name: str) -> Scalar:
     for option in choice.options:
-        if given == _shown(option):
+        if value == _shown(option):
             return option
-    raise Unanswered(f"{name!r} takes one of {', '.join(_shown(one) for one in choice.options)}")
+    raise Unanswered(
+        f"{name!r} takes one of {', '.join(_shown(option) for option in choice.options)}"
+    )
 
 
 def _shown(option: Scalar) -> str:

@@ -89,13 +89,13 @@ class Resources:
         )
         resources = [
             {
-                "uri": f"{_SCHEME}{one.id}/output",
-                "name": one.id,
-                "title": f"Output of {one.id}",
-                "description": f"{one.state}: {one.command[:200]}",
+                "uri": f"{_SCHEME}{handle.id}/output",
+                "name": handle.id,
+                "title": f"Output of {handle.id}",
+                "description": f"{handle.state}: {handle.command[:200]}",
                 "mimeType": "text/plain",
             }
-            for one in listed.handles
+            for handle in listed.handles
         ]
         return _cacheable(host, {"resources": resources}, 0)
 
@@ -197,7 +197,7 @@ class Resources:
         self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
     ) -> Generator[Step, Raw, None]:
         """Notify of changes; return when the daemon has gone."""
-        known: set[str] = set()
+        ids: set[str] = set()
         while True:
             try:
                 heard = msgspec.json.decode((yield AwaitNotification()), type=_Heard)
@@ -206,8 +206,8 @@ class Resources:
             if heard.method == "tools/changed" and "toolsListChanged" in honoured:
                 yield NotifyHost("notifications/tools/list_changed", meta)
             elif heard.method == "handle/state" and "resourcesListChanged" in honoured:
-                if heard.params.id not in known:
-                    known.add(heard.params.id)
+                if heard.params.id not in ids:
+                    ids.add(heard.params.id)
                     yield NotifyHost("notifications/resources/list_changed", meta)
             elif heard.method in ("handle/output", "handle/screen"):
                 view = heard.method.removeprefix("handle/")

@@ -102,8 +102,8 @@ class Tools:
     # ── the methods ─────────────────────────────────────────────────────────────────────────
 
     def list(self, host: Host, params: Raw) -> Steps:
-        given: ListParams = read_params(params, _LIST)
-        if given.cursor not in (UNSET, None):
+        listing: ListParams = read_params(params, _LIST)
+        if listing.cursor not in (UNSET, None):
             raise Fault(INVALID_PARAMS, "There is one page only, so no cursor is known.")
         place = yield from self.place(host)
         listed = yield from self._listed(place)
@@ -114,12 +114,12 @@ class Tools:
 
     def call(self, host: Host, params: Raw) -> Steps:
         """Serve `tools/call`."""
-        given: CallParams = read_params(params, _CALL)
+        call: CallParams = read_params(params, _CALL)
         place = yield from self.place(host)
         if place.root is None:
             return _text(place.refusal, is_error=True)
         try:
-            return (yield from self._call(host, place, given))
+            return (yield from self._call(host, place, call))
         except RemoteError as refused:
             if refused.kind == "tool_not_found":
                 raise Fault(INVALID_PARAMS, _in_model_words(refused.message)) from None
@@ -149,16 +149,16 @@ class Tools:
 
     # ── one call ────────────────────────────────────────────────────────────────────────────
 
-    def _call(self, host: Host, place: Place, given: CallParams) -> Steps:
-        host.subject = f"{given.name}:"
+    def _call(self, host: Host, place: Place, params: CallParams) -> Steps:
+        host.subject = f"{params.name}:"
         call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
         # Some hosts send an answer before the question.
-        early = {} if isinstance(given.responses, UnsetType) else dict(given.responses)
-        if isinstance(given.state, UnsetType):
-            reply = yield from self._tools_call(place, given.name, given.arguments, call_id)
+        early = {} if isinstance(params.responses, UnsetType) else dict(params.responses)
+        if isinstance(params.state, UnsetType):
+            reply = yield from self._tools_call(place, params.name, params.arguments, call_id)
         else:
-            reply, is_asked = yield from self._resume(place, given, given.state)
+            reply, is_asked = yield from self._resume(place, params, params.state)
             if not is_asked:
                 return _content(reply)
         while reply.inquiry and host.capabilities.takes_forms and answers < MAX_ROUNDS:
@@ -170,13 +170,17 @@ class Tools:
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
             if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
                 break
-            known = early.pop(inquiry.question.id, None)
-            if known is not None and known.action == "accept" and given.state is UNSET:
-                reply = yield from self._answered(place, given, inquiry, known)
+            early_result = early.pop(inquiry.question.id, None)
+            if (
+                early_result is not None
+                and early_result.action == "accept"
+                and params.state is UNSET
+            ):
+                reply = yield from self._answered(place, params, inquiry, early_result)
                 continue
             form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
             if host.is_modern:
-                return self._input_required(place, given, inquiry, form)
+                return self._input_required(place, params, inquiry, form)
             answers += 1
             try:
                 filled = _ELICITED.decode((yield CallHost("elicitation/create", form)))
@@ -184,11 +188,11 @@ class Tools:
                 break  # The host cannot ask after all; the text says how to answer.
             if filled.action != "accept":
                 return _text(f"{_unanswered(filled.action)}\n{reply.text}")
-            reply = yield from self._answered(place, given, inquiry, filled)
+            reply = yield from self._answered(place, params, inquiry, filled)
         return _content(reply)
 
     def _input_required(
-        self, place: Place, given: CallParams, inquiry: Any, form: dict[str, Any]
+        self, place: Place, params: CallParams, inquiry: Any, form: dict[str, Any]
     ) -> dict[str, Any]:
         from .request_state import State, seal
 
@@ -204,24 +208,24 @@ class Tools:
             "inputRequests": {
                 inquiry.question.id: {"method": "elicitation/create", "params": form}
             },
-            "requestState": seal(self._sealing_key(), state, _bound_to(given, place)),
+            "requestState": seal(self._sealing_key(), state, _bound_to(params, place)),
         }
 
     def _resume(
-        self, place: Place, given: CallParams, sealed: str
+        self, place: Place, params: CallParams, sealed: str
     ) -> Generator[Step, Raw, tuple[_Called, bool]]:
         """Resume a call that has asked; return the reply, and whether to pass on its question."""
         from .request_state import Broken, open_state
 
         try:
-            state = open_state(self._sealing_key(), sealed, _bound_to(given, place))
+            state = open_state(self._sealing_key(), sealed, _bound_to(params, place))
         except Broken as broken:
             raise Fault(INVALID_PARAMS, f"`requestState`: {broken}.") from None
-        responses = {} if isinstance(given.responses, UnsetType) else given.responses
+        responses = {} if isinstance(params.responses, UnsetType) else params.responses
         filled = responses.get(state.question)
         inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question)
         if filled is not None and filled.action == "accept" and inquiry is not None:
-            return (yield from self._answered(place, given, inquiry, filled)), True
+            return (yield from self._answered(place, params, inquiry, filled)), True
         reply = yield from self._look(place, state.handle)
         if filled is None or filled.action == "accept" or inquiry is None:
             return reply, True
@@ -229,7 +233,7 @@ class Tools:
         return msgspec.structs.replace(reply, text=text), False
 
     def _answered(
-        self, place: Place, given: CallParams, inquiry: Any, filled: ElicitResult
+        self, place: Place, params: CallParams, inquiry: Any, filled: ElicitResult
     ) -> _Reply:
         """Give the answer and read on; ask again after an invalid answer."""
         from .questions import Unanswered, answer_of
@@ -253,22 +257,22 @@ class Tools:
                 raise
             refused = error.message
         if not refused:
-            return (yield from self._read_on(place, given, inquiry.handle))
+            return (yield from self._read_on(place, params, inquiry.handle))
         reply = yield from self._look(place, inquiry.handle)
         if not reply.inquiry:
             return reply  # Another client has answered meanwhile.
         asked = {**msgspec.json.decode(reply.inquiry), "refused": refused}
         return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(asked)))
 
-    def _read_on(self, place: Place, given: CallParams, handle: str) -> _Reply:
+    def _read_on(self, place: Place, params: CallParams, handle: str) -> _Reply:
         """Wait for the output after an answer, under the call's own wait."""
-        arguments = given.arguments if isinstance(given.arguments, dict) else {}
+        arguments = params.arguments if isinstance(params.arguments, dict) else {}
         wait_s = arguments.get("wait_s")
         if not isinstance(wait_s, int | float) or not 0 <= wait_s <= MAX_WAIT_S:
             wait_s = WAIT_S
         listed = yield from self._listed(place)
-        is_held = given.name.startswith("handle_") or any(
-            tool.stateful for tool in listed.tools if tool.name == given.name
+        is_held = params.name.startswith("handle_") or any(
+            tool.stateful for tool in listed.tools if tool.name == params.name
         )
         if is_held:
             return (yield from self._verb(place, "handle_read", {"id": handle, "wait_s": wait_s}))
@@ -361,10 +365,10 @@ def _unanswered(action: str) -> str:
     return "[the user gave no answer; the question stays open]"
 
 
-def _bound_to(given: CallParams, place: Place) -> list[Any]:
-    return [given.name, given.arguments, place.session]
+def _bound_to(params: CallParams, place: Place) -> list[Any]:
+    return [params.name, params.arguments, place.session]
 
 
 def _in_model_words(text: str) -> str:
     """Replace the daemon's methods by the tools of the surface."""
-    return _NAMED.sub(lambda found: f"`{_VERBS[found[1]]}`", text)
+    return _NAMED.sub(lambda match: f"`{_VERBS[match[1]]}`", text)

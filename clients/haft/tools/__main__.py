@@ -48,8 +48,8 @@ def _serve_entry(entry: str, folder: str) -> NoReturn:
     module, _, name = entry.partition(":")
     loaded: Any = importlib.import_module(module)
     function = reduce(getattr, name.split("."), loaded)
-    known = [tool for tool in TOOLS.values() if tool.function is function]
-    serve(known or [tool_of(function)])
+    tools = [tool for tool in TOOLS.values() if tool.function is function]
+    serve(tools or [tool_of(function)])
 
 
 if __name__ == "__main__":

@@ -81,11 +81,11 @@ def _read_docstring(doc: str, names: Mapping[str, Any]) -> tuple[str, str, dict[
     kept: list[str] = []
     current, indent = "", 0
     for line in doc.splitlines():
-        found = _PARAMETER.fullmatch(line)
+        match = _PARAMETER.fullmatch(line)
         depth = len(line) - len(line.lstrip())
-        if found and found[1] in names:
-            current, indent = found[1], depth
-            texts[current] = found[2].strip()
+        if match and match[1] in names:
+            current, indent = match[1], depth
+            texts[current] = match[2].strip()
         elif current and line.strip() and depth > indent:
             texts[current] += f" {line.strip()}"
         elif not _SECTION.fullmatch(line):
@@ -106,25 +106,25 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:
         fields = typing.get_type_hints(hint, include_extras=True)
         return {
             "type": "object",
-            "properties": {name: _schema(one, where) for name, one in fields.items()},
+            "properties": {name: _schema(value, where) for name, value in fields.items()},
             "required": [name for name in fields if _is_required(hint, name, fields[name])],
             "additionalProperties": False,
         }
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin is Annotated:
         form = _schema(args[0], where)
-        for one in args[1:]:
-            if isinstance(one, str):
-                form["description"] = one
-            elif isinstance(one, dict):
-                form |= one
+        for value in args[1:]:
+            if isinstance(value, str):
+                form["description"] = value
+            elif isinstance(value, dict):
+                form |= value
         return form
     if origin in (typing.Required, typing.NotRequired):
         return _schema(args[0], where)
     if origin is Literal:
         return _choice(args)
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema(one, where) for one in args]}
+        return {"anyOf": [_schema(value, where) for value in args]}
     if origin in (list, Sequence):
         return {"type": "array"} | ({"items": _schema(args[0], where)} if args else {})
     if origin in (dict, Mapping):

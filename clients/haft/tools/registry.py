@@ -62,10 +62,10 @@ def tool(
     """
 
     def decorate(function: F) -> F:
-        made = tool_of(function, name)
-        if made.name in TOOLS:
-            raise TypeError(f"there are two tools with the name {made.name!r}")
-        TOOLS[made.name] = made
+        entry = tool_of(function, name)
+        if entry.name in TOOLS:
+            raise TypeError(f"there are two tools with the name {entry.name!r}")
+        TOOLS[entry.name] = entry
         return function
 
     _check_fields(fields)

@@ -51,8 +51,8 @@ _TAKEN = "him[j"
 def prefix_key(name: str) -> str | None:
     """Return the key, pressed with Ctrl, of a prefix such as `C-a` or `C-]`; None for an invalid name."""
     key = name[2:].lower()
-    known = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
-    return key if known else None
+    is_valid = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
+    return key if is_valid else None
 
 
 class Keyboard:
@@ -89,34 +89,34 @@ class Keyboard:
         return self._events
 
     def _plain(self, data: bytes, at: int) -> int:
-        found = self._notable.search(data, at)
-        if found is None:
+        match = self._notable.search(data, at)
+        if match is None:
             return self._rest(data, at, _UNFINISHED.search(data, at))
-        self._passed += data[at : found.start()]
-        if found[0] == _BEGIN:
+        self._passed += data[at : match.start()]
+        if match[0] == _BEGIN:
             self._pasting = True
             self._passed += _BEGIN
-        elif found[0] == self._control or self._is_prefix(found):
-            self._prefix = found[0]
+        elif match[0] == self._control or self._is_prefix(match):
+            self._prefix = match[0]
         else:
-            self._passed += found[0]
-        return found.end()
+            self._passed += match[0]
+        return match.end()
 
     def _behind_prefix(self, data: bytes, at: int) -> int:
-        found = _KEY.match(data, at)
-        if found is None:
+        match = _KEY.match(data, at)
+        if match is None:
             if _UNFINISHED.match(data, at):
                 self._held = data[at:]
                 return len(data)
             self._second(data[at : at + 1], chr(data[at]))
             return at + 1
-        if _is_silent(found):
+        if _is_silent(match):
             # The release of the prefix or of a modifier accompanies the prefix.
-            self._prefix += found[0]
+            self._prefix += match[0]
         else:
-            is_prefix = self._is_prefix(found)
-            self._second(found[0], chr(self._control[0]) if is_prefix else _character(found))
-        return found.end()
+            is_prefix = self._is_prefix(match)
+            self._second(match[0], chr(self._control[0]) if is_prefix else _character(match))
+        return match.end()
 
     def _second(self, key: bytes, meaning: str) -> None:
         prefix, self._prefix = self._prefix, b""
@@ -146,13 +146,13 @@ class Keyboard:
         self._held = data[end:]
         return len(data)
 
-    def _is_prefix(self, found: re.Match[bytes]) -> bool:
+    def _is_prefix(self, match: re.Match[bytes]) -> bool:
         """Return whether the match is the prefix in a form of the keyboard protocols."""
-        if found.lastindex is None:
+        if match.lastindex is None:
             return False
-        code, mods = _numbers(found)
-        is_key = code == self._key or found["base"] == b"%d" % self._key
-        return is_key and mods == _CTRL and found["event"] not in (_RELEASE, _REPEAT)
+        code, mods = _numbers(match)
+        is_key = code == self._key or match["base"] == b"%d" % self._key
+        return is_key and mods == _CTRL and match["event"] not in (_RELEASE, _REPEAT)
 
     def _say(self, word: Command) -> None:
         self._pass_on()
@@ -168,26 +168,26 @@ class Keyboard:
             self._events.append(Command.NOT_TEXT)
 
 
-def _numbers(found: re.Match[bytes]) -> tuple[int, int]:
+def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
     """Return a key's code and modifiers, without locks."""
-    code = int(found["code"] or found["other_code"] or 0)
-    mods = int(found["mods"] or found["other_mods"] or 1) - 1
+    code = int(match["code"] or match["other_code"] or 0)
+    mods = int(match["mods"] or match["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS
 
 
-def _is_silent(found: re.Match[bytes]) -> bool:
+def _is_silent(match: re.Match[bytes]) -> bool:
     """Return whether the event is no key press after the prefix, but a release or a modifier."""
-    code, _ = _numbers(found)
-    return found["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
+    code, _ = _numbers(match)
+    return match["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 
 
-def _character(found: re.Match[bytes]) -> str:
+def _character(match: re.Match[bytes]) -> str:
     """Return the typed character; empty for a key with Ctrl, Alt or the like."""
-    code, mods = _numbers(found)
+    code, mods = _numbers(match)
     if mods & ~_SHIFT:
         return ""
-    if mods and found["shifted"]:
-        code = int(found["shifted"])
+    if mods and match["shifted"]:
+        code = int(match["shifted"])
     elif mods and code == ord("/"):
         return "?"  # without alternates, the key is named as it is without shift
     if code > sys.maxunicode:

@@ -105,30 +105,30 @@ class OutputFilter:
         self._held = b""
         return bytes(out)
 
-    def _drawn(self, found: re.Match[bytes]) -> bytes:
+    def _drawn(self, match: re.Match[bytes]) -> bytes:
         """Record a sequence's changes; return the bytes to draw, none for a query."""
-        if (control := found["control"]) is not None:
+        if (control := match["control"]) is not None:
             bare = control.translate(None, _CONTROLS)
             if _ASKS.fullmatch(bare):
                 return control.translate(None, bare + b"\x05") if bare != control else b""
             self._note_control(bare)
-        elif (command := found["command"]) is not None:
+        elif (command := match["command"]) is not None:
             number, _, rest = command.partition(b";")
             number = number.lstrip(b"0") or number[:1]
-            if found["closed"] and _command_asks(number, rest):
+            if match["closed"] and _command_asks(number, rest):
                 return b""
             self._note_command(number, rest)
-        elif (string := found["string"]) is not None:
-            if found["ended"] and _string_asks(string):
+        elif (string := match["string"]) is not None:
+            if match["ended"] and _string_asks(string):
                 return b""
-        elif (key := found["key"]) == b"c":
+        elif (key := match["key"]) == b"c":
             self._modes.clear()
             self._seen -= {"keypad", "margins", "keyboard", "modified", "shape"}
         elif key == b"=":
             self._seen.add("keypad")
         else:
             return b""
-        return found[0]
+        return match[0]
 
     def _note_control(self, bare: bytes) -> None:
         if bare[-1:] in (b"h", b"l"):
@@ -137,8 +137,8 @@ class OutputFilter:
                 number = number.lstrip(b"0")
                 if number.isdigit() and len(number) <= _MODE_DIGITS:
                     self._modes[private, int(number)] = bare[-1:] == b"h"
-        elif (found := _CHANGES.fullmatch(bare)) and found.lastgroup is not None:
-            self._seen.add(found.lastgroup)
+        elif (match := _CHANGES.fullmatch(bare)) and match.lastgroup is not None:
+            self._seen.add(match.lastgroup)
 
     def _note_command(self, number: bytes, rest: bytes) -> None:
         if number in _COLOURS:

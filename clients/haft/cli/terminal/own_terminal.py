@@ -116,8 +116,8 @@ class OwnTerminal:
     @property
     def ended_by(self) -> int | None:
         """Return the terminating signal; a lost terminal counts as HUP."""
-        told = next((number for number in _ENDING if number in self._arrived), None)
-        return signal.SIGHUP if told is None and self.gone else told
+        ending = next((number for number in _ENDING if number in self._arrived), None)
+        return signal.SIGHUP if ending is None and self.gone else ending
 
     def was_told(self, number: signal.Signals) -> bool:
         """Return whether a signal came, once for each."""
