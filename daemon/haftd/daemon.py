@@ -19,9 +19,9 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
-from haftd.executions.describing import Describing
+from haftd.executions.descriptions import Describing
 from haftd.executions.helpers import HelperRunner
-from haftd.executions.starting import Starter
+from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.router import InquiryRouter
 from haftd.notices.output_watcher import OutputWatcher

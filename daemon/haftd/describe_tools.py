@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from haft_protocol.errors import RpcError
-from haftd.executions.describing import Describing
+from haftd.executions.descriptions import Describing
 from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue

@@ -38,9 +38,9 @@ from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.describe_tools import builtin_for
 from haftd.executions.calls import Calls, Place, find_askpass
-from haftd.executions.describing import Describing
+from haftd.executions.descriptions import Describing
 from haftd.executions.helpers import HelperRunner
-from haftd.executions.starting import Starter
+from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.host.files.id_log import IdLog
 from haftd.host.files.spool_folder import SpoolFolder

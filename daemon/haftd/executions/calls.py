@@ -1,9 +1,8 @@
-"""The call that a runtime gets, and what is made for it: a mark, a cgroup, a file, a record.
+"""The call of a runtime, with its tag, cgroup, file and record.
 
-Rules: everything here decides synchronously. A call of an execution, of a helper command and
-of the daemon's own are made the same way: numbered, marked, recorded, each in a cgroup where there
-are any. What was made for one (cgroup, file, record) is unmade when nothing of it is left, or at
-once where the call could not be made. Who is to run it, and under which id, is not known here.
+Synchronous. Calls of executions, helper commands and the daemon itself are made alike: numbered,
+tagged, recorded, each in a cgroup if available. Cgroup, file and record are removed after the last
+process, or at once if the call fails. Runtime and handle id are unknown here.
 """
 
 from __future__ import annotations
@@ -51,18 +50,15 @@ _OF_SERVERS = [
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
 ]
-"""Of the daemon's environment, what every MCP server gets: what the SDKs hand on, and the locale."""
+"""Variables of the daemon for every MCP server: those that the SDKs pass on, and the locale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this daemon starts things: its environment, its names, its folders.
-
-    `environ` is what a tool gets when the client sends none, `nofile` the soft limit of
-    descriptors that the daemon itself was given, `base` the cgroup below which handles get theirs,
-    `socket` where the daemon serves, `askpass` the helper through which tools ask for secrets, None
-    where it is not installed, `outer` the marks of the handles in which this daemon itself runs.
-    """
+    """Environment, names and folders of this daemon's launches. `environ` is a tool's default
+    environment, `nofile` the daemon's original soft limit of descriptors, `base` the parent cgroup,
+    `socket` the daemon's address, `askpass` the helper for secrets, None if not installed, `outer`
+    the tags of the handles in which this daemon runs itself."""
 
     environ: Mapping[str, str]
     home: str
@@ -77,7 +73,7 @@ class Place:
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
-    """The helper `haft-askpass` in the folder of one of these programs, the first that has it."""
+    """Return the first `haft-askpass` in the folders of these programs."""
     for program in programs:
         folder = os.path.dirname(program)  # noqa: PTH120
         helper = f"{folder}/haft-askpass"
@@ -88,7 +84,7 @@ def find_askpass(programs: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A spawn with which nothing is wrong but, perhaps, its id."""
+    """A valid spawn, except perhaps for its id."""
 
     session: str
     id: str
@@ -99,17 +95,17 @@ class Prepared:
     invocation: Invocation
     client: Mapping[str, str | None] | None
     is_fed: bool = False
-    """Whether its standard input is the output of another handle."""
+    """True if standard input is the output of another handle."""
 
     @property
     def key(self) -> SpawnKey:
-        """What decides about a clash in a batch."""
+        """The key of a clash in a batch."""
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
 @dataclass(slots=True)
 class Calls:
-    """Makes calls, and unmakes what it made for them."""
+    """Factory of calls and their resources."""
 
     place: Place
     secret_env: Sequence[str]
@@ -117,10 +113,10 @@ class Calls:
     make_room: Callable[[], bool]
     _count: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
-    """The files of calls that are too long for an environment."""
+    """Files of calls that are too long for an environment."""
 
     def of_use(self, handle: Handle, ready: Prepared) -> Call:
-        """The call of a use of a tool."""
+        """Return the call of an execution."""
         mark = self._mark()
         is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
         cgroup = None if is_processless else self._cgroup(str(mark))
@@ -131,15 +127,15 @@ class Calls:
             raise
 
     def changed(self, call: Call, handle: Handle, ready: Prepared) -> Call:
-        """The call of a use, as `of_use` made it, with other arguments."""
+        """Return the call of an execution with other arguments."""
         mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
         return self._of_use(handle, ready, mark, call.cgroup)
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
-        """A call of the daemon's own, not a tool's: recorded, marked and held as any other. The
-        program may open a window, so it gets what leads to the user's desktop."""
+        """Return a call of the daemon itself, recorded and tagged like a tool's. The program may
+        open a window, so its environment leads to the user's desktop."""
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
 
         def env_of(mark: str) -> dict[str, str]:
@@ -158,15 +154,15 @@ class Calls:
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
     ) -> Call:
-        """A call of an MCP server, which no session owns. It gets a short environment and `env`, in which True hands
-        on a variable of the daemon's: a server is a stranger's program, and needs none of the user's keys but those
-        that it is given."""
+        """Return the call of an MCP server, which belongs to no session. The environment is short,
+        with `env`, where True passes a variable of the daemon on: a server is third-party code and
+        must not see the user's other keys."""
         environ = self.place.environ
-        base = {one: environ[one] for one in _OF_SERVERS if one in environ}
+        base = {name: environ[name] for name in _OF_SERVERS if name in environ}
         for variable, value in env.items():
             if value is True and variable in environ:
                 base[variable] = environ[variable]
-        overlay = {one: value for one, value in env.items() if isinstance(value, str)}
+        overlay = {name: value for name, value in env.items() if isinstance(value, str)}
 
         def env_of(mark: str) -> dict[str, str]:
             return build(
@@ -191,23 +187,23 @@ class Calls:
         client: Mapping[str, str | None] | None,
         wall_s: float,
     ) -> Call:
-        """A call of a tool's command that is no use of the tool: on pipes, with nothing to read, and
-        nobody holds it. Raises `RpcError`."""
+        """Return the call of a tool's helper command: on pipes, without input, without a handle.
+        Raises `RpcError`."""
         resolved = replace(resolve(tool, args, context), terminal=False)
         limits = {**resolved.limits, "wall_s": min(wall_s, resolved.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, resolved, client)
         return self._of_program(tool.name, resolved.argv, resolved.cwd, env_of, limits, "null")
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
-        """Unmake what was made for a call, now that nothing of it is left; what could not be ended
-        stays recorded, for the next start. What cannot be unmade costs the next start a look."""
+        """Remove the resources of a call after its last process; unconfirmed ones stay recorded for
+        recovery at the next start."""
         self._unmake(call.mark, call.cgroup if confirmed else None)
         if confirmed:
             with self._told("record", call.mark):
                 self.journal.end(call.mark)
 
     def stopped(self, mark: str) -> None:
-        """Record that the handle has stopped, for a daemon that may have to end what is left of it."""
+        """Record the end of the handle, for a recovering daemon."""
         with self._told("record", mark):
             self.journal.stopped(mark)
 
@@ -224,7 +220,7 @@ class Calls:
             id=handle.id,
             tool=tool.name,
             generation=handle.generation,
-            # Arguments may hold what is nobody else's business.
+            # Arguments may be private.
             command=invocation.argv[0] if invocation.argv else tool.name,
             at=round(handle.started_at, 3),
         )
@@ -259,7 +255,7 @@ class Calls:
             served=server_of(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
-            # Run again, it would find its input read.
+            # A second run would find its input consumed.
             again=None if ready.is_fed else again,
         )
         return first
@@ -288,7 +284,7 @@ class Calls:
             env=env,
             mark=str(mark),
             stdin=stdin,
-            # Apart from standard error.
+            # Separate from standard error.
             output="outcome",
             limits=limits,
             nofile=self.place.nofile,
@@ -316,7 +312,7 @@ class Calls:
     def _recorder(
         self, mark: ProcessTag, cgroup: Cgroup | None, **what: Any
     ) -> Callable[[Identity], None]:
-        """What writes down each process of a call, so that it is found again after a crash."""
+        """Return the function that records each process of a call for recovery."""
 
         def record(identity: Identity) -> None:
             self.journal.start(
@@ -342,8 +338,8 @@ class Calls:
         return ProcessTag(self.place.home, self.place.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
-        """A cgroup for the handle where there are any; without it, its processes are told apart as
-        they are where there is no delegation."""
+        """Return a cgroup for the handle, or None without delegation, where processes are found by
+        tag."""
         if self.place.base is None:
             return None
         try:

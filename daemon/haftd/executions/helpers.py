@@ -1,9 +1,8 @@
-"""Questions to a tool's own program: its schema, its arguments as a person should read them.
+"""Helper commands: a tool's own program describes its schema or renders arguments.
 
-Rules: a helper command is no execution of the tool. It has no handle, nobody is asked for leave, nothing of it
-goes to a session or into its notices; the tool's command runs once with another `action` in its
-context, and what it prints is the answer. It is started, recorded, marked and ended as any process of
-a tool is. Section 10.
+A helper command is no execution: it has no handle, no approval, no session and no notices. The
+tool's command runs once with another `action` in its context, and its output is the answer. It is
+started, recorded, tagged and ended like a tool. Section 10.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MAX_AT_ONCE = 32
 
 @dataclass(slots=True)
 class HelperRunner:
-    """Runs tools' programs for what they print, a few at once; the others wait for their turn."""
+    """Runs helper commands, a few at once; others queue."""
 
     calls: Calls
     _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
@@ -46,19 +45,20 @@ class HelperRunner:
         command: Command | None = None,
         timeout_s: float = 10,
     ) -> bytes | Failed:
-        """Run the tool's command with `action` in its context; returns what it printed on its
-        standard output when it has ended with 0, or why there is nothing.
+        """Run the tool's command with `action` in its context; returns its standard output with
+        status
+        0, else the failure.
 
-        `args` are as `arguments.check` returns them: templates see them. `root`, `session`, `handle`
-        (an id) and `vars` are those of the context, `client` the environment that the client sent, if it did.
-        With `command` that one is run in place of the tool's own, filled in and treated the same.
-        The program is on pipes whatever the tool's runtime is, with an empty standard input and its
-        standard error apart; it gets the environment and HAFT_CALL of a call, and all limits of the
-        definition, besides `timeout_s` (from its start) and `runtimes.process.helper.MAX_OUTPUT_BYTES` bytes.
+        `args` are as `arguments.check` returns them, for templates. `root`, `session`, `handle` (an
+        id) and `vars` belong to the context, `client` is the client's environment, if sent.
+        `command` replaces the tool's own. The program runs on pipes whatever the tool's runtime,
+        with empty standard input and separate standard error; it gets the environment and HAFT_CALL
+        of a call and all limits of the definition, besides `timeout_s` (from its start) and
+        `runtimes.process.helper.MAX_OUTPUT_BYTES`.
 
-        Never raises for what the program or the definition does. `Failed.why` is a clause to follow
-        "the program" or the tool's name ("ended with exit code 3", "did not end within 10 s"); of
-        kind `start` it is a sentence. Cancelled, it returns when nothing of the program is left.
+        Never raises for errors of the program or the definition. `Failed.why` is a clause that
+        follows "the program" or the tool's name ("ended with exit code 3", "did not end within 10
+        s"); of kind `start` it is a sentence. On cancellation it returns after the last process.
         """
         asked = tool if command is None else replace(tool, command=command)
         if asked.command is None:

@@ -1,8 +1,8 @@
-"""The review of an execution's result: it is withheld until a reviewer has decided.
+"""Review of an execution's result: withheld until a reviewer decides.
 
-Rules: while the tool runs its output is taken and not shown. Its end is told once, with the decision; until then
-the handle goes on as it was, although nothing of it may run any more. An end that a client has decided, or a fault
-of ours, is told at once, drops the output, and is not reviewed. So does a review that is cancelled. Nothing is run
+While the tool runs its output is kept back. The end is reported once, with the decision; until then
+the handle's state stays, even after the last process. An end requested by a client, an internal
+error or a cancelled review is reported at once, without output and without review. Nothing is run
 again.
 """
 
@@ -22,10 +22,10 @@ from haftd.core.spool import Spool
 from haftd.core.withheld import ReviewDecision, Shown, WithheldResult
 
 _MAX_SHOWN = 16_384
-"""Bytes of a result that the reviewer is shown."""
+"""Bytes of a result shown to the reviewer."""
 
 _REVIEWED = ("exit", "limit")
-"""The ends that are reviewed: those that no client asked for."""
+"""The reviewed ends: those that no client requested."""
 
 _BECAME: dict[str, Review] = {
     "allow": "allowed",
@@ -37,11 +37,11 @@ _BECAME: dict[str, Review] = {
 log = structlog.get_logger("haftd.executions.review")
 
 Reviewer = Callable[[Handle, Shown], Awaitable[ReviewDecision]]
-"""Waits for the decision about a result. Raises the `RpcError` with which it is refused."""
+"""Waits for the decision about a result. Raises `RpcError` for a refusal."""
 
 
 class PendingReview:
-    """The review of one execution's result: the task that waits for the end and for the decision."""
+    """The review of one result: a task that waits for the end and the decision."""
 
     __slots__ = ("_complete", "_handle", "_reviewer", "_scope", "_withheld", "done")
 
@@ -52,14 +52,15 @@ class PendingReview:
         self._scope = trio.CancelScope()
         self._complete = trio.Event()
         self.done = trio.Event()
-        """Nothing is withheld any more."""
+        """Set when nothing is withheld any more."""
 
     def emit(self, data: bytes) -> None:
-        """Take output."""
+        """Keep output back."""
         self._withheld.emit(data)
 
     def end(self, ending: Ending, now: float, *, complete: bool) -> None:
-        """Withhold the end until the decision, or tell it without its output where no reviewer is asked."""
+        """Withhold the end until the decision, or report it without output if no reviewer is
+        asked."""
         by = self._handle.stop_requested_by
         if by is None and self.done.is_set():
             by = EndedBy("shutdown")
@@ -67,7 +68,7 @@ class PendingReview:
             self._withheld.drop()
             self._handle.end(ending, now, complete=complete, review="dropped")
         elif by is not None:
-            # A client ended the execution while it ended by itself, and with that the review.
+            # A client ended the execution, and so the review, as the tool exited.
             self._handle.end(self._withheld.discard(ending, by), now, review="dropped")
         else:
             self._handle.withhold(ending, now)
@@ -75,7 +76,7 @@ class PendingReview:
                 self.complete()
 
     def complete(self) -> None:
-        """Ask the reviewer, if the execution has ended: no more output will come."""
+        """Ask the reviewer if the execution has ended: the output is complete."""
         if isinstance(self._handle.phase, UnderReview):
             self._complete.set()
         elif self._handle.stopped:
@@ -86,7 +87,7 @@ class PendingReview:
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Wait for the end and for the decision, then tell the end."""
+        """Wait for the end and the decision, then report the end."""
         try:
             with self._scope:
                 await self._complete.wait()
@@ -115,14 +116,14 @@ class PendingReview:
             )
 
     async def _seek(self, ending: Ending) -> ReviewDecision | None:
-        """Return the decision; None where there will be none."""
+        """Return the decision; None if there will be none."""
         handle = self._handle
         try:
             shown = self._withheld.show(ending, handle.rendering, _MAX_SHOWN)
             return await self._reviewer(handle, shown)
         except RpcError as refusal:
             if refusal.kind == "shutting_down":
-                return None  # It has run: no caller is asked to try again.
+                return None  # it has run: callers must not retry
             return ReviewDecision("deny", explanation=refusal.message, refusal=refusal)
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)

@@ -1,9 +1,8 @@
-"""Since when a program that nobody can look into has done nothing that could be seen.
+"""Silence of a program whose input state is unknown.
 
-Rules: silence counts from the first look that could not tell. A look that could tell ends it, and so
-does a process that has begun or ended between two looks: a shell that runs one command after the
-other is silent at none of them, although nobody is in the foreground between two. What the program
-prints is the handle's affair.
+Silence begins with the first unknown reading. It ends with a known one, or when a process has begun
+or ended between two readings: a shell that runs one command after the other is never silent,
+although it may have no foreground process in both. Output is the handle's matter.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from haftd.runtimes.base import Wanted
 
 
 class Silence:
-    """The looks at one program, as far as they could not tell."""
+    """The unknown readings of one program."""
 
     __slots__ = ("_processes", "since")
 
     def __init__(self) -> None:
         self.since = inf
-        """When it began, by the clock of `see`; infinite while the last look could tell."""
+        """The beginning, by the clock of `see`; infinite after a known reading."""
         self._processes: object = None
 
     def see(self, wanted: Wanted, now: float) -> None:
-        """Take note of a look."""
+        """Record a reading."""
         if wanted.state != "unknown":
             self.since = inf
         elif self.since == inf or wanted.processes != self._processes:

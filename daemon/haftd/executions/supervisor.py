@@ -1,8 +1,9 @@
-"""One task a handle: it runs the tool, reports into the handle, and ends when nothing is left.
+"""One task for each handle: runs the tool, reports into the handle, and ends after the last
+process.
 
-Rules: `start` decides at once and schedules; what became of it is a fact in the handle and in its
-`Execution`. A handle's fault stays in that handle. Aborting is cancelling the task; the runtime ends
-what it started and says so through its port. Connections are not known here.
+`start` schedules synchronously; the outcome is in the handle and its `Execution`. A handle's error
+stays in that handle. Abort is cancellation of the task; the runtime ends its processes and reports
+through its context. Connections are unknown here.
 """
 
 from __future__ import annotations
@@ -43,35 +44,35 @@ from haftd.runtimes.base import (
 )
 
 from .execution import Entry, Execution, Skipped
-from .piping import Pipe
+from .pipe import Pipe
 from .review import PendingReview
 
 _KILL_S = 5.0
-"""How long an abort waits for what could not be ended before."""
-_IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
+"""Seconds that an abort waits for remaining processes."""
+_IN_A_ROW = 4  # starts or ends between two checkpoints: one or two milliseconds
 
 log = structlog.get_logger("haftd.executions.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
 class _Faulted:
-    """The runtime, or what it stands on, has failed: the fault is the daemon's."""
+    """An internal error of the runtime or the daemon."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Cancelled:
-    """The task was cancelled before the tool was run to its end."""
+    """The task was cancelled before the tool ended."""
 
 
 _Conclusion = Ending | Skipped | RpcError | _Faulted | _Cancelled
-"""How the task of an execution has ended; an `RpcError` is the reason for which the tool was not started."""
+"""The end of an execution's task; an `RpcError` is the reason of a failed start."""
 
 
 class Supervisor:
-    """Holds the task of every handle. `clear_up` is called when nothing of a use is left, with
-    whether all of it was confirmed gone."""
+    """Owns the task of every handle. `clear_up` is called after the last process of an execution,
+    with False if some may be left."""
 
     def __init__(
         self,
@@ -87,11 +88,11 @@ class Supervisor:
         self._withdraw = withdraw
         self._clear_up = clear_up
         self.wake_expiry = wake_expiry
-        """Called when a handle may be due to be forgotten."""
+        """Called when a handle may have expired."""
         self._uses: dict[Handle, Execution] = {}
         self._marks: dict[str, Execution] = {}
         self._remains: dict[Handle, Survivors] = {}
-        """What could not be ended, of handles whose use is over."""
+        """Processes that survived KILL, of handles whose execution is over."""
         self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(
@@ -103,9 +104,8 @@ class Supervisor:
         entry: Entry | None = None,
         review: PendingReview | None = None,
     ) -> Execution:
-        """Schedule the tool's task; nothing of it has run when this returns. `inquiries` are
-        its questions; `entry` is waited for before it runs; `review` holds its end back
-        until somebody has seen it."""
+        """Schedule the tool's task without running any of it. `inquiries` are its questions;
+        `entry` is awaited first; `review` withholds its end."""
         use = Execution(handle, self._grace_s, inquiries, review)
         use.mark = call.mark
         self._uses[handle] = use
@@ -118,38 +118,36 @@ class Supervisor:
         return use
 
     def pipe(self, source: Handle, reader: Execution, offset: int) -> None:
-        """Copy the output of a handle, from `offset` on, into the input of an execution that has not begun."""
+        """Copy the output of a handle, from `offset` on, into the input of an execution that has
+        not begun."""
         pipe = Pipe(source, self.use_of(source), reader, offset, self.end)
         self._nursery.start_soon(pipe.run, name=f"{source.id} | {reader.handle.id}")
 
     def use_of(self, handle: Handle) -> Execution | None:
-        """The use that is still held: running, or with processes left behind."""
+        """Return the handle's execution while it runs or has processes left behind."""
         return self._uses.get(handle)
 
     def marked(self, mark: str) -> Execution | None:
-        """The use whose processes carry this mark, for as long as there are any."""
+        """Return the execution with this tag, while it has processes."""
         return self._marks.get(mark)
 
     def holding(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
-        """Return the use that a process descends from, and whether that use's first process lives.
-
-        Only what a process cannot change counts: which processes it descends from, and in whose session
-        these are. What has made a session of its own and lost its parent is of no use: the marks that it
-        carries, it could have written itself.
-        """
-        numbers = {number for one in lineage for number in (one.pid, one.session)}
+        """Return the execution that a process descends from, and True if its leader lives. Only
+        ancestry and sessions count, which a process cannot change. An orphan in a session of its
+        own belongs to none: it could have written its tags itself."""
+        numbers = {number for process in lineage for number in (process.pid, process.session)}
         for number in numbers:
             if number in leaders and (use := self._marks.get(leaders[number].mark)) is not None:
                 return use, True
         for use in self._uses.values():
-            # A number stays taken for as long as a session is called by it.
-            if use.grip is not None and use.grip.pid in {one.session for one in lineage}:
+            # A pid stays taken while a session has it as its id.
+            if use.grip is not None and use.grip.pid in {process.session for process in lineage}:
                 return use, False
         return None
 
     def uses(self, session: str | None = None, id: str | None = None) -> tuple[Execution, ...]:
-        """The uses that are still held, or those of a session, or of an id: a handle that a new one
-        of its name has replaced may have left processes behind, and they are still its."""
+        """Return the executions with processes, or those of a session, or of an id: a replaced
+        handle of that id may have left processes behind."""
         return tuple(
             use
             for handle, use in self._uses.items()
@@ -157,8 +155,8 @@ class Supervisor:
         )
 
     def end(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it; who asks
-        again with a shorter grace need not wait for the first one's."""
+        """Request the end of an execution, regardless of later disconnects. The first request is
+        its author; a later one may shorten the grace."""
         if not use.request_stop(by) and grace_s is not None:
             self._nursery.start_soon(self._hasten, use, grace_s)
         if grace_s is not None:
@@ -172,7 +170,7 @@ class Supervisor:
             use.kill()
 
     def abandon(self, use: Execution, by: EndedBy) -> None:
-        """Cancel an execution that no call wants any more, if it still awaits approval."""
+        """Cancel an execution without calls if it still awaits approval."""
         if use.handle.is_awaiting_approval:
             use.handle.abandon(by)
             self.end(use, by)
@@ -182,19 +180,19 @@ class Supervisor:
         use.cancel()
 
     async def abort(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """End a use; returns when nothing of it is left."""
+        """End an execution; returns after its last process."""
         self.end(use, by, grace_s)
         await use.done.wait()
 
     async def abort_all(self, by: EndedBy, uses: Iterable[Execution] | None = None) -> None:
-        """End many uses at once; returns when nothing of them is left."""
+        """End many executions; returns after their last process."""
         async with trio.open_nursery() as nursery:
             for use in self.uses() if uses is None else uses:
                 nursery.start_soon(self.abort, use, by)
 
     async def _take_turn(self) -> None:
-        """Wait until it is this one's turn to block the loop, as every start and every look for what
-        is to be ended does for a moment; hundreds of them at once must not block it as a whole."""
+        """Wait for a turn to block the loop, as each start and each search for processes does:
+        hundreds at once must not add up."""
         async with self._turns:
             pass
 
@@ -224,7 +222,7 @@ class Supervisor:
     async def _run(
         self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
     ) -> _Conclusion:
-        """Run the tool once that may run; return how it went. The scope of the execution cancels both."""
+        """Run the tool once admitted. The execution's scope cancels both."""
         handle = use.handle
         try:
             with use.scope:
@@ -249,7 +247,7 @@ class Supervisor:
         return _Cancelled()
 
     def _conclude(self, use: Execution, conclusion: _Conclusion) -> None:
-        """Record the end of an execution, by the state in which its handle is, unless that was reported before."""
+        """Record the end of an execution, by the handle's state, unless reported before."""
         match use.handle.phase, conclusion:
             case (UnderReview() | Draining() | Stopped() | Rejected(), _):
                 pass
@@ -267,7 +265,7 @@ class Supervisor:
                     why = "it was ended while it waited for approval"
                     self._reject(use, spawn_failed(why, reason="aborted"))
                 else:
-                    # A client has found the handle and ended it: it has an end, as any other.
+                    # A client has ended the handle: an ordinary end.
                     use.ended(Ending(by=LOST))
             case (_, _Cancelled()):
                 use.ended(Ending(by=EXIT if use.handle.stop_requested_by is None else LOST))
@@ -282,11 +280,11 @@ class Supervisor:
         use.reject(error)
 
     def _keep_remains(self, handle: Handle, call: Call) -> None:
-        """Hold what could not be ended, so that it is listed and can be aborted again."""
+        """Keep processes that survived, so that they are listed and can be aborted again."""
         remains = Survivors(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
         handle.set_left_behind(
-            lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living())
+            lambda: tuple(LeftBehind(process.pid, process.command) for process in remains.living())
         )
         self._nursery.start_soon(self._see_remains_out, handle, call, remains)
 
@@ -300,7 +298,7 @@ class Supervisor:
         handle.end_survivors()
 
     def remains(self, session: str | None = None, id: str | None = None) -> list[Handle]:
-        """The handles, or those of a session, or of an id, of which something could not be ended."""
+        """Return the handles, perhaps of a session or an id, with surviving processes."""
         return [
             handle
             for handle in self._remains
@@ -308,7 +306,7 @@ class Supervisor:
         ]
 
     async def kill_remains(self, handle: Handle) -> None:
-        """Kill once more what could not be ended; returns when it is gone, or after a bound."""
+        """Send KILL again; returns when the processes are gone, or after a timeout."""
         remains = self._remains.get(handle)
         if remains is None:
             return

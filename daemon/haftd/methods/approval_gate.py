@@ -27,7 +27,7 @@ from haftd.core.withheld import ReviewDecision, Shown
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Skipped
 from haftd.executions.review import Reviewer
-from haftd.executions.starting import Approver
+from haftd.executions.starter import Approver
 from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review

@@ -15,8 +15,8 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
-from haftd.executions.describing import Describing
-from haftd.executions.starting import Starter
+from haftd.executions.descriptions import Describing
+from haftd.executions.starter import Starter
 from haftd.runtimes.mcp.servers import LIST_S, Servers
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from haftd.audit import Audit
 from haftd.executions.helpers import HelperRunner
-from haftd.executions.starting import Starter
+from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.router import InquiryRouter
 from haftd.notices.output_watcher import OutputWatcher

@@ -1,12 +1,12 @@
 """Push for editors: send changes of a session's handles to its subscribers.
 
-Rules: no execution waits for a subscriber. A handle only marks its followers as due; one task for each
-connection sends, one message at a time, and the next only when the last has left, so that a reply is never
-behind more than one of them and a slow client costs the others nothing. A message describes the moment at
-which it is sent: output from the spool, state and screen as they are, never a queue of older ones. A
-subscription has its own offsets: no read offset moves and no notice is consumed. Subscriptions end with their
-connection. A connection has a `push_queue` and for each request a `subscription`, with a `follower` for each
-handle. Section 7, "Push".
+No execution waits for a subscriber. A handle only marks its followers as due; one task for each
+connection sends one message at a time, the next after the last has left, so that a reply is behind
+one message at most and a slow client costs others nothing. A message describes the moment of
+sending: output from the spool, state and screen as they are, never a queue of older ones. A
+subscription has its own offsets: no read offset moves and no notice is consumed. A connection has a
+`push_queue` and for each request a `subscription`, with a `follower` for each handle; all end with
+the connection. Section 7, "Push".
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Subscriptions:
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
-        """Subscribe the peer to these handles, with `only` to no others but later executions with their ids;
-        else to all that are started in the session. `offsets`: by id the offset from which output is sent.
-        Returns the subscription's name."""
-        known = tuple(handles)
+        """Subscribe the peer to these handles; with `only` and later executions of their ids, else
+        with all handles started in the session. `offsets`: by id the offset from which output is
+        sent. Returns the subscription's name."""
+        initial = tuple(handles)
         subscriber = self._subscribers.get(client.caller)
         if subscriber is None:
             subscriber = self._subscribers[client.caller] = _Subscriber(PushQueue(client))
@@ -88,13 +88,13 @@ class Subscriptions:
             client.caller,
             subscriber.queue,
             session,
-            frozenset(handle.id for handle in known) if only else None,
+            frozenset(handle.id for handle in initial) if only else None,
             frozenset(events),
             self._use_of,
         )
         subscriber.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None
-        for handle in known:
+        for handle in initial:
             subscription.follow(handle, offsets.get(handle.id))
         return subscription.id
 

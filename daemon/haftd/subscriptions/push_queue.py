@@ -1,7 +1,7 @@
 """The messages due to one subscribed connection, sent in turns.
 
-Rules: one message at a time, and the next only when the last has left, so that a reply is never behind more
-than one of them. Sources take turns: a flood of one does not silence the others.
+One message at a time, so that a reply is behind one message at most. Sources take turns: a flood of
+one does not silence the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One client's subscription to one session: its handles, its events, its notices.
 
-Rules: the queue of notices is bounded; lost notices, oldest first, are counted and reported. A critical
-notice precedes all others, and is never lost in favour of another.
+The queue of notices is bounded; the oldest are dropped, counted and reported. A critical notice
+precedes all others and is never dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Subscription:
         self._tools_changed = False
 
     def follow(self, handle: Handle, offset: int | None = None) -> None:
-        """Follow a handle that the subscription covers, its output from `offset` on."""
+        """Follow a covered handle, its output from `offset` on."""
         if self._handles is not None and handle.id not in self._handles:
             return
         if not self._events <= _SESSION_EVENTS and handle not in self._followers:

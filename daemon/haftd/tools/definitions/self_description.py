@@ -1,7 +1,7 @@
 """Self-description of tools: which programs to ask, and the tool built from the answer (section
 10).
 
-Pure; `haftd.executions.describing` asks. Only a program that the definition shows to know the
+Pure; `haftd.executions.descriptions` asks. Only a program that the definition shows to know the
 request is asked: another one would do its work instead. A program that must describe its tool hides
 the tool until it answers; an optional answer only adds. The user's fields win one by one.
 """

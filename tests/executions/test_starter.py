@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.executions.starting import Starter
+from haftd.executions.starter import Starter
 from haftd.tools.definitions.definition import Tool
 
 

@@ -1,8 +1,7 @@
-"""From a spawn to a use that is held: tool, arguments, admission, and what may run.
+"""From a spawn to a supervised execution: tool, arguments, admission, approval.
 
-Rules: everything here decides synchronously and in this order: what can be wrong with the call is
-said before the id is taken; the id is taken before anything is made (`calls`). A start that has to
-wait for an approver holds its handle meanwhile, pending.
+Synchronous, in this order: the call is validated before the id is taken; the id is taken before
+resources are made (`calls`). A start that awaits an approver keeps its handle pending.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
 
 Approver = Callable[[Handle], Awaitable[Prepared]]
-"""What a start has to pass while its handle is pending. It returns what is to run, which may have
-other arguments than what was asked for; raises what `supervisor.Entry` may raise."""
+"""Awaited while the handle is pending. Returns the spawn to run, perhaps with edited arguments;
+raises like `supervisor.Entry`."""
 
 
 @dataclass(slots=True)
 class Starter:
-    """Starts uses of tools."""
+    """Starts executions of tools."""
 
     calls: Calls
     catalogue: Catalogue
@@ -53,22 +52,21 @@ class Starter:
     runtimes: Mapping[str, Runtime]
     make_spool: Callable[[], Spool]
     news: Callable[[Handle], None]
-    """Told when a handle asks or stops."""
+    """Called when a handle asks or stops."""
     inquiries: InquiryRouter
     supervisor: Supervisor
     stopping: bool = False
-    """The daemon is about to exit, and no method starts anything."""
+    """True when the daemon is about to exit, and no method starts a tool."""
 
     @property
     def place(self) -> Place:
-        """Where things are started."""
+        """The environment of launches."""
         return self.calls.place
 
     def prepare(
         self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Find out all that can be wrong with a spawn before its id is taken; takes nothing. The tool is
-        handed `vars` in its context."""
+        """Validate a spawn without effect. The tool gets `vars` in its context."""
         named = None if isinstance(params.root, UnsetType) else params.root
         root = self.place.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
@@ -85,8 +83,8 @@ class Starter:
         return self._prepared(tool, params.args, context, call_id, client)
 
     def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
-        """The same spawn with other arguments: of the very definition that was to run, whatever
-        stands in its place meanwhile."""
+        """Return the spawn with other arguments, for the same definition even if that was replaced
+        meanwhile."""
         changed = self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
         return replace(changed, is_fed=ready.is_fed)
 
@@ -116,9 +114,9 @@ class Starter:
         approver: Approver | None = None,
         reviewer: Reviewer | None = None,
     ) -> tuple[Handle, Execution | None, bool]:
-        """Take the id and schedule the tool; the last is whether it was. `context` is for its questions,
-        `reviewer` gives the word about its result. A `call_id` that made a handle before gives that one, with the use
-        that is left of it, and starts nothing. Raises `RpcError`, and then nothing was taken."""
+        """Take the id and schedule the tool; the last value is False for a repeated `call_id`,
+        which gets the earlier handle with its remaining execution. `context` is for its questions,
+        `reviewer` decides about the result. Raises `RpcError` without effect."""
         admitted = self.registry.admit(
             trio.current_time(),
             session=ready.session,
@@ -152,7 +150,7 @@ class Starter:
         return self.runtimes["builtin" if call.builtin else call.runtime]
 
     def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
-        """What a use waits for before it runs: the approver, whose word may change the call."""
+        """Return the entry of an execution: the approver, which may change the call."""
 
         async def entry() -> tuple[Runtime, Call]:
             passed = await approver(handle)
@@ -165,7 +163,7 @@ class Starter:
 
 
 def _runs_in(tool: Tool, root: str) -> str:
-    """The folder of a call: a tool of a root that was found above the named folder runs in that root."""
+    """Return the folder of a call: a tool of a root above the named folder runs in that root."""
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 

@@ -1,9 +1,10 @@
 """A pipe from the output of one handle into the input of another: `stdin_from` of spawn.
 
-Rules: the bytes pass as they are, in order, each once; the next piece goes when the reader's program has the last one. The
-source is held up while the reader is more than `execution.MAX_BACKLOG` bytes behind, from the moment of the spawn on.
-The end of the source is the end of the reader's input. The end of the reader, or of its input, lets the source go on by
-itself. Output that is no longer kept ends the reader: a pipe loses nothing silently.
+Bytes pass unchanged, in order, each once; the next piece follows when the reader's program has the
+last. From the spawn on the source is held up while the reader lags more than
+`execution.MAX_BACKLOG` bytes. The end of the source ends the reader's input. The end of the reader,
+or of its input, releases the source. Output that is no longer kept ends the reader: a pipe loses
+nothing silently.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from .execution import Execution
 
 _CHUNK = 65_536
 
-log = structlog.get_logger("haftd.executions.piping")
+log = structlog.get_logger("haftd.executions.pipe")
 
 
 class Pipe:
-    """Copies the output of `source` from `offset` on into `reader`. `writer` is the execution of the source, while it is
-    held; `end` ends the reader."""
+    """Copies the output of `source` from `offset` on into `reader`. `writer` is the source's
+    execution, while held; `end` ends the reader."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Pipe:
                 await self._changed.wait()
 
     async def _give(self, data: bytes) -> None:
-        """Return when all of it is with the program, or the program has ended."""
+        """Wait until the program has all of it, or has ended."""
         reader = self._reader
         number = reader.feed(data)
         while reader.written_to < number and not reader.handle.stopped:
