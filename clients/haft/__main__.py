@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit status."""
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
@@ -49,8 +48,8 @@ def _run(arguments: list[str]) -> int:
         if ids := getattr(options, "waited_for", None):
             from .cli.show import line
 
-            one = len(ids) == 1
-            runs, them = (f"{ids[0]} runs", "it") if one else ("the handles run", "them")
+            is_single = len(ids) == 1
+            runs, them = (f"{ids[0]} runs", "it") if is_single else ("the handles run", "them")
             line(
                 f"{options.name}: interrupted; {runs} on, `haft abort {' '.join(ids)}` ends {them}"
             )
@@ -141,7 +140,7 @@ _ABOUT = "Holds running tools for you: start one, read it, give it input, end it
 def _overview(commands: Mapping[str, str]) -> str:
     from .cli.statuses import table
 
-    lines = "".join(f"  {name:10}{what}\n" for name, what in commands.items())
+    lines = "".join(f"  {name:10}{summary}\n" for name, summary in commands.items())
     return f"""\
 commands:
 {lines}

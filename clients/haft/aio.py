@@ -177,7 +177,6 @@ class Haft(AsyncCalls):
         return results
 
     async def server(self) -> InitializeResult:
-        """Return the daemon's introduction, with its limits."""
         if self._server is None:
             reply = self._wire.take(self._hello)
             answer = await self._answer(self._hello) if reply is None else result_of(reply)

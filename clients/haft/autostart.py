@@ -31,7 +31,7 @@ _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
 _TAG = "HAFT_HANDLE"
 _TAG_BIT = 62
-"""Set in the soft limit of real-time CPU time of what a daemon has started; such a limit limits nothing."""
+"""The mark of a daemon's descendants, in the soft limit of real-time CPU time, which has no effect there."""
 _LOG_BYTES = 4 << 20
 
 _KEPT = frozenset(
@@ -111,7 +111,6 @@ def starts_barred(timeout: float = 10.0) -> Iterator[None]:
 
 
 def log_file() -> str:
-    """Return the log's path of a daemon that a client started."""
     try:
         return f"{state_folder(os.environ)}/haftd.log"
     except PathError as fault:
@@ -119,7 +118,6 @@ def log_file() -> str:
 
 
 def daemon_command(path: str) -> list[str]:
-    """Return the command that starts the daemon for the socket at `path`."""
     if sys.executable:
         # The client's own installation, regardless of PATH; -P: no module from the folder /.
         return [sys.executable, "-P", "-m", "haftd", "--socket", path]
@@ -134,7 +132,6 @@ def daemon_command(path: str) -> list[str]:
 
 
 def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a client's environment that the daemon gets."""
     return {k: v for k, v in env.items() if k in _KEPT or k.startswith("LC_")}
 
 

@@ -23,13 +23,13 @@ from .errors import Declined, HaftError
 from .wire import Conversation, Id
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
-"""Finds the answer to a question: a bool, a text or one of the options; or one of them as `RememberedAnswer`."""
+"""Answers a question by a bool, a text or an option, or by one of these in a `RememberedAnswer`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
-"""Gives a person's word on an action."""
+"""Decides on an action that awaits approval."""
 
 Server = Callable[[Raw], Awaitable[object]]
-"""Serves a request: its params as JSON to its result. Raises `Declined` or `_Unreadable`."""
+"""Handles a request: JSON params to a result. Raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class ClientRequests:
         self._broken: Exception | None = None
         self._loss: HaftError | None = None
         self.block = trio.CancelScope()
-        """Around what the program does meanwhile; cancelled when serving is over."""
+        """The scope around the program's block; cancelled when serving ends."""
 
     @property
     def fault(self) -> Exception | None:

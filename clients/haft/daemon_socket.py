@@ -27,7 +27,7 @@ from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
 _LINE = 1024
 _ROOT = 0
-"""May be at the other end as well: nothing can be kept from it anyway."""
+"""Root may be the peer: nothing can be kept from it anyway."""
 
 
 def find_socket(chosen: str | None = None) -> str:
@@ -58,7 +58,7 @@ def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socke
         try:
             return _open(elsewhere, timeout)
         except NotRunning:
-            pass  # The lock outlives its daemon: the usual place is the one to name.
+            pass  # The lock outlives its daemon: the error names the usual path.
         raise
 
 

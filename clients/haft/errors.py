@@ -1,4 +1,4 @@
-"""Client errors, by whose fault they are.
+"""Client errors, grouped by origin.
 
 Rules: each message is one sentence that names the fault and the remedy.
 """

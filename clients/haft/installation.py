@@ -46,7 +46,7 @@ class CopyFailed(SetupFailed):
 
 
 def is_installed() -> bool:
-    """Return whether the code stands in the interpreter's site-packages, not in a source tree."""
+    """Return whether the code is in site-packages, not in a source tree."""
     return Path(__file__).is_relative_to(sysconfig.get_path("purelib"))
 
 
@@ -165,7 +165,7 @@ def _copy_distribution(package: Distribution, site: Path) -> None:
     for file in package.files:
         ours = package.name == _DISTRIBUTION and file.name not in _METADATA
         if ours or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
-            continue  # Our own files were copied from where they are; scripts are written anew.
+            continue  # The own packages are copied already; scripts are rewritten.
         source = Path(str(file.locate()))
         target = site / file
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ class Common(TypedDict, total=False):
 
 
 class Reading(Common, total=False):
-    """Params of a read: when to answer, for how long at most, and what to show. Section 4."""
+    """Params of a read: its condition, timeout and view. Section 4."""
 
     wait: Wait
     timeout_ms: int

@@ -25,7 +25,7 @@ class NoUserManager(SetupFailed):
 
 
 class ManagerFailed(SetupFailed):
-    """The user manager refused a command; the message holds what `systemctl` printed."""
+    """The user manager refused a command; the message holds the output of `systemctl`."""
 
 
 class UserManager:
@@ -33,7 +33,7 @@ class UserManager:
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
-        """The variables that its services start with."""
+        """The environment of its services."""
 
     @classmethod
     def connect(cls) -> UserManager:

@@ -18,10 +18,10 @@ from haft_protocol.sessions import PROTOCOL
 from .errors import NotUnicode, ProtocolFault, RemoteError, VersionMismatch
 
 Id = int | str | None
-"""What a request of the daemon is known by."""
+"""The id of a request of the daemon."""
 
 Answer = Raw | RemoteError
-"""What came back for a request: the result as JSON, or the error."""
+"""The reply to a request: the result as JSON, or the error."""
 
 
 class _Error(msgspec.Struct):
@@ -49,7 +49,7 @@ class Conversation:
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
         self._hear = hear
         self.take_request: Callable[[Id, str, Raw], bool] | None = None
-        """Called with each request of the daemon; false where nobody serves it."""
+        """Called with each request of the daemon; returns false where no handler exists."""
         self._last = 0
         self._greeting: int | None = None
         self._mismatch: VersionMismatch | None = None
@@ -59,7 +59,7 @@ class Conversation:
         self._answers: dict[int, Answer] = {}
         self.fault: RemoteError | None = None
         self.to_send = bytearray()
-        """Bytes that are to go out; the owner takes them from the front."""
+        """Pending output; the owner takes bytes from the front."""
 
     def request(self, method: str, params: object) -> int:
         """Queue a request and return its number; `params` is a struct or a mapping."""

@@ -188,9 +188,7 @@ def test_who_waits_for_a_person_says_so_and_has_their_time(
         desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
     person = desk.terminal("--session", "work", *words)
     id = "typed" if words[0] == "apply" else "h"
-    person.expect_exact(
-        f"{id}: waits for a person's word, see `haft approvals` and `haft approve {id}`"
-    )
+    person.expect_exact(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
     assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
     person.expect_exact("a\r\n")
     person.expect(pexpect.EOF)

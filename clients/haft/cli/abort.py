@@ -22,8 +22,8 @@ from .statuses import Status
 from .words import in_our_words
 
 EPILOG = """\
-One that has ended already is no failure. With several ids --json has their states in `handles`, and
-what was refused in `errors`.
+A handle that has ended already is no failure. With several ids --json has their states in `handles`,
+and refusals in `errors`.
 
 examples:
   haft abort server

@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the question, then an answer of its form, and send the answer."""
     with connect(options) as haft:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)

@@ -66,7 +66,6 @@ def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Give the input and show the result."""
     secret = getattr(options, "secret", False)
     form = _form(options, secret)
     answer = getattr(options, "answer", None)

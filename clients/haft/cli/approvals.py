@@ -27,7 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the approvals."""
     with connect(options) as haft:
         encoded = waiting(haft, options)
     if options.json:

@@ -17,8 +17,8 @@ from .options import UsageError, connect
 from .values import read_json
 
 EPILOG = """\
-ID is that of `haft approvals`, or the id of the handle. Without a decision what waits is shown and
-the decision read from the terminal.
+ID is that of `haft approvals`, or the id of the handle. Without a decision the action is shown
+and the decision read from the terminal.
 
 examples:
   haft approve 3f9a1c07
@@ -50,11 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("turn", "session"),
         help="the same for this tool and action from now on",
     )
-    parser.add_argument("--reason", metavar="TEXT", help="what the caller is told")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason that the caller gets")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Find the approval and decide."""
     edit = getattr(options, "edit", None)
     arguments = None if edit is None else read_json(edit, "--edit")
     if arguments is not None and not isinstance(arguments, dict):

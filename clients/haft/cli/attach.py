@@ -26,7 +26,7 @@ from .terminal.own_terminal import Overdue, OwnTerminal
 from .terminal.pollable_client import PollableClient
 
 EPILOG = r"""
-Whatever you type goes to the program, but for what follows C-\ :
+Keys go to the program, except those after C-\ :
   C-\ d      detach; the program goes on, and its terminal gets its size back
   C-\ C-\    type C-\
   C-\ ?      show this
@@ -56,12 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detach-key",
         metavar="KEY",
-        help="the key before a word to haft, as in C-a or C-] (else HAFT_DETACH_KEY, else C-\\)",
+        help="the key before a command to haft, as in C-a or C-] (else HAFT_DETACH_KEY, else C-\\)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Attach, and report the end."""
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
     prefix = _prefix(options)
@@ -97,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
                     attached.close()
             left = attached.leave()
         except Overdue:
-            pass  # The line may be cut anywhere: nothing more is said over it.
+            pass  # The line may be cut anywhere, so no message follows.
         except ConnectionLost as fault:
             raise ConnectionLost(
                 f"haftd has gone, so {options.id} is detached; "
@@ -105,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
             ) from fault
     status = _status(own, last)
     if own.gone or own.deaf or own.stalled:
-        return status  # nobody is there to be told, or it would take for ever
+        return status  # no terminal for a message, or one that never takes it
     if left:
         show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
     if last is not None:

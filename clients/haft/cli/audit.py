@@ -1,4 +1,4 @@
-"""`haft audit`: show who started, typed into and ended handles.
+"""`haft audit`: show the log of actions on handles.
 
 Rules: the audit log is read from its file, without a daemon. A malformed line is counted, never shown. Input that one
 client gives one handle in pieces is one row.
@@ -22,7 +22,7 @@ from . import show
 from .options import UsageError, session
 
 EPILOG = """\
-Of what is secret, only that it was given is recorded.
+Secret input is recorded without its text.
 
 examples:
   haft audit

@@ -32,7 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wait, then show a line for each handle."""
     every = [*getattr(options, "ids", []), *getattr(options, "all", [])]
     some = getattr(options, "any", [])
     if not every and not some:

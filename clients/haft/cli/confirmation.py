@@ -29,7 +29,6 @@ def ask(question: str) -> bool:
 
 
 def live_handles(haft: Haft) -> list[HandleInfo]:
-    """Return the live handles of every session, the oldest first."""
     live = [info for info in haft.handles("*") if not isinstance(info.state, Stopped)]
     return sorted(live, key=lambda info: -info.age_s)
 

@@ -39,7 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Join the streams until the daemon closes its side."""
     for name in ("json", "session", "root"):
         if getattr(options, name):
             raise UsageError(
@@ -135,7 +134,7 @@ class _Streams:
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # It is closed already, and reading says so.
+            pass  # Closed already, which the read reports.
 
     def _receive(self) -> None:
         if not self._receiving or self._replies:

@@ -46,7 +46,7 @@ examples:
 
 
 _EDITORS = ("vim", "vi", "nvim", "nano")
-"""Those that the definition of git_rebase looks for, in its order."""
+"""The editors of git_rebase's definition, in its order."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,7 +63,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all checks that are possible."""
     findings = [*_places(options), *_editor()]
     answers = True
     try:
@@ -131,7 +130,7 @@ def _files() -> Iterator[Finding]:
     try:
         config = config_file(os.environ)
     except PathError:
-        return  # The places have said so.
+        return  # Reported by the checks of folders.
     for file in (Path(config), *sorted(Path(tools_folder(config)).rglob("*.toml"))):
         if not file.is_file():
             continue

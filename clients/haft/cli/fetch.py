@@ -9,7 +9,7 @@ from .read_options import add_reading, approved, finish, reading_of
 
 EPILOG = """\
 examples:
-  haft fetch build                                  what is new since it was last read
+  haft fetch build                                  output since the last read
   haft fetch build --wait stopped --timeout-ms 600000
   haft fetch server --wait pattern --pattern 'listening on .*'
   haft fetch server --pattern 'listening on .*' --cursor 0    also in what was read before
@@ -23,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read the handle and show it."""
     with connect(options) as haft:
         fields = {"id": options.id, **reading_of(options)}
         return finish(haft, options, approved(haft, options, "fetch", fields))

@@ -47,15 +47,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         metavar="TIME",
-        help="only what was printed since then: 90s, 5m, 2h30m (ago), 14:05, 2026-11-28T14:05",
+        help="only output since then: 90s, 5m, 2h30m (ago), 14:05, 2026-11-28T14:05",
     )
     parser.add_argument(
-        "--raw", action="store_true", help="the bytes as they were printed, with what draws"
+        "--raw", action="store_true", help="the unchanged bytes, with escape sequences"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the output so far, and follow on request."""
     follow = getattr(options, "follow", False)
     if follow and options.json:
         raise UsageError("-f and --json do not go together: a stream is no document")
@@ -141,7 +140,7 @@ class Follower:
         self.id = handle
         self._raw = raw
         self._held: bytearray | None = None
-        """What is not written yet, since only its last lines will be."""
+        """Unwritten output, of which only the last lines are written."""
         self._last = last
         self.cursor = cursor
         self.daemon: float | None = None

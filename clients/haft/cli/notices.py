@@ -12,8 +12,8 @@ from . import show
 from .options import connect
 
 EPILOG = """\
-What is shown is told by that: it does not ride on the session's next call any more. So a host can put
-it into a prompt. A program's output in it is text, whatever it is.
+Notices are shown once: the session's next call does not repeat them. So a host can put them into a
+prompt. A program's output in them is plain text.
 
 examples:
   haft notices --session work
@@ -25,7 +25,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Take the notices."""
     with connect(options) as haft:
         encoded = haft.raw("notifications/drain", {"format": "markdown"})
     if options.json:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_S = 10.0
-"""How long a daemon may take to start: twice what a busy machine needed. One that ends is not
-waited for."""
+"""A daemon's time to start: twice that of a busy machine. An ended daemon is reported at once."""
 
 
 _MIN_COLUMNS = 40
@@ -29,7 +28,7 @@ _TOLD = re.compile(r"( +\S.*?) {2,}(\S.*)")
 _WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
 
 Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
-"""What a command has to say about words that it has no place for."""
+"""A command's message about unexpected words."""
 
 
 class UsageError(Exception):
@@ -165,7 +164,6 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 
 def session(options: argparse.Namespace) -> str | None:
-    """Return the session named by option or environment."""
     named: str | None = options.session
     if named:
         return unicode(named, "--session")
@@ -206,7 +204,6 @@ def words_behind(arguments: list[str]) -> tuple[list[str], list[str] | None]:
 
 
 def chosen_socket(options: argparse.Namespace) -> str | None:
-    """Return the socket named by an option."""
     return None if options.socket is None else _absolute(options.socket)
 
 

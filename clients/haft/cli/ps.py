@@ -16,9 +16,8 @@ from . import show
 from .options import connect
 
 EPILOG = """\
-Those that run come first, then those that have stopped, the latest first. What stopped more than a
-minute ago is only counted, unless -a is given, and calls of a tool that ran to its end are left out;
---json always has them.
+Running handles come first, then stopped ones, the latest first. Handles that stopped more than a
+minute ago are only counted without -a, and finished calls of tools are left out; --json has all.
 
 examples:
   haft ps
@@ -29,7 +28,7 @@ examples:
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
 _RECENT_S = 60.0
 _CALL = re.compile(r"call\.[0-9a-f]{16}")
-"""The id that the daemon gives a call without an action."""
+"""The daemon's id for a call without an action."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

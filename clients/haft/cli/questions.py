@@ -28,7 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the questions."""
     with connect(options) as haft:
         encoded = asked(haft, options)
     if options.json:

@@ -29,7 +29,7 @@ Fields = Mapping[str, object]
 _SETTLE_S = 1.0
 _SILENCE_S = 1.0
 _PERSON_S = 660.0
-"""How long a person may think (`approval_timeout_s`, 600), and the time that others take."""
+"""A person's time (`approval_timeout_s`, 600) and the time of the other steps."""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -52,16 +52,16 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
     group.add_argument(
         "--timeout-ms", type=int, metavar="N", help="but after this time at the latest (10,000)"
     )
-    group.add_argument("--quiet-ms", type=int, metavar="N", help="what counts as quiet (500)")
+    group.add_argument("--quiet-ms", type=int, metavar="N", help="the quiet time (500)")
     group.add_argument(
         "--pattern",
         metavar="REGEX",
-        help="what --wait pattern waits for, in output that was not read before",
+        help="the expression of --wait pattern, for unread output",
     )
     group.add_argument(
         "--view",
         choices=get_args(View),
-        help="what to show: what is new (delta), that without the echo and the prompt (answer), all, tail, "
+        help="new output (delta), the same without echo and prompt (answer), all, tail, "
         "screen, the bytes (raw), "
         "or those that draw the screen (paint)",
     )
@@ -76,13 +76,11 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, object]:
-    """Return the params that were given."""
     params = {name: getattr(options, name, None) for name in _FIELDS}
     return {name: value for name, value in params.items() if value is not None}
 
 
 def state_of(encoded: bytes) -> HandleState:
-    """Decode a handle state."""
     return _STATE.decode(encoded)
 
 
@@ -90,7 +88,7 @@ def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Field
     """Call a method that may need approval: allow the person's time, and report the wait."""
     if haft.patience is not None:
         haft.patience = max(haft.patience, _PERSON_S)
-    word = threading.Timer(_SILENCE_S, _say_who_is_waited_for, (options, fields["id"]))
+    word = threading.Timer(_SILENCE_S, _report_pending_approval, (options, fields["id"]))
     word.daemon = True
     word.start()
     options.waited_for = [fields["id"]]
@@ -100,14 +98,12 @@ def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Field
         word.cancel()
 
 
-def _say_who_is_waited_for(options: argparse.Namespace, id: object) -> None:
+def _report_pending_approval(options: argparse.Namespace, id: object) -> None:
     """Report a pending approval of the call. This is only a hint, so errors are dropped."""
     with suppress(HaftError), connect(options) as other:
         waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
         if any(approval.id == id for approval in waiting.approvals):
-            show.line(
-                f"{id}: waits for a person's word, see `haft approvals` and `haft approve {id}`"
-            )
+            show.line(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:

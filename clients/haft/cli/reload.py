@@ -14,7 +14,7 @@ from .status import problem_line
 from .statuses import Status
 
 EPILOG = """\
-Exit status 1 when something is wrong with what was read; the rest of it works.
+Exit status 1 when a file has errors; the valid parts take effect.
 
 examples:
   haft reload

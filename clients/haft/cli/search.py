@@ -31,7 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search and show each line behind its handle and offset."""
     fields = drop_unset(
         pattern=options.pattern,
         ids=getattr(options, "ids", None) or None,

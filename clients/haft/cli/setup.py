@@ -37,8 +37,8 @@ from .stop import shut_down
 USAGE = "haft setup service [--dry-run | --undo] [--yes]"
 EPILOG = """\
 haftd then starts when the first client connects, is restarted when it fails, and keeps each handle in a
-cgroup of its own. A daemon that a command has started gives way to it, and its handles end: they are
-named first, and you are asked (without a terminal: --yes). From a source tree, the service runs from an
+cgroup of its own. A daemon that a command has started ends first, with its handles: they are listed,
+and you are asked (without a terminal: --yes). From a source tree, the service runs from an
 environment of its own in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
 and removes what this has written.
 
@@ -53,15 +53,16 @@ _START_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["service"], metavar="service", help="what to set up")
+    parser.add_argument("what", choices=["service"], metavar="service", help="the part to set up")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
+    how.add_argument("--dry-run", action="store_true", help="show the steps, change nothing")
     how.add_argument("--undo", action="store_true", help="stop the service and remove it")
-    parser.add_argument("-y", "--yes", action="store_true", help="end what runs without asking")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="end running handles without asking"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Set up the service, or remove it; return when it answers."""
     if is_in_handle():
         raise UsageError(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
@@ -148,7 +149,6 @@ class _Running:
 
     @property
     def is_the_service(self) -> bool:
-        """Return whether the daemon that answers is the service's."""
         return self._haft is not None and self.pid == self._main_pid
 
     @property
@@ -162,7 +162,6 @@ class _Running:
         return bool(self.handles) or self.is_unreachable
 
     def steps(self) -> Iterator[str]:
-        """Describe the effects of its end."""
         if self.is_unreachable:
             yield (
                 f"end the service's daemon (pid {self.pid}), whose socket file is gone, and whatever "
@@ -191,7 +190,7 @@ class _Running:
         try:
             return [info for info in live_handles(haft) if _name(info) not in named]
         except ConnectionLost:
-            return []  # It has ended by itself.
+            return []  # The daemon has ended by itself.
 
 
 def _name(info: HandleInfo) -> tuple[str, str, int]:
@@ -202,7 +201,7 @@ class _Change(Protocol):
     """A change of the service, in steps."""
 
     done: str
-    """A sentence for the end."""
+    """The message at the end."""
 
     def is_needed(self, running: _Running) -> bool:
         """Return whether there is anything to do."""
@@ -271,7 +270,6 @@ class _Setup:
             raise
 
     def clean(self) -> None:
-        """Remove the copies that no unit names."""
         if self._environment is not None:
             for old in self._environment.others():
                 shutil.rmtree(old, ignore_errors=True)
@@ -302,7 +300,7 @@ class _Setup:
         for name, text in units.items():
             _write(self._folder / name, text)
         self._manager.call("daemon-reload")
-        with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
+        with suppress(ManagerFailed):  # Loaded only when failed or active.
             self._manager.call("reset-failed", *UNITS)
         self._manager.call("enable", _SOCKET)
         # The service requires its socket, so a running service restarts with it.
@@ -361,10 +359,9 @@ class _Undo:
         _remove_units(self._manager)
 
     def clean(self) -> None:
-        """Remove the copies of installations."""
         for copy in self._copies():
             shutil.rmtree(copy, ignore_errors=True)
-        with suppress(OSError):  # It may hold more, or be missing.
+        with suppress(OSError):  # The folder may hold other files, or be missing.
             self._data.rmdir()
 
     def _copies(self) -> list[Path]:
@@ -375,7 +372,7 @@ def _remove_units(manager: UserManager) -> None:
     """Stop, disable and remove the units; missing ones are no failure."""
     with suppress(ManagerFailed):
         manager.call("disable", "--now", *UNITS)
-    with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
+    with suppress(ManagerFailed):  # Loaded only when failed or active.
         manager.call("reset-failed", *UNITS)
     for name in UNITS:
         (manager.unit_folder / name).unlink(missing_ok=True)

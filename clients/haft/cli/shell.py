@@ -23,7 +23,7 @@ Opens $SHELL under haftd and attaches to it, as `haft attach` does: C-\ d leaves
 ID` comes back, also after the terminal or the connection is gone. Without ID it is called shell, or shell-2
 and so on where that runs already.
 
-What runs in it may do what you may in a terminal of your own: approve, answer, use every session. No model is
+Programs in it may do everything that you may in a terminal of your own: approve, answer, use every session. No model is
 offered such a shell, and no program that haftd runs for another definition can start one or type into it.
 
 examples:
@@ -38,7 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the shell and attach to it."""
     if options.json:
         raise UsageError("shell has no --json: it is for a person; use `haft spawn shell --json`")
     keys, _ = attach.terminals("shell", "use `haft spawn shell`, and `haft apply` to type")

@@ -94,7 +94,6 @@ def document(encoded: bytes) -> None:
 
 
 def paint(text: str, colour: str | None, stream: TextIO) -> str:
-    """Colour a text where the stream takes colours."""
     wanted = (
         colour is not None
         and stream.isatty()
@@ -186,7 +185,6 @@ def failed(state: HandleState) -> bool:
 
 
 def text_of(state: HandleState) -> str:
-    """Return a state's content, or its result."""
     if isinstance(state, Stopped):
         return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
     return state.content
@@ -216,7 +214,6 @@ def bytes_of(state: HandleState) -> bytes:
 
 
 def show_line(state: HandleState) -> None:
-    """Show only the state, on stderr."""
     line(state_line(state), _colour(state))
 
 

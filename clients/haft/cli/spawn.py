@@ -16,15 +16,15 @@ from .read_options import add_reading, approved, finish, reading_of
 from .values import read_arguments
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without those that look alike."""
+"""Without look-alikes."""
 _TRIES = 20
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 USAGE = "haft spawn TOOL [--id ID] [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
-Without --id the handle gets a name that is made up of the tool's, and shown with its state.
-`key=value` is a string, whatever it looks like; `key:=json` is JSON. What stands behind `--`
+Without --id the handle's name is made from the tool's, and shown with its state.
+`key=value` is always a string; `key:=json` is JSON. What stands behind `--`
 becomes the argument `argv`, a list.
 
 A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on.
@@ -41,7 +41,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL")
-    parser.add_argument("--id", help="the name of the handle (else one that is made up)")
+    parser.add_argument("--id", help="the handle's name (by default generated)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
@@ -90,7 +90,6 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the tool and show its state."""
     named = getattr(options, "id", None)
     source = getattr(options, "stdin_from", None)
     fields = drop_unset(

@@ -25,7 +25,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the figures; start no daemon."""
     with connect(options) as haft:
         encoded = haft.raw("daemon/status")
     if options.json:

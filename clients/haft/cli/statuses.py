@@ -21,8 +21,6 @@ from .show import OutputFailed
 
 
 class Status(IntEnum):
-    """The result of a command."""
-
     DONE = 0
     FAILED = 1
     USAGE = 2

@@ -33,7 +33,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask the daemon to stop and wait for its end."""
     policy: Literal["abort", "refuse"] = "refuse" if getattr(options, "if_idle", False) else "abort"
     ending: list[HandleInfo] = []
     try:

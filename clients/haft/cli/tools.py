@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the tools, or show one."""
     wanted = getattr(options, "tool", None)
     with connect(options, start=True) as haft:
         params = {name: getattr(options, name, None) for name in ("provider", "style")}

@@ -49,13 +49,12 @@ _BLANKS = re.compile(r" {24,}")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (else --root)")
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--yes", action="store_true", help="trust what is shown without asking")
+    mode.add_argument("--yes", action="store_true", help="trust the shown files without asking")
     mode.add_argument("--list", action="store_true", help="list the roots that are trusted")
     mode.add_argument("--revoke", action="store_true", help="trust nothing of the root any more")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show, trust or revoke, by the options."""
     root = chosen_root(options, getattr(options, "folder", None))
     with connect(options, start=True) as haft:
         if getattr(options, "list", False):

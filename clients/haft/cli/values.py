@@ -83,7 +83,7 @@ def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
 
 
 def read_size(text: str) -> dict[str, int]:
-    """Read a terminal's size, as in 24x80: rows by columns."""
+    """Read `24x80`: rows by columns."""
     match = re.fullmatch(r"(\d{1,5})[xX](\d{1,5})", text)
     if match is None:
         raise UsageError(f"--resize wants rows by columns, as in 24x80, not {text!r}")
@@ -91,7 +91,7 @@ def read_size(text: str) -> dict[str, int]:
 
 
 def read_place(text: str) -> dict[str, int]:
-    """Read a terminal position, as in 3,10: row and column, from 0."""
+    """Read `3,10`: row and column, from 0."""
     match = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
     if match is None:
         raise UsageError(f"--click wants row and column from 0, as in 3,10, not {text!r}")

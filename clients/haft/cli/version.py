@@ -19,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show both; a daemon is neither needed nor started."""
     daemon: str | None = None
     try:
         with connect(options, start=False) as haft:

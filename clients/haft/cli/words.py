@@ -52,7 +52,6 @@ _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
 def in_our_words(text: str) -> str:
-    """Replace each method or field in the text by its command or option."""
     text = _NAMED.sub(lambda match: f"`{_WORDS[match[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(

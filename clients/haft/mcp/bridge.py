@@ -46,7 +46,7 @@ from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, S
 
 PROGRESS_S = 10.0
 _STREAM = "haft.changes"
-"""The id of the request that a legacy host never made: what tells it of changes."""
+"""The id of the stream that notifies a legacy host, for which no request exists."""
 MAX_PROGRESS_TEXT = 200
 
 _LEGACY_ONLY = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -60,8 +60,6 @@ _CANCELLED = msgspec.json.Decoder(CancelledParams)
 
 
 class _Request:
-    """One request of the host, until its reply is sent."""
-
     def __init__(self, id: Id, work: Steps, host: Host, since: float) -> None:
         self.id = id
         self.work = work
@@ -71,7 +69,7 @@ class _Request:
         self.daemon_number: int | None = None
         self.host_number: str | None = None
         self.is_listening = False
-        """Whether it waits for a notification of the daemon's."""
+        """The request awaits a notification of the daemon."""
 
 
 class Bridge:
@@ -99,7 +97,7 @@ class Bridge:
         self._waiting: dict[int, _Request] = {}
         self._asked: dict[str, _Request] = {}
         self._hearing: dict[_Request, deque[Raw]] = {}
-        """Requests that hear the daemon's notifications, with what they have not taken yet."""
+        """Requests that receive the daemon's notifications, and their unread ones."""
         self._last_asked = 0
         self._legacy = legacy
         self._name = name
@@ -110,7 +108,6 @@ class Bridge:
 
     @property
     def legacy(self) -> Host | None:
-        """Return the legacy host after its `initialize`."""
         return self._legacy
 
     @property

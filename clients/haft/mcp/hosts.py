@@ -53,8 +53,6 @@ HOSTS: dict[str, HostFile] = {
 
 
 class Entry:
-    """The entry of haft for one host, and its file."""
-
     def __init__(self, host: str, value: dict[str, Any], path: Path) -> None:
         self.host = host
         self.value = value
@@ -145,7 +143,6 @@ def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
 
 
 def _command() -> list[str]:
-    """Return the command that starts this haft, regardless of the host's `PATH`."""
     own = os.path.abspath(sys.argv[0])  # noqa: PTH100 - a link is kept: it may lead to a newer version
     if own.endswith("/haft") and os.access(own, os.X_OK):
         return [own]

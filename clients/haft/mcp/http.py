@@ -165,7 +165,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, b"")
 
     def do_POST(self) -> None:
-        """Serve one message."""
         if not self._is_allowed():
             return
         if self.headers.get_content_type() != "application/json":
@@ -190,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._serve_legacy(body, posted)
 
-    # ── who may ─────────────────────────────────────────────────────────────────────────────
+    # ── access ─────────────────────────────────────────────────────────────────────────────
 
     def _is_allowed(self) -> bool:
         """Refuse a client without access; its body stays unread, so the connection closes."""

@@ -55,8 +55,6 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """The `_meta` of a request."""
-
     version: str | UnsetType = field(default=UNSET, name=f"{META_PREFIX}protocolVersion")
     capabilities: Capabilities | UnsetType = field(
         default=UNSET, name=f"{META_PREFIX}clientCapabilities"
@@ -72,15 +70,11 @@ class ListParams(msgspec.Struct, frozen=True):
 
 
 class ElicitResult(msgspec.Struct, frozen=True):
-    """The result of a form."""
-
     action: str = ""
     content: dict[str, Any] | UnsetType | None = UNSET
 
 
 class CallParams(msgspec.Struct, frozen=True):
-    """The params of `tools/call`."""
-
     name: str
     meta: Meta = field(default=Meta(), name="_meta")
     arguments: dict[str, Any] | str | None = None
@@ -96,30 +90,22 @@ class ReadParams(msgspec.Struct, frozen=True):
 
 
 class Listened(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The notifications that a client requests."""
-
     tools_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
 
 
 class ListenParams(msgspec.Struct, frozen=True):
-    """The params of `subscriptions/listen`."""
-
     notifications: Listened
     meta: Meta = field(default=Meta(), name="_meta")
 
 
 class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
-    """The params of a legacy `initialize`."""
-
     protocol_version: str = ""
     capabilities: Capabilities = Capabilities()
 
 
 class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
-    """The params of `notifications/cancelled`."""
-
     request_id: int | str | UnsetType = UNSET
 
 

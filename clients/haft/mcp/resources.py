@@ -67,7 +67,7 @@ class Resources:
         self._tools = tools
         self._subscribed: set[str] = set()
         self._told: set[str] = set()
-        """Resources whose change was told and that were not read since: told once is enough."""
+        """Changed resources that the host knows of and has not read since: one notification is enough."""
 
     @property
     def methods(self) -> dict[str, Serve]:
@@ -181,7 +181,7 @@ class Resources:
             try:
                 yield CallDaemon("subscribe", _wanted(place, [uri]))
             except RemoteError:
-                continue  # Its handle is not there, so nothing of it changes.
+                continue  # Without a handle nothing changes.
         yield from self._stream(honoured, meta, uris)
         return meta
 

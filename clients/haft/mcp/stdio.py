@@ -22,9 +22,9 @@ from ..wire import Conversation
 from .bridge import Bridge
 
 MAX_LINE = 16 << 20
-"""Bytes of one message of the host's."""
+"""Bytes of one message from the host."""
 MAX_UNREAD = 4 << 20
-"""Bytes for a host that does not read, from which on it is not read from."""
+"""Unread output at which reading from the host stops."""
 
 _CHUNK = 1 << 16
 
@@ -67,7 +67,6 @@ class DaemonLink:
             self._receive(bridge)
 
     def send(self) -> None:
-        """Send without waiting."""
         if self._socket is None or self._daemon is None or not self._daemon.to_send:
             return
         try:
@@ -75,7 +74,7 @@ class DaemonLink:
         except BlockingIOError:
             pass
         except OSError:
-            self._daemon.to_send.clear()  # What came before the end is still to be read.
+            self._daemon.to_send.clear()  # Messages from before the end are still to be read.
 
     def _receive(self, bridge: Bridge) -> None:
         if self._socket is None or self._daemon is None:

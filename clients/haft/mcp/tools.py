@@ -185,7 +185,7 @@ class Tools:
             try:
                 filled = _ELICITED.decode((yield CallHost("elicitation/create", form)))
             except (RemoteError, msgspec.MsgspecError):
-                break  # The host cannot ask after all; the text says how to answer.
+                break  # The host cannot show a form after all; the text explains how to answer.
             if filled.action != "accept":
                 return _text(f"{_unanswered(filled.action)}\n{reply.text}")
             reply = yield from self._answered(place, params, inquiry, filled)

@@ -1,6 +1,6 @@
 """Tools for haft in Python: a function with type hints and a docstring is a tool.
 
-Rules: the standard library alone, and of that only what a tool needs, since each call of a tool starts a process.
+Rules: only the necessary part of the standard library, since each call of a tool starts a process.
 A tool file is a module with decorated functions. The daemon runs a tool file in `tools/` of its configuration by
 itself, and a package's function through the entry point group `haft.tools`; any other program ends with `run()`.
 

@@ -2,10 +2,9 @@
 
 Rules:
 
-- The protocol has the two pipes for itself: their descriptors are private. What the function prints is passed on as
-  `running`, in order with its states; what its subprocesses print goes to standard error. Standard input is empty.
-- Nothing sleeps in a read of the input, as a program that waits for input does: the kernel signals (SIGIO) that there
-  is something to read.
+- The protocol has the two pipes for itself: their descriptors are private. The function's output becomes
+  `running`, in order with its states; its subprocesses write to standard error. Standard input is empty.
+- No read of the input blocks, as haftd would take that for a wait for input: the kernel signals (SIGIO) readability.
 - A function that returns None has its output as its result. A text is the result, any other value as JSON.
 - `cancel` cancels a coroutine; any other function gets `KeyboardInterrupt`.
 """
@@ -127,7 +126,6 @@ class _Lines:
             yield json.loads(line)
 
     def send(self, state: dict[str, Any]) -> None:
-        """Print a state."""
         data = memoryview(json.dumps(state).encode() + b"\n")
         while data:
             data = data[os.write(self._output, data) :]
@@ -202,8 +200,6 @@ def _call(tool: Tool, arguments: dict[str, Any], lines: _Lines) -> Any:
 
 
 class _Session:
-    """A running coroutine and its questions."""
-
     def __init__(self, lines: _Lines) -> None:
         self._lines = lines
         self._questions: dict[str, deque[asyncio.Future[Any]]] = {}
@@ -240,7 +236,7 @@ class _Session:
             else:
                 sys.stderr.write("The tool takes no input but answers; the input was dropped.\n")
         if self._lines.is_closed and any(self._questions.values()):
-            self._cancel()  # Nobody is there any more who could answer.
+            self._cancel()  # No answer can come.
 
     def _answer(self, question: str, answer: Any) -> None:
         if waiting := self._questions.get(question):

@@ -13,7 +13,7 @@ Scalar = bool | int | float | str | None
 T = TypeVar("T", bound=Scalar)
 
 Asker = Callable[[dict[str, Any]], Awaitable[Any]]
-"""Puts a question as the protocol has it, and returns its answer."""
+"""Asks a question in the protocol's form and returns the answer."""
 
 
 class Secret(str):

@@ -18,8 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function as a tool."""
-
     name: str
     function: Callable[..., Any]
     description: Description

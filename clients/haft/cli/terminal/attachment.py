@@ -38,7 +38,7 @@ _NOTICE_S = 5.0
 _CALL_S = 5.0
 _DRAIN_S = 2.0
 _READABLE_S = 1.0
-"""For so long a notice stays although keys are typed."""
+"""A notice's least time on the screen in spite of keys."""
 
 Size = tuple[int, int]
 _USUAL: Size = (24, 80)
@@ -64,18 +64,18 @@ class Attachment:
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
         self._told = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
-        """Notices that go with the next key: whoever types has read them."""
+        """Notices that the next key removes: the person has read them."""
         self._state: HandleState | None = None
         self._cursor = 0
         self._output: int | None = None
-        """The request that waits for output."""
+        """The pending request for output."""
         self._typed = PendingInput(line, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
-        """What is shown over the last rows, and since when."""
+        """The text over the last rows, and the time of its first display."""
         self._found: Size | None = None
-        """The handle's size before it was changed."""
+        """The handle's original size."""
         self._size: Size | None = None
         self._wrong_size = False
 
@@ -349,6 +349,5 @@ class Attachment:
 
 
 def _bytes_of(state: HandleState) -> bytes:
-    """Return the output of a reply."""
     content = state.content
     return base64.b64decode(content) if isinstance(content, str) else b""

@@ -66,7 +66,7 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._held = b""
         self._prefix = b""
-        """The prefix as it came, while the key behind it is awaited."""
+        """The prefix as received, until the next key."""
         self._pasting = False
         self._passed = bytearray()
         self._events: list[Event] = []
@@ -189,7 +189,7 @@ def _character(match: re.Match[bytes]) -> str:
     if mods and match["shifted"]:
         code = int(match["shifted"])
     elif mods and code == ord("/"):
-        return "?"  # without alternates, the key is named as it is without shift
+        return "?"  # without alternates, the code is that of the unshifted key
     if code > sys.maxunicode:
         return ""
     return chr(code) if not mods or code == ord("?") else chr(code).upper()

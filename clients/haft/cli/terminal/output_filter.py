@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 _MAX_SEQUENCE = 4096
-"""A sequence longer than this is none of those that are looked for, and does not wait."""
+"""Longer sequences are irrelevant here, and pass without waiting for their end."""
 
 _MAX_ROWS = 3
 
@@ -39,7 +39,7 @@ _CHANGES = re.compile(
     rb"|(?P<shape>\d*+ q)"
 )
 _CONTROLS = bytes(range(0x20)) + b"\x7f"
-"""A terminal obeys these in the middle of a control sequence, and goes on with it."""
+"""A terminal executes these inside a control sequence, which continues."""
 
 _COLOURS = frozenset(b"%d" % number for number in (4, *range(10, 20)))
 _ASK_BY_A_FIELD = _COLOURS | {b"5", b"22", b"50", b"52"}

@@ -19,7 +19,7 @@ from typing import Any
 _CHUNK = 1 << 16
 _LEAVING_S = 1.0
 _OVERDUE_S = 3.0
-"""Longer than it takes to leave: `_LEAVING_S` twice."""
+"""Longer than leaving takes: `_LEAVING_S` twice."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _OTHERS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
@@ -48,7 +48,7 @@ class OwnTerminal:
         self.gone = False
         """The terminal has hung up."""
         self.deaf = False
-        """It has stalled: something that was to be written was dropped."""
+        """The terminal has stalled, and output was dropped."""
 
     def __enter__(self) -> OwnTerminal:
         try:
@@ -87,7 +87,6 @@ class OwnTerminal:
             self.gone = True
 
     def give_back(self) -> None:
-        """Restore the modes."""
         if self._raw:
             try:
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._saved)
@@ -130,7 +129,6 @@ class OwnTerminal:
 
     @property
     def stalled(self) -> bool:
-        """Return whether output is still unwritten."""
         return bool(self._backlog)
 
     def write(self, data: bytes) -> None:

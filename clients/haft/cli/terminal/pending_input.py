@@ -21,7 +21,7 @@ _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
 class PendingInput:
-    """The pending text for one handle's program."""
+    """The pending text for one program."""
 
     def __init__(self, line: PollableClient, handle: str) -> None:
         self._line = line

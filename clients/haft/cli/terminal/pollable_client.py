@@ -12,8 +12,6 @@ from haft_protocol.states import HandleState
 
 
 class PollableClient(Haft):
-    """A connection that is polled beside other descriptors."""
-
     @property
     def is_full(self) -> bool:
         """Return whether bytes wait to be sent."""
