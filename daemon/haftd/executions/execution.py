@@ -66,7 +66,7 @@ the start, as if the handle had never been admitted."""
 
 
 class Execution:
-    """One execution of a tool, from its start to its last process; also the runtime's context."""
+    """An execution of a tool, from start to last process; also the runtime's context."""
 
     __slots__ = (
         "_backlog_changed",
@@ -109,7 +109,7 @@ class Execution:
         self.done = trio.Event()
         self.grip: ExecutionControl | None = None
         self.is_stop_requested = False
-        """True after a request to end it, or the processes it has left behind."""
+        """True after a request to end the execution, or the processes left behind."""
         self._suspended = False
         self._suspension_known_until = 0.0
         self.written_to = 0

@@ -1,8 +1,8 @@
 """Helper commands: a tool's own program describes its schema or renders arguments.
 
-A helper command is no execution: it has no handle, no approval, no session and no notices. The
-tool's command runs once with another `action` in its context, and its output is the answer. It is
-started, recorded, tagged and ended like a tool. Section 10.
+A helper command is no execution: no handle, no approval, no session and no notices. The tool's
+command runs once with another `action` in the context, and the output is the answer. Start, record,
+tag and end are those of a tool. Section 10.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class HelperRunner:
         command: Command | None = None,
         timeout_s: float = 10,
     ) -> bytes | Failed:
-        """Run the tool's command with `action` in its context; returns its standard output with
+        """Run the tool's command with `action` in the context; return the standard output with
         status
         0, else the failure.
 
         `args` are as `arguments.check` returns them, for templates. `root`, `session`, `handle` (an
         id) and `vars` belong to the context, `client` is the client's environment, if sent.
-        `command` replaces the tool's own. The program runs on pipes whatever the tool's runtime,
-        with empty standard input and separate standard error; it gets the environment and HAFT_CALL
-        of a call and all limits of the definition, besides `timeout_s` (from its start) and
+        `command` replaces the tool's own. The program runs on pipes in any runtime, with empty
+        standard input and separate standard error, with the environment and HAFT_CALL of a call and
+        all limits of the definition, besides `timeout_s` (from the start) and
         `runtimes.process.helper.MAX_OUTPUT_BYTES`.
 
         Never raises for errors of the program or the definition. `Failed.why` is a clause that
         follows "the program" or the tool's name ("ended with exit code 3", "did not end within 10
-        s"); of kind `start` it is a sentence. On cancellation it returns after the last process.
+        s"); of kind `start` a sentence. On cancellation the return follows the last process.
         """
         asked = tool if command is None else replace(tool, command=command)
         if asked.command is None:

@@ -1,8 +1,8 @@
-"""Silence of a program whose input state is unknown.
+"""Silence of a program with an unknown input state.
 
-Silence begins with the first unknown reading. It ends with a known one, or when a process has begun
-or ended between two readings: a shell that runs one command after the other is never silent,
-although it may have no foreground process in both. Output is the handle's matter.
+Silence begins with the first unknown reading. The end is a known reading, or a process that has
+begun or ended between two readings: a shell that runs one command after the other is never silent,
+although both readings may find no foreground process. Output is the handle's matter.
 """
 
 from __future__ import annotations

@@ -132,9 +132,9 @@ class Supervisor:
         return self._marks.get(mark)
 
     def holding(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
-        """Return the execution that a process descends from, and True if its leader lives. Only
+        """Return the execution that a process descends from, and True if the leader lives. Only
         ancestry and sessions count, which a process cannot change. An orphan in a session of its
-        own belongs to none: it could have written its tags itself."""
+        own belongs to none: such a process could have written the tags itself."""
         numbers = {number for process in lineage for number in (process.pid, process.session)}
         for number in numbers:
             if number in leaders and (use := self._marks.get(leaders[number].mark)) is not None:

@@ -194,5 +194,5 @@ def _not_run(tool: str, why: str) -> str:
 def _passed_over(handle: Handle, why: str) -> HandleState:
     """Return the handle's state, unread, with a notice that the action was skipped."""
     state = handle_state(handle, trio.current_time(), view="none")
-    said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
-    return msgspec.structs.replace(state, skipped=said)
+    message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
+    return msgspec.structs.replace(state, skipped=message)

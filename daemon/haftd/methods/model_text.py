@@ -49,7 +49,9 @@ def called_text(
         asked = {
             state.id: _inquiry_of(services.supervisor, session, state) for state in reply.waiting
         }
-        text = await_text(reply, {id: one for id, one in asked.items() if one is not None})
+        text = await_text(
+            reply, {id: inquiry for id, inquiry in asked.items() if inquiry is not None}
+        )
         if len(states) == 1:
             # A wait for one handle has the detail of a read.
             failed = has_failed(states[0])

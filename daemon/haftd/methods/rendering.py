@@ -30,9 +30,9 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
         return None
 
     async def rendered() -> str:
-        said: bytes | Failed = Failed("time", "has not had its turn in time")
+        output: bytes | Failed = Failed("time", "has not had its turn in time")
         with trio.move_on_after(2 * MAX_RENDER_S):
-            said = await helpers.run(
+            output = await helpers.run(
                 tool,
                 "format_arguments",
                 root=ready.context.root,
@@ -44,7 +44,7 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
                 command=command,
                 timeout_s=MAX_RENDER_S,
             )
-        text = _read(said)
+        text = _read(output)
         if isinstance(text, str):
             return escape_invisible(text)
         plain = render(tool.style, tool.name, ready.args)
@@ -53,22 +53,22 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
     return rendered
 
 
-def _read(said: bytes | Failed) -> str | Failed:
+def _read(output: bytes | Failed) -> str | Failed:
     """Return the printed text, or the fault as a clause."""
-    who = "The program that shows the arguments"
-    if isinstance(said, Failed):
-        what = "cannot be run: " if said.kind == "start" else ""
-        return Failed(said.kind, f"{who} {what}{said.why.rstrip('.')}")
-    match read_outcome(said):
+    subject = "The program that shows the arguments"
+    if isinstance(output, Failed):
+        prefix = "cannot be run: " if output.kind == "start" else ""
+        return Failed(output.kind, f"{subject} {prefix}{output.why.rstrip('.')}")
+    match read_outcome(output):
         case Success(content=content):
             text = content
         case Failure(message=message):
-            return Failed("output", f"{who} has failed: {message.rstrip('.')}")
+            return Failed("output", f"{subject} has failed: {message.rstrip('.')}")
         case Malformed(message=message):
-            return Failed("output", f"{who} printed {message}")
+            return Failed("output", f"{subject} printed {message}")
         case NeedsInput():
-            return Failed("output", f"{who} asks a question, and nobody answers it")
+            return Failed("output", f"{subject} asks a question, and nobody answers it")
         case _:
-            text = said.decode("utf-8", "replace")
+            text = output.decode("utf-8", "replace")
     text = text.removesuffix("\n")
-    return text if text.strip() else Failed("output", f"{who} printed nothing")
+    return text if text.strip() else Failed("output", f"{subject} printed nothing")

@@ -135,10 +135,10 @@ def reserve(
 
 def vars_of(context: Any) -> dict[str, Any]:
     """Return the `vars` of a call's `context`. Raises `invalid_params`."""
-    given = context.get("vars", {}) if isinstance(context, dict) else {}
-    if not isinstance(given, dict):
+    vars = context.get("vars", {}) if isinstance(context, dict) else {}
+    if not isinstance(vars, dict):
         raise invalid_params("`vars` of `context` must be an object", field="context")
-    return given
+    return vars
 
 
 def start(

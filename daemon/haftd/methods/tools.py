@@ -58,7 +58,7 @@ def tools_reload(
 
     async def reloaded() -> ReloadResult:
         problems = await reload()
-        unlisted = sum(one.self_describing for one in catalogue.self_describing())
+        unlisted = sum(tool.self_describing for tool in catalogue.self_describing())
         if (lister := catalogue.lister("generic", None, None)) is not None:
             await run_in_thread(lister)
         count = len(catalogue.list(None)) + unlisted

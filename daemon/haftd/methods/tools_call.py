@@ -60,15 +60,15 @@ def tools_call(
     )
     session = services.access.session_of(caller, params)
     as_text = params.format == "text"
-    told = partial(_told, services, queues, session, call_id, as_text=as_text)
+    with_notices = partial(_with_notices, services, queues, session, call_id, as_text=as_text)
     if params.surface == "verbs":
         params = msgspec.structs.replace(params, call_id=call_id)
-        return told(verb_call(services, caller, params, session, call_id))
+        return with_notices(verb_call(services, caller, params, session, call_id))
     if params.tool == AWAIT.name:
         wanted = _await_of(params)
         for id in (*wanted.any, *wanted.all):
             handle_of(services.access, caller, params, id)
-        return told(await_(services, caller, wanted))
+        return with_notices(await_(services, caller, wanted))
     tool = tool_of(services.catalogue, params)
     reply: object
     if _is_stateful(tool, params):
@@ -76,7 +76,7 @@ def tools_call(
         reply = _serve(services, caller, tool, params, read_call(tool, params.arguments))
     else:
         reply = run_to_end(services, caller, tool, params, session, call_id)
-    return told(reply)
+    return with_notices(reply)
 
 
 def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
@@ -90,7 +90,7 @@ def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> S
     return _spawn_of(params, call) if call.action == "spawn" else None
 
 
-def _told(
+def _with_notices(
     services: StartServices,
     queues: NoticeQueues,
     session: str,
@@ -103,22 +103,22 @@ def _told(
     if isinstance(reply, DeferredReply):
         later = reply
 
-        async def told(*, in_batch: bool = False) -> object:
+        async def with_notices(*, in_batch: bool = False) -> object:
             result = await result_of(later, in_batch=in_batch)
             reply = await result_of(result)
             return await result_of(
-                _told(services, queues, session, call_id, reply, as_text=as_text)
+                _with_notices(services, queues, session, call_id, reply, as_text=as_text)
             )
 
-        return DeferredReply(told, partial(told, in_batch=True))
+        return DeferredReply(with_notices, partial(with_notices, in_batch=True))
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
         raise AssertionError("a verb on a handle answers with a state, `await` with several")
     if as_text and (unrouted := _unrouted(services.supervisor, session, reply)):
 
         async def routed() -> object:
-            for one in unrouted:
-                await one.routed.wait()
-            return _told(services, queues, session, call_id, reply, as_text=True)
+            for pending in unrouted:
+                await pending.routed.wait()
+            return _with_notices(services, queues, session, call_id, reply, as_text=True)
 
         return DeferredReply(routed)
     notices = queues.drain(session, time.time())
@@ -166,8 +166,8 @@ def _serve(
         if not is_beside(call.input):
             refuse_for_a_person(services.supervisor, handle)
         value = input_of(tool.name, handle, call.input)
-        made = params_of(ApplyParams, params.tool, id=call.id, input=value, **more)
-        return apply(services, caller, made)
+        input_params = params_of(ApplyParams, params.tool, id=call.id, input=value, **more)
+        return apply(services, caller, input_params)
     return abort(services, caller, AbortParams(id=call.id, session=params.session))
 
 

@@ -59,8 +59,8 @@ def turn_end(
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)
-    live = [one for one in services.access.registry.list(session) if not one.stopped]
-    live = [one for one in live if caller.may_reach(one.settings.may)]
+    live = [handle for handle in services.access.registry.list(session) if not handle.stopped]
+    live = [handle for handle in live if caller.may_reach(handle.settings.may)]
     aborted: list[Execution] = []
     awaited: list[Handle] = []
     asked: list[Handle] = []
@@ -87,18 +87,22 @@ def turn_end(
         for pending in inquiries:
             await pending.settled.wait()
         decided = _decided(inquiries)
-        uses = (services.supervisor.use_of(one) for one, what in decided.items() if what == "abort")
+        uses = [services.supervisor.use_of(handle) for handle in _aborted(decided)]
         for use in (*aborted, *(use for use in uses if use is not None)):
             await use.done.wait()
-        await until(awaited, lambda: all(one.stopped for one in awaited) or None, deadline=deadline)
-        waited = [one for one in asked if decided.get(one) == "wait"]
+        await until(
+            awaited, lambda: all(handle.stopped for handle in awaited) or None, deadline=deadline
+        )
+        waited = [handle for handle in asked if decided.get(handle) == "wait"]
         bound = trio.current_time() + timeout_s
-        await until(waited, lambda: all(one.stopped for one in waited) or None, deadline=bound)
+        await until(
+            waited, lambda: all(handle.stopped for handle in waited) or None, deadline=bound
+        )
         services.supervisor.wake_expiry()
         return TurnEndResult(
             turn,
-            tuple(plain_state(one) for one in live),
-            tuple(_inquired(one, inquiries) for one in asked),
+            tuple(plain_state(handle) for handle in live),
+            tuple(_inquired(handle, inquiries) for handle in asked),
         )
 
     return DeferredReply(ended)
@@ -118,13 +122,13 @@ def _ask(
         for pending, _ in services.inquiries.listed(Inquiry, session)
         if isinstance(pending.kind, TurnEnd) and set(pending.kind.depends_on) & set(handles)
     ]
-    known = {handle for pending in asked for handle in pending.kind.depends_on}
-    new = tuple(handle for handle in handles if handle not in known)
+    covered = {handle for pending in asked for handle in pending.kind.depends_on}
+    new = tuple(handle for handle in handles if handle not in covered)
     if not new:
         return asked
 
     def decide(decided: Mapping[Handle, TurnDecision]) -> None:
-        ended = [handle for handle, what in decided.items() if what == "abort"]
+        ended = _aborted(decided)
         for handle in ended:
             use = services.supervisor.use_of(handle)
             if use is not None:
@@ -148,16 +152,23 @@ def _ask(
     return [*asked, pending]
 
 
+def _aborted(decisions: Mapping[Handle, TurnDecision]) -> list[Handle]:
+    return [handle for handle, decision in decisions.items() if decision == "abort"]
+
+
 def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
     """Return the decisions about handles that had not stopped before."""
     outcomes = (pending.outcome for pending in inquiries)
     return {
-        one: what for found in outcomes if isinstance(found, dict) for one, what in found.items()
+        handle: decision
+        for outcome in outcomes
+        if isinstance(outcome, dict)
+        for handle, decision in outcome.items()
     }
 
 
 def _inquired(handle: Handle, inquiries: list[PendingInquiry]) -> Inquired:
-    pending = next(one for one in inquiries if handle in one.kind.depends_on)
+    pending = next(pending for pending in inquiries if handle in pending.kind.depends_on)
     decided = _decided([pending]).get(handle)
     if decided is None:
         return Inquired(handle.id, "stopped")

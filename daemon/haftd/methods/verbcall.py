@@ -66,10 +66,10 @@ def verb_call(
 ) -> object:
     """Serve a call of the surface for models; returns a state, several, or a list of handles, or
     `DeferredReply`. Raises the method's errors, and `invalid_arguments`."""
-    validation_of = handle_schema(params.tool)
-    if validation_of is not None:
+    handle_words = handle_schema(params.tool)
+    if handle_words is not None:
         arguments = _listed_words(params.arguments)
-        arguments = validation.check(params.tool, arguments, *validation_of)
+        arguments = validation.check(params.tool, arguments, *handle_words)
         return _SERVED[params.tool](services, caller, params, arguments)
     tool = tool_of(services.catalogue, params)
     if tool.stateful:
@@ -85,10 +85,12 @@ def _start(
     services: StartServices, caller: Caller, params: ToolsCallParams, session: str, tool: Tool
 ) -> object:
     words = start_words(tool)
-    given = {n: item for n, item in params.arguments.items() if n in words and item is not None}
+    start_arguments = {
+        n: item for n, item in params.arguments.items() if n in words and item is not None
+    }
     own = {n: item for n, item in params.arguments.items() if n not in words}
-    given = validation.check(tool.name, given, *WORDS)
-    wait_s = given.get("wait_s", WAIT_S)
+    start_arguments = validation.check(tool.name, start_arguments, *WORDS)
+    wait_s = start_arguments.get("wait_s", WAIT_S)
     spawned = spawn(
         services,
         caller,
@@ -96,7 +98,7 @@ def _start(
             SpawnParams,
             tool.name,
             tool=tool.name,
-            id=given.get("id") or _new_id(services.access, session, tool.name),
+            id=start_arguments.get("id") or _new_id(services.access, session, tool.name),
             args=own,
             session=params.session,
             root=params.root,
@@ -107,7 +109,7 @@ def _start(
         params.context,
         held_after_s=wait_s,
     )
-    line = given.get("command")
+    line = start_arguments.get("command")
     if not line:
         return spawned
 
@@ -158,20 +160,20 @@ def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _send(
     services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    given = [name for name in _INPUTS if name in arguments]
-    if len(given) != 1:
-        has = f"it has {' and '.join(given)}" if given else "it has none"
+    inputs = [name for name in _INPUTS if name in arguments]
+    if len(inputs) != 1:
+        has = f"it has {' and '.join(inputs)}" if inputs else "it has none"
         why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
         raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
     handle = handle_of(services.access, caller, params, arguments["id"])
-    value: Any = arguments[given[0]]
-    if given[0] == "answer":
+    value: Any = arguments[inputs[0]]
+    if inputs[0] == "answer":
         value = _answer(services.supervisor, handle, value)
-    elif given[0] != "signal" and handle.state is State.WAITING:
+    elif inputs[0] != "signal" and handle.state is State.WAITING:
         why = "the handle asks a question; give `answer` instead"
-        raise invalid_arguments(params.tool, [{"path": given[0], "message": why}])
+        raise invalid_arguments(params.tool, [{"path": inputs[0], "message": why}])
     else:
-        value = {given[0]: value}
+        value = {inputs[0]: value}
     more = {**_reading(arguments), "session": params.session}
     return apply(
         services, caller, params_of(ApplyParams, params.tool, id=handle.id, input=value, **more)
@@ -254,10 +256,10 @@ def _end(
 
 
 def _by_state(states: Iterable[HandleState]) -> AwaitResult:
-    known = list(states)
+    all_states = list(states)
     return AwaitResult(
-        completed=tuple(one for one in known if isinstance(one, Stopped)),
-        pending=tuple(one for one in known if not isinstance(one, Stopped)),
+        completed=tuple(state for state in all_states if isinstance(state, Stopped)),
+        pending=tuple(state for state in all_states if not isinstance(state, Stopped)),
     )
 
 

@@ -1,4 +1,4 @@
-"""One client's subscription to one session: its handles, its events, its notices.
+"""A client's subscription to a session: handles, events, notices.
 
 The queue of notices is bounded; the oldest are dropped, counted and reported. A critical notice
 precedes all others and is never dropped.

@@ -54,7 +54,7 @@ _SLOW_S = 0.002
 """A slower piece has a cost that `render_cost` does not know: the next ones are smaller."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
-"""What a program is told that asks for the colours: it is dark."""
+"""The reply to queries for colours: dark."""
 
 _SCROLLBACK_BYTES = 2 << 20
 """Memory of the lines above the screen: more than 2,000 at 80 columns."""
