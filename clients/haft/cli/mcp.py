@@ -10,7 +10,7 @@ from .open_or_start import open_or_start
 from .options import UsageError, chosen_root, chosen_socket, session, suggestion
 from .statuses import Status
 
-USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST] [options]"
+USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST | import HOST|FILE] [options]"
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
 started when none answers. Handles belong to the session of the folder and outlive the host: another start in
@@ -23,8 +23,14 @@ unless that is / or the home folder.
 stay, and the file as it was is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` takes the entry out
 again, `--print HOST` only shows it. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
 
+`haft mcp import HOST|FILE` takes over the servers that a host's configuration names, as `[mcp.<name>]` tables of
+haft's config.toml: it shows them, without the values of variables and headers, asks, and keeps the file as it was
+as config.toml.haft-backup. Servers that are there already, haft itself and those that a host has off are left out.
+
 examples:
   haft mcp install claude-code
+  haft mcp import cursor
+  haft mcp import ./.mcp.json --yes
   haft mcp install claude-desktop --root ~/project
   haft mcp --print vscode
   haft mcp --root /home/me/project            what a host starts
@@ -44,9 +50,13 @@ finds them again.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", nargs="?", metavar="ACTION", help="install or uninstall; without one it serves"
+        "action",
+        nargs="?",
+        metavar="ACTION",
+        help="install, uninstall or import; without one it serves",
     )
     parser.add_argument("host", nargs="?", metavar="HOST", help="the host that is configured")
+    parser.add_argument("--yes", action="store_true", help="import what is shown without asking")
     parser.add_argument("--print", metavar="HOST", dest="printed", help="show the entry for a host")
     parser.add_argument(
         "--http",
@@ -124,10 +134,12 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
 
     action: str | None = getattr(options, "action", None)
     host: str | None = printed or getattr(options, "host", None)
-    if action not in (None, "install", "uninstall"):
-        raise UsageError(f"there is no action {action!r}; it is install or uninstall")
+    if action not in (None, "install", "uninstall", "import"):
+        raise UsageError(f"there is no action {action!r}; it is install, uninstall or import")
     if options.json:
         raise UsageError("mcp has no --json: the entry of a host is what --print shows")
+    if action == "import" and not printed:
+        return _import(host, sure=getattr(options, "yes", False))
     if host not in HOSTS:
         meant = suggestion(host or "", HOSTS)
         choices = f"; it is one of {', '.join(HOSTS)}"
@@ -150,6 +162,36 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
             f"written; start {host} again to use it:" if done else "the entry is there already:"
         )
     show.line(f"haft mcp: {outcome} {entry.path}")
+    return Status.DONE
+
+
+def _import(source: str | None, *, sure: bool) -> int:
+    from ..mcp.hosts import HOSTS, path_of
+    from ..mcp.server_import import ServerImport
+    from . import confirmation, show
+
+    if source is None or (source not in HOSTS and not os.path.isfile(source)):  # noqa: PTH113
+        known = f"one of {', '.join(HOSTS)}, or a file of theirs"
+        raise UsageError(
+            f"name {known}"
+            if source is None
+            else f"there is no host and no file {source!r}{suggestion(source, HOSTS)}; it is {known}"
+        )
+    path = str(path_of(source, os.environ)) if source in HOSTS else source
+    servers = ServerImport(path, os.environ)
+    for name, reason in servers.left_out.items():
+        show.line(f"haft mcp: {show.plain(name)} is left out: {reason}")
+    if not servers.tables:
+        show.line(f"haft mcp: there is nothing to import from {path}")
+        return Status.DONE
+    show.write(f"{servers.config}:\n{servers.shown()}")
+    if not sure and not confirmation.can_ask():
+        raise UsageError("nothing was imported: run it in a terminal, or with --yes")
+    if not sure and not confirmation.ask("add them, for haftd to start when one is needed?"):
+        show.line("haft mcp: nothing was imported")
+        return Status.FAILED
+    servers.write()
+    show.line(f"haft mcp: written; `haft reload` makes a running daemon use it: {servers.config}")
     return Status.DONE
 
 

@@ -95,7 +95,7 @@ class Entry:
         except OSError as fault:
             raise SetupFailed(f"{self.path} cannot be read: {fault.strerror}") from None
         try:
-            _replace(path, after, keep_backup=bool(before))
+            replace_file(path, after, keep_backup=bool(before))
         except OSError as fault:
             raise SetupFailed(f"{self.path} cannot be written: {fault.strerror}") from None
         return True
@@ -133,13 +133,18 @@ def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
     value |= {"command": command, "args": arguments}
     if kept := _environment(env):
         value["env"] = kept
-    home = env.get("HOME", "")
+    return Entry(host, value, path_of(host, env))
+
+
+def path_of(host: str, env: Mapping[str, str]) -> Path:
+    """Return the configuration file of a host."""
+    about = HOSTS[host]
     path = about.path
     if about.variable and env.get(about.variable):
         path = f"{env[about.variable]}/{path.rpartition('/')[2]}"
     elif path.startswith("~/.config/") and env.get("XDG_CONFIG_HOME"):
         path = f"{env['XDG_CONFIG_HOME']}/{path.removeprefix('~/.config/')}"
-    return Entry(host, value, Path(path.replace("~", home, 1)))
+    return Path(path.replace("~", env.get("HOME", ""), 1))
 
 
 def _command() -> list[str]:
@@ -194,14 +199,16 @@ def _without_table(text: str) -> str:
     return "".join(kept)
 
 
-def _replace(path: Path, text: str, *, keep_backup: bool) -> None:
+def replace_file(path: Path, text: str, *, keep_backup: bool, is_private: bool = False) -> None:
+    """Write the file whole or not at all; with `is_private` for its user alone. The backup has the mode of the file
+    as it was. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if keep_backup:
         shutil.copy2(path, f"{path}.haft-backup")
     draft = Path(f"{path}.haft-draft")
+    draft.unlink(missing_ok=True)
+    draft.touch(0o600)
     draft.write_text(text, encoding="utf-8")
-    if keep_backup:
+    if keep_backup and not is_private:
         shutil.copymode(path, draft)
-    else:
-        draft.chmod(0o600)
     draft.replace(path)

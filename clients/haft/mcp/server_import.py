@@ -1,0 +1,272 @@
+"""The servers of a host's configuration as `[mcp.<name>]` tables of haft's.
+
+Rules: tables are appended, so that all else in the file stays as it was, to the byte. What haft cannot express is
+left out with the reason, never changed into something near it. Values of variables and headers are written and
+not shown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from haft_protocol.paths import config_file
+
+from ..errors import SetupFailed
+from .hosts import HOSTS, NAME, replace_file
+from .jsonc import Malformed, decode
+
+_SECTIONS = tuple(dict.fromkeys(about.section for about in HOSTS.values()))
+_SERVER_NAME = re.compile(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_WORD = re.compile(r"(?i)token|key|secret|passw|auth|credential")
+_HIDDEN = "…"
+
+Table = dict[str, Any]
+
+
+class _Inexpressible(ValueError):
+    """The server cannot be a table of haft's; the message completes "is left out: "."""
+
+
+class ServerImport:
+    """The servers of one file, as tables that haft's configuration does not have yet. Raises `SetupFailed` where a
+    file cannot be read or understood."""
+
+    def __init__(self, source: str, env: Mapping[str, str]) -> None:
+        self.config = Path(config_file(env))
+        self.tables: dict[str, Table] = {}
+        self.left_out: dict[str, str] = {}
+        """The reason, by the name of the server."""
+        self._before = _text_of(self.config) if self.config.exists() else ""
+        known = _decoded(self._before, self.config).get("mcp", {})
+        if not isinstance(known, dict):
+            raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
+        for name, server in _servers(Path(source)).items():
+            try:
+                if name in known:
+                    raise _Inexpressible(f"{self.config} has a server of this name")
+                self.tables[name] = _table(name, server)
+            except _Inexpressible as reason:
+                self.left_out[name] = str(reason)
+
+    def shown(self) -> str:
+        """Return the tables without the values of variables and headers, and without what looks like a secret in
+        arguments and addresses."""
+        return "\n".join(
+            _toml(name, _without_secrets(table)) for name, table in self.tables.items()
+        )
+
+    def write(self) -> None:
+        """Append the tables to haft's configuration. Raises `SetupFailed`; then the file is as it was."""
+        tables = "\n".join(_toml(name, table) for name, table in self.tables.items())
+        blank = f"{self._before.rstrip()}\n\n" if self._before.strip() else ""
+        after = blank + tables
+        before = _decoded(self._before, self.config)
+        wanted = {**before, "mcp": {**before.get("mcp", {}), **self.tables}}
+        try:
+            written = tomllib.loads(after)
+        except tomllib.TOMLDecodeError:
+            written = {}
+        if written != wanted:
+            raise SetupFailed(
+                f"{self.config} was not changed: its `mcp` is written in a form that takes no further table; "
+                f"write `[mcp.<name>]` tables instead"
+            )
+        has_values = any("env" in table or "headers" in table for table in self.tables.values())
+        try:
+            replace_file(
+                Path(os.path.realpath(self.config)),
+                after,
+                keep_backup=self.config.exists(),
+                is_private=has_values,
+            )
+        except (OSError, UnicodeError) as fault:
+            raise SetupFailed(f"{self.config} cannot be written: {fault}") from None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        # Bytes: `read_text` would turn CRLF into LF.
+        return path.read_bytes().decode()
+    except OSError as fault:
+        raise SetupFailed(f"{path} cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError:
+        raise SetupFailed(f"{path} cannot be read: it is no UTF-8") from None
+
+
+def _decoded(text: str, path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(text) if path.suffix == ".toml" else decode(text)
+    except (Malformed, tomllib.TOMLDecodeError) as fault:
+        raise SetupFailed(f"{path} is not understood: {fault}") from None
+    if not isinstance(document, dict):
+        raise SetupFailed(f"{path} is not understood: it is no object")
+    return document
+
+
+def _servers(path: Path) -> dict[str, Any]:
+    document = _decoded(_text_of(path), path)
+    for section in _SECTIONS:
+        if isinstance(servers := document.get(section), dict):
+            return servers
+    raise SetupFailed(f"{path} names no servers: it has none of {', '.join(_SECTIONS)}")
+
+
+def _table(name: str, server: object) -> Table:
+    if not _SERVER_NAME.fullmatch(name):
+        raise _Inexpressible("a name has up to 48 characters, no dot and no quote")
+    if not isinstance(server, dict):
+        raise _Inexpressible("it is no table")
+    if server.get("disabled") is True or server.get("enabled") is False:
+        raise _Inexpressible("the host has it switched off")
+    if isinstance(nested := server.get("command"), dict):  # An older form of Zed's.
+        server = {**server, **nested, "command": nested.get("path")}
+    command = server.get("command")
+    if isinstance(command, str) and command:
+        table = _program(name, command, server)
+    else:
+        table = _address(server)
+    table |= _limits(server)
+    return table
+
+
+def _program(name: str, command: str, server: Mapping[str, Any]) -> Table:
+    args = _texts(server, "args")
+    names = [PurePosixPath(word).name for word in (command, *args)]
+    if name == NAME or (NAME, "mcp") in itertools.pairwise(names):
+        raise _Inexpressible("it is haft itself")
+    # A list, since a text is split into words.
+    table: Table = {"command": [command]}
+    if args:
+        table["args"] = args
+    if (cwd := server.get("cwd")) is not None:
+        if not isinstance(cwd, str) or not cwd.startswith(("/", "~/")):
+            raise _Inexpressible("its `cwd` is no absolute path")
+        table["cwd"] = cwd
+    for word in (command, *args, table.get("cwd", "")):
+        if "${" in word:
+            raise _Inexpressible("its command or folder has a variable of the host's, `${…}`")
+    env: dict[str, str | bool] = dict.fromkeys(_texts(server, "env_vars"), True)
+    for variable, value in _text_table(server, "env").items():
+        reference = _REFERENCE.fullmatch(value)
+        if reference and reference[1] == variable:
+            env[variable] = True
+        elif "${" in value:
+            raise _Inexpressible(f"its `env.{variable}` has a variable of the host's, `${{…}}`")
+        else:
+            env[variable] = value
+    for variable in env:
+        if not _VARIABLE.fullmatch(variable) or variable.startswith("HAFT_"):
+            raise _Inexpressible(f"its `env` sets {variable!r}")
+    return {**table, "env": env} if env else table
+
+
+def _address(server: Mapping[str, Any]) -> Table:
+    keys = ("httpUrl", "url", "serverUrl")
+    url = next((server[key] for key in keys if isinstance(server.get(key), str)), None)
+    if url is None:
+        raise _Inexpressible("it has neither a `command` nor a `url`")
+    if server.get("type") == "sse":
+        raise _Inexpressible("it speaks HTTP+SSE, which haft does not")
+    try:
+        parts = urlsplit(url)
+        is_safe = parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1")
+        is_whole = parts.scheme in ("http", "https") and parts.hostname and not parts.username
+    except ValueError:
+        is_safe = is_whole = False
+    if "${" in url or not is_whole or not is_safe:
+        raise _Inexpressible("its address is not one of `https://`, or of this machine")
+    headers = {**_text_table(server, "headers"), **_text_table(server, "http_headers")}
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise _Inexpressible(f"{name!r} is no header of one line")
+        if "${" in _REFERENCE.sub("", value):
+            raise _Inexpressible(f"its header {name!r} has a variable of the host's, `${{…}}`")
+        headers[name] = _REFERENCE.sub(r"${\1}", value)
+    if isinstance(variable := server.get("bearer_token_env_var"), str):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    return {"url": url, "headers": headers} if headers else {"url": url}
+
+
+def _limits(server: Mapping[str, Any]) -> Table:
+    table: Table = {}
+    for key, own in (("startup_timeout_sec", "startup_s"), ("tool_timeout_sec", "call_s")):
+        value = server.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 1:
+            table[own] = value
+    for key in ("enabled_tools", "includeTools"):
+        if tools := _texts(server, key):
+            table["tools"] = tools
+    return table
+
+
+def _texts(server: Mapping[str, Any], key: str) -> list[str]:
+    value = server.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _Inexpressible(f"its `{key}` is no list of texts")
+    return value
+
+
+def _text_table(server: Mapping[str, Any], key: str) -> dict[str, str]:
+    value = server.get(key) or {}
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise _Inexpressible(f"its `{key}` is no table of texts")
+    return value
+
+
+def _without_secrets(table: Table) -> Table:
+    shown = dict(table)
+    for key in ("env", "headers"):
+        if key in shown:
+            shown[key] = {
+                name: value if value is True else _HIDDEN for name, value in shown[key].items()
+            }
+    if "args" in shown:
+        before = ["", *shown["args"]]
+        shown["args"] = [_argument(*pair) for pair in itertools.pairwise(before)]
+    if "url" in shown:
+        parts = urlsplit(shown["url"])
+        shown["url"] = parts._replace(query=_HIDDEN if parts.query else "").geturl()
+    return shown
+
+
+def _argument(before: str, word: str) -> str:
+    name, equals, _ = word.partition("=")
+    if equals and _SECRET_WORD.search(name):
+        return f"{name}={_HIDDEN}"
+    if before.startswith("-") and "=" not in before and _SECRET_WORD.search(before):
+        return _HIDDEN
+    return word
+
+
+def _toml(name: str, table: Table) -> str:
+    lines = [f"[mcp.{_key(name)}]"]
+    lines += [f"{key} = {_value(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(key)} = {_value(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, which takes no DEL either.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _value(name)
