@@ -66,7 +66,7 @@ class Describing:
     _marks: WeakKeyDictionary[Tool, dict[str, _Marks]] = field(default_factory=WeakKeyDictionary)
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
-        """Return the definitions whose program must be asked first."""
+        """Return the definitions that lack a description."""
         lacking = []
         for tool in tools:
             if self._is_changed(tool, root):

@@ -1,6 +1,6 @@
 """One execution of a tool: the runtime's reports, and the actions on the tool.
 
-Synchronous, except for answers. A report is an event of the handle, whose state is the progress of
+Synchronous, except for answers. A report is an event of the handle; the handle's state is the progress of
 the execution; it begins or fails to start once, and is done after the last process. The supervisor
 owns the task; connections are unknown here.
 """

@@ -92,7 +92,7 @@ class Supervisor:
         self._uses: dict[Handle, Execution] = {}
         self._marks: dict[str, Execution] = {}
         self._remains: dict[Handle, Survivors] = {}
-        """Processes that survived KILL, of handles whose execution is over."""
+        """Processes that survived KILL, of handles without an execution."""
         self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(

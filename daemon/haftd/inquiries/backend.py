@@ -18,7 +18,7 @@ from haftd.caller import Caller
 from .pending_inquiry import PendingInquiry
 
 MAX_ATTEMPTS = 3
-"""Attempts of a candidate whose answers do not fit."""
+"""Attempts of a candidate until an answer fits."""
 
 
 class Declined(Exception):

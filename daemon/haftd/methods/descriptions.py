@@ -1,6 +1,6 @@
 """Tool descriptions that a call needs: of programs that describe themselves, and of MCP servers.
 
-A call whose descriptions are complete is decided at once. Otherwise it waits for them and is
+A call with complete descriptions is decided at once. Otherwise it waits for them and is
 decided then; tools without a description are refused or left out by the method.
 """
 

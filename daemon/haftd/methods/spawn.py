@@ -89,7 +89,7 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the handle whose output is the tool's input, and the offset. Raises
+    """Return the source of the tool's input, a handle and an offset. Raises
     `handle_not_found`, `action_not_supported`, `not_approved` if each read of that handle needs
     approval, and `invalid_params`."""
     wanted = params.stdin_from

@@ -128,7 +128,7 @@ def _with_notices(
 
 
 def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
-    """Return the questions in a reply whose candidates are still unknown."""
+    """Return the questions in a reply with candidates still unknown."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending

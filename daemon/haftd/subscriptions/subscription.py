@@ -65,7 +65,7 @@ class Subscription:
             )
 
     def unfollow(self, handle: Handle) -> None:
-        """Stop following a handle whose end was sent."""
+        """Stop following a handle after its end was sent."""
         self._followers.pop(handle).close()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 After https://platform.openai.com/docs/api-reference/chat/create and
 https://platform.openai.com/docs/guides/structured-outputs (`response_format`, `refusal`). Messages
 `{role, content}` pass unchanged. Tools are sent (they are part of the provider's cache key), and
-`tool_choice` forbids their use. The limit is `max_completion_tokens` at OpenAI, whose newer models
+`tool_choice` forbids their use. The limit is `max_completion_tokens` at OpenAI, where newer models
 refuse the older `max_tokens`, and `max_tokens` elsewhere, as some servers know no other.
 """
 

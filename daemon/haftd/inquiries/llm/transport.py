@@ -31,7 +31,7 @@ class Transport(httpx.AsyncHTTPTransport):
         self._pool._network_backend = _Backend(self)  # see pyproject.toml
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request whose content is complete."""
+        """Send a request with complete content."""
         request.stream = _Content(request.content)
         return await super().handle_async_request(request)
 
