@@ -1,7 +1,7 @@
-"""`haft`: find the command, run it, and turn errors into one line and an exit status.
+"""`haft`: run one command; turn errors into one line and an exit status.
 
-Rules: only the chosen command is loaded. Its exit status is one of `cli/statuses`; an error is one line on stderr,
-never a traceback. A broken pipe is not reported, as in every filter.
+Rules: only the chosen command is loaded. Exit statuses are those of `cli/statuses`; no traceback is shown. A broken
+pipe is not reported, as in every filter.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Read the global options, the command and its own options into `options`; return the command's `run`.
+    """Read the global options, the command and the command's options into `options`; return the function to run.
     `options.name` begins the error messages."""
     import argparse
     from importlib import import_module

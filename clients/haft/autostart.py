@@ -1,10 +1,9 @@
 """Start of haftd where none answers: concurrent clients get one daemon.
 
 Rules: the daemon is detached: own session, cwd /, no descriptor or child relation of the client's, and only a
-service's environment (no secret of a shell; a spawn sends its own environment anyway). One client at a time starts;
-the others connect to the daemon that it started. A program below a daemon starts none: that daemon would not know the
-first one's handles, and its own would outlive the handle. Connecting is retried for a bounded time, without a watch.
-Output of the start goes to `haftd.log` in the state folder, 0600.
+service's environment (no secret of a shell). One client at a time starts; the others connect to that daemon. A
+program below a daemon starts none: that daemon would not know the first one's handles, and its own would outlive the
+handle. Connecting is retried for a bounded time. Output of the start goes to `haftd.log` in the state folder, 0600.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _SHELL = '"$@" >&2; echo $?'
 
 
 def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.socket:
-    """Start a daemon, unless another client does, and connect to it within `timeout` seconds.
+    """Start a daemon, unless another client does, and connect within `timeout` seconds.
 
     The daemon serves the socket `chosen`, or the path of section 1. Raises `StartFailed`.
     """
@@ -89,10 +88,8 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
 
 
 def is_in_handle() -> bool:
-    """Return whether a daemon started this process or one of its ancestors.
-
-    A program may clear its environment; the limit is inherited all the same.
-    """
+    """Return whether a daemon started this process or one of its ancestors. The limit is inherited even if a program
+    clears its environment."""
     limit, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
     return _TAG in os.environ or limit >> _TAG_BIT == 1
 
@@ -218,7 +215,7 @@ def _log() -> Iterator[int]:
 
 
 def _why(log: int, begin: int, status: str) -> str:
-    """Describe a failed start by the daemon's last log lines and its status."""
+    """Describe a failed start by the last log lines and the status."""
     tail = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0

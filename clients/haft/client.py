@@ -1,9 +1,8 @@
 """The blocking client: one connection to haftd.
 
-Rules: one client belongs to one thread; connections are cheap, so each thread makes its own. Every call is bounded by
-its own limit (`timeout_ms`, `timeout_secs`) plus `patience`, or by its `timeout`; past the bound the request is
-cancelled, `ReplyTimeout` is raised, and the connection stays usable. Replies may come in any order: `start` several
-calls, then `finish` each.
+Rules: one client belongs to one thread; connections are cheap. Every call is bounded by its own limit (`timeout_ms`,
+`timeout_secs`) plus `patience`, or by `timeout`; past the bound the request is cancelled, `ReplyTimeout` is raised,
+and the connection stays usable. Replies may come in any order: `start` several calls, then `finish` each.
 
     with Haft.connect(autostart=True) as haft:
         haft.spawn("run", "build", {"argv": ["make", "-j4"]})
@@ -132,7 +131,7 @@ class Haft(Calls):
         return bytes(self._answer(self._start(method, params), timeout))
 
     def start(self, method: str, /, **params: object) -> int:
-        """Send a request and return its number, for `finish`."""
+        """Send a request and return the number for `finish`."""
         return self._start(method, params)
 
     def finish(self, number: int, *, timeout: float | None = None) -> Any:

@@ -1,10 +1,10 @@
 """The daemon's requests to a client on trio: a tool's question, an approval.
 
 Rules: each request has a task of its own, so a slow person delays nothing; the daemon may cancel it. `Declined`
-leaves the question to others. Any other exception is the program's fault: the daemon learns only that no answer
-comes, and the exception propagates to the program. The daemon alone validates an answer and asks again with the
-errors, so that a model can correct them. Loss of the connection ends all requests and the block around them. Sections
-5 and 6 of the protocol.
+leaves the question to others. Any other exception is the program's fault: it propagates to the program, and the
+daemon learns only that no answer comes. The daemon alone validates an answer and asks again with the errors, so that
+a model can correct them. Loss of the connection ends all requests and the block around them. Sections 5 and 6 of the
+protocol.
 """
 
 from __future__ import annotations

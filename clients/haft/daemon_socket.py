@@ -1,8 +1,8 @@
 """Discovery of the daemon's socket, connection, and the check of the peer.
 
 Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment. A socket chosen by
-option or `HAFT_SOCKET` is the only candidate. Otherwise a daemon started with other variables may serve elsewhere:
-its lock in the state folder names the socket.
+option or `HAFT_SOCKET` is the only candidate. Otherwise the lock in the state folder names the socket of a daemon
+that started with other variables.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_chosen(chosen: str | None) -> bool:
 
 
 def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socket:
-    """Connect to the daemon at `chosen`, or at the path of section 1, or at the socket that its lock names.
+    """Connect to the daemon at `chosen`, or at the path of section 1 or the lock's socket.
 
     Raises `NotRunning` where no daemon listens. The caller closes the socket.
     """
@@ -68,8 +68,8 @@ def announced_socket() -> str | None:
 
 
 def announced_pid(path: str) -> int | None:
-    """Return the pid of the daemon at `path`, where its lock names one and is held: the file outlives its daemon, and
-    the pid may belong to another process or another container."""
+    """Return the pid of the daemon at `path`, if the lock names one and is held: the file outlives its daemon, and
+    the pid may belong to another process or container."""
     holder = _holder(held=True)
     if holder.socket != path or holder.ns != _pid_namespace():
         return None

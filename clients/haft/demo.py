@@ -1,8 +1,7 @@
-"""The demonstration: `git add --patch`, staged hunk by hunk through the daemon by clients that come and go. All files
-are in a temporary folder, removed at the end.
+"""The demonstration: `git add --patch`, staged hunk by hunk through the daemon by clients that come and go, in a
+temporary folder.
 
-Rules: it uses the public client and shows real results: the text is git's own, the outcome is from `git diff
---cached`.
+Rules: the public client, and real results: the text is git's own, the outcome is from `git diff --cached`.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ def _stage(repository: Path, socket: str) -> None:
         pid = haft.handles()[0].pid
     _say(4, f"The first client hangs up in the middle. git (process {pid}) is still there:")
     with Haft.connect(socket, root=str(repository), name="second client") as haft:
-        (found,) = haft.handles()
-        _say(5, f"A second client asks what runs: `{found.state.id}`, {found.command}")
+        (handle,) = haft.handles()
+        _say(5, f"A second client asks what runs: `{handle.state.id}`, {handle.command}")
         again = haft.fetch("staging", view="tail", max_bytes=400)
         _show(again)
         _answer("n", "the second change can wait")

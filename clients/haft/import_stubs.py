@@ -1,8 +1,8 @@
 """A lighter import of msgspec for a command that ends once it has printed.
 
-Rules: called once, by the command line alone and before anything else imports msgspec; loaded modules stay as they
-are. msgspec asks typing_extensions for features that `typing` has since Python 3.11, and typing_extensions loads
-`inspect` and the parsers of source code: a fifth of the whole command.
+Rules: called once, by the command line alone, before any other import of msgspec. msgspec asks typing_extensions for
+features that `typing` has since Python 3.11, which loads `inspect` and the parsers of source code: a fifth of the
+whole command.
 """
 
 from __future__ import annotations

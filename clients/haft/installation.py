@@ -1,7 +1,7 @@
 """The installed distribution of this process, and copies of it.
 
-Rules: a copy holds the distribution and its requirements in exactly the installed versions, and needs no network. Its
-name is a digest of the content, so equal content is copied once. A folder without the file `complete` is an
+Rules: a copy holds the distribution and its requirements in exactly the installed versions, and needs no network. A
+digest of the content is the name, so equal content is copied once. A folder without the file `complete` is an
 interrupted copy.
 """
 

@@ -49,7 +49,7 @@ def drop_unset(**fields: object) -> dict[str, object]:
 
 
 def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
-    """Return the params of `initialize`: the client's name and its capabilities."""
+    """Return the params of `initialize`: the client's name and capabilities."""
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
@@ -102,7 +102,7 @@ def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
 
 
 def own_bound(method: str, params: Mapping[str, object]) -> float | None:
-    """Return the seconds that the request may take by its own params; None: unlimited."""
+    """Return the seconds that the request's params allow; None: unlimited."""
     if method in _READING:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
     if method == "abort":
@@ -120,7 +120,7 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
 
 
 def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
-    """Return the bound of a batch: it is answered as a whole, so each call may take as long as the slowest."""
+    """Return the bound of a batch: one answer, so each call may take as long as the slowest."""
     bounds = [own_bound(method, params) for method, params in calls]
     return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 

@@ -1,8 +1,7 @@
 """The client's messages as bytes: numbered requests, and replies matched by number.
 
-Rules: no I/O, no clock, no event loop; both clients use it. Replies may come in any order. A reply to a forgotten
-request is dropped. A reply without an id concerns the connection and is kept as its fault. Newline framing, section 1
-of the protocol.
+Rules: no I/O, no clock, no event loop. Replies may come in any order. A reply to a forgotten request is dropped. A
+reply without an id is the connection's fault. Newline framing, section 1 of the protocol.
 """
 
 from __future__ import annotations
@@ -62,19 +61,19 @@ class Conversation:
         """Pending output; the owner takes bytes from the front."""
 
     def request(self, method: str, params: object) -> int:
-        """Queue a request and return its number; `params` is a struct or a mapping."""
+        """Queue a request, a struct or a mapping, and return the number."""
         number, message = self._numbered(method, params)
         self.to_send += _line(message)
         return number
 
     def greet(self, params: Mapping[str, object]) -> int:
-        """Queue `initialize`. Where its reply shows another version of the protocol, `take` raises `VersionMismatch`
-        for every reply, as none can be understood."""
+        """Queue `initialize`. If the reply shows another version of the protocol, `take` raises `VersionMismatch` for
+        every reply."""
         self._greeting = self.request("initialize", params)
         return self._greeting
 
     def batch(self, calls: Iterable[tuple[str, object]]) -> list[int]:
-        """Queue one batch and return its numbers, in order."""
+        """Queue one batch and return the numbers, in order."""
         numbered = [self._numbered(method, params) for method, params in calls]
         if numbered:
             self.to_send += _line([message for _, message in numbered])
@@ -203,7 +202,6 @@ def _mismatch(answer: Answer) -> VersionMismatch | None:
 
 
 def result_of(answer: Answer) -> Raw:
-    """Return the result of a reply; raise its error."""
     if isinstance(answer, RemoteError):
         raise answer
     return answer

@@ -1,7 +1,6 @@
 """The command line: one file a command, loaded only when chosen.
 
-Rules: content goes to stdout unchanged, remarks about it to stderr, each error on one line. `statuses` has the exit
-statuses.
+Rules: content goes to stdout unchanged, remarks to stderr, each error on one line.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
 
 
 class Follower:
-    """A reader's offset in a handle's output, and its pending output."""
+    """A reader's offset and pending output."""
 
     def __init__(
         self, handle: str, cursor: int = 0, *, raw: bool = False, last: int | None = None
@@ -150,7 +150,7 @@ class Follower:
         self._drained_by: float | None = None
 
     def read_all(self, haft: Haft) -> HandleState:
-        """Write all output so far, or its last lines; return the state at its end."""
+        """Write all output so far, or the last lines; return the state."""
         self._held = bytearray() if self._last is not None else None
         state = self.read(haft)
         while self._raw and not self.done:

@@ -107,7 +107,7 @@ def _report_pending_approval(options: argparse.Namespace, id: object) -> None:
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
-    """Show a handle state and return its exit status."""
+    """Show a handle state and return the exit status."""
     state = state_of(encoded)
     if options.json:
         show.document(encoded)

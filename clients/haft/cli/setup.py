@@ -1,9 +1,8 @@
 """`haft setup service`: have the systemd user manager run haftd.
 
-Rules: nothing is written without a user manager, nor before the person has agreed to the end of live handles. The
-harmless steps that may fail come first: the copy of the installation, then the stop of the running daemon, then the
-change of units. Clients cannot start a daemon meanwhile. A service that does not answer is rolled back, so that a
-client can start a daemon as before.
+Rules: nothing is written without a user manager, nor before the person has agreed to the end of live handles.
+Harmless steps that may fail come first: copying the installation, stopping the daemon, changing units. Clients cannot
+start a daemon meanwhile. A service that does not answer is rolled back.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
 
 
 class _Running:
-    """The daemon that answers now, or the service's unreachable one, and its handles."""
+    """The daemon that answers now, or the service's unreachable one."""
 
     def __init__(self, haft: Haft | None, main_pid: int) -> None:
         self._haft = haft
@@ -158,7 +157,7 @@ class _Running:
 
     @property
     def ends_something(self) -> bool:
-        """Return whether a person has to agree to its end."""
+        """Return whether a person has to agree to the end."""
         return bool(self.handles) or self.is_unreachable
 
     def steps(self) -> Iterator[str]:
@@ -175,7 +174,7 @@ class _Running:
     def stop(self, *, is_agreed: bool) -> None:
         """End the daemon that answers; an unreachable one ends with its unit.
 
-        Raises `SetupFailed` where it has a handle that was not named, unless the end of every handle `is_agreed`.
+        Raises `SetupFailed` for a handle that was not named, unless the end of every handle `is_agreed`.
         """
         if self._haft is None:
             return

@@ -1,7 +1,6 @@
 """`haft shell`: open a shell in haftd and attach to it.
 
-Rules: the shell is the person's own: it has their environment, and programs in it may act for them. It starts only
-where it can be attached.
+Rules: the shell is the person's own, with their environment and rights. It starts only where it can be attached.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def discard_rest() -> None:
 
 
 def line(text: str, colour: str | None = None) -> None:
-    """Write one line to stderr. A failure is dropped, as it cannot be reported."""
+    """Write one line to stderr; drop a failure, which cannot be reported."""
     if sys.stderr is None:
         return
     try:
@@ -141,7 +141,7 @@ def amount(size: float) -> str:
 
 
 def columns() -> int:
-    """Return the output's width: that of the terminal on stdout, or `COLUMNS`, or 80."""
+    """Return the output's width: the terminal's, or `COLUMNS`, or 80."""
     wanted = os.environ.get("COLUMNS", "")
     if wanted.isdecimal() and 0 < len(wanted) < 6 and int(wanted):
         return int(wanted)
@@ -152,8 +152,8 @@ def columns() -> int:
 
 
 def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None = None) -> None:
-    """Write rows in columns; the first row is the head. A terminal shows every column, the widest cut where they do
-    not fit; `narrow` has shorter cells for that case."""
+    """Write rows in columns below the first row. A terminal shows every column, the widest cut where they do not fit;
+    `narrow` has shorter cells for that case."""
     tty = sys.stdout is not None and sys.stdout.isatty()
     lines = fit(rows, None)
     if tty and max(map(len, lines)) > columns():
@@ -209,7 +209,6 @@ def show_bytes(state: HandleState) -> None:
 
 
 def bytes_of(state: HandleState) -> bytes:
-    """Return the output of a base64 view."""
     return b"" if isinstance(state.content, UnsetType) else b64decode(state.content)
 
 

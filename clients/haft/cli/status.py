@@ -36,7 +36,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def problem_line(problem: Problem) -> str:
-    """Format a problem behind its place."""
     place = (
         problem.file if isinstance(problem.line, UnsetType) else f"{problem.file}:{problem.line}"
     )

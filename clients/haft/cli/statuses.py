@@ -57,7 +57,7 @@ _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (
 
 
 def status_of(fault: Exception) -> tuple[str, Status]:
-    """Return the kind of an error for its JSON document, and its exit status."""
+    """Return an error's kind for the JSON document, and the exit status."""
     if isinstance(fault, RemoteError):
         return fault.kind, Status.REFUSED
     entries = (entry[1:] for entry in _KINDS if isinstance(fault, entry[0]))

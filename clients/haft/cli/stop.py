@@ -89,8 +89,8 @@ def _end(
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Ask the daemon to stop, wait until its process has ended, and return its pid; the connection is closed then.
-    Raises `RemoteError` on refusal, `ReplyTimeout` when the process still runs."""
+    """Ask the daemon to stop, close the connection, wait for the process' end, and return its pid. Raises
+    `RemoteError` on refusal, `ReplyTimeout` when the process still runs."""
     pid = haft.server.pid
     ending = _watch(pid)
     try:

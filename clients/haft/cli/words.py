@@ -1,6 +1,6 @@
 """The daemon's messages in the words of the command line.
 
-Rules: only text for a person is reworded; a JSON document stays as received.
+Rules: only text for a person is reworded; JSON stays as received.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The bridge between a host of MCP and the daemon: messages in, messages and requests out.
 
 Rules: no I/O; the transport moves the bytes and passes the time. A request is a generator of steps: requests to the
-daemon or to the host. Each request decides its era. The end of a request, by cancellation or with the host, ends its
-wait and never a handle. An answered request is forgotten: the state for a later answer returns signed with it.
+daemon or to the host. Each request decides its era. The end of a request, by cancellation or with the host, ends a
+wait and never a handle. An answered request is forgotten: the state for a later answer returns signed with that.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class _Request:
 class Bridge:
     """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
     `HaftError`. `methods` are served beside those of MCP itself; `legacy_stream` notifies a legacy host of
-    changes, from its first `tools/list` on. `legacy` is a host whose `initialize` came another way; requests to it
-    have ids that begin with `name`. `to_host` is the output."""
+    changes, from the first `tools/list` on. `legacy` is a host after an `initialize` elsewhere, whose request ids
+    begin with `name`. `to_host` is the output."""
 
     def __init__(
         self,
@@ -312,7 +312,7 @@ class Bridge:
                 self._step(request, answer)
 
     def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
-        """Resume the request with an answer, until its next step or its end."""
+        """Resume the request with an answer, until the next step or the end."""
         try:
             if isinstance(answer, HaftError):
                 wanted = request.work.throw(answer)
@@ -373,7 +373,7 @@ class Bridge:
         self._waiting[request.daemon_number] = request
 
     def _drop(self, request: _Request) -> None:
-        """End a request without a reply: its wait, never the handle."""
+        """End a request without a reply: the wait, never the handle."""
         self._forget(request)
         request.work.close()
         if request.daemon_number is not None and self._daemon is not None:

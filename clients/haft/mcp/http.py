@@ -1,9 +1,9 @@
 """`haft mcp --http`: streamable HTTP of both eras, on 127.0.0.1 alone.
 
-Rules: one thread and one bridge a request, each with its own connection to the daemon: a modern request has no other
-state, and a legacy session keeps only its `initialize`. The token is in the path of the URL, or in `Authorization`;
-`Host` and `Origin` must name this machine, so no page of another site has access. A closed response ends the wait of
-a modern request, and no handle.
+Rules: a thread, a bridge and a connection to the daemon for each request: a modern request has no other state, and a
+legacy session keeps only its `initialize`. The token is in the path of the URL, or in `Authorization`; `Host` and
+`Origin` must name this machine, so no page of another site has access. A closed response ends the wait of a modern
+request, and no handle.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Running:
 
 
 class _Session:
-    """The `initialize` of a legacy host, and its requests in progress."""
+    """The `initialize` of a legacy host, and the requests in progress."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse_method()
 
     def do_DELETE(self) -> None:
-        """End a legacy session; its handles go on."""
+        """End a legacy session; handles go on."""
         if not self._is_allowed():
             return
         with self.server.lock:
@@ -264,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
             running.close()
 
     def _pass_on(self, body: bytes, posted: _Posted, session: _Session | None) -> None:
-        """Pass a reply or a cancellation to its request."""
+        """Pass a reply or a cancellation to the request in progress."""
         if session is None:
             return
         running: _Running | None = None
@@ -303,7 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
         running: _Running,
         session: _Session | None,
     ) -> None:
-        """Serve the request until its reply is sent, or its client has gone."""
+        """Serve the request until the reply is sent, or the client has gone."""
         is_stream = False
         try:
             bridge.receive(body, time.monotonic())

@@ -70,7 +70,7 @@ def remove_member(text: str, section: str, name: str) -> str:
 
 
 def _cut(text: str, holder: int, member: _Member) -> str:
-    """Return the text without a member, its comma and its own line."""
+    """Return the text without a member, the comma and the line."""
     members = _members(text, holder)
     number = members.index(member)
     start, end = member.start, member.end

@@ -43,7 +43,6 @@ def form_of(inquiry: Inquiry, *, has_mode: bool) -> dict[str, Any]:
 
 
 def answer_of(question: Question, content: object) -> Any:
-    """Return the answer in a form's content; raise `Unanswered`."""
     if not isinstance(content, dict):
         raise Unanswered("the form came back empty")
     match question.answer_type:

@@ -27,7 +27,7 @@ class Broken(ValueError):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """A call that waits for an answer: its handle, the inquiry, and the question."""
+    """A call that waits for an answer."""
 
     at: float
     call_id: str

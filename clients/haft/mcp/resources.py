@@ -223,7 +223,6 @@ def _wanted(place: Place, uris: list[str]) -> dict[str, Any]:
 
 
 def _handle_of(uri: str) -> tuple[str, str]:
-    """Return the id and the view of a URI; raise `Fault`."""
     id, _, view = uri.removeprefix(_SCHEME).rpartition("/")
     if not uri.startswith(_SCHEME) or not id or "/" in id or view not in _VIEWS:
         raise Fault(

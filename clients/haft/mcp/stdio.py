@@ -108,7 +108,7 @@ class StdioTransport:
         self._partial = bytearray()
 
     def serve(self, bridge: Bridge) -> None:
-        """Serve until the host closes its side. Raises `BrokenPipeError` where the host reads no more."""
+        """Serve until the host closes the input. Raises `BrokenPipeError` where the host reads no more."""
         try:
             while self._turn(bridge):
                 pass
@@ -139,7 +139,7 @@ class StdioTransport:
         return dict(poll.poll(left))
 
     def _read(self, bridge: Bridge) -> bool:
-        """Read the host's input; return false at its end."""
+        """Read the host's input; return false at the end."""
         try:
             data = os.read(self._source, _CHUNK)
         except OSError:

@@ -48,7 +48,7 @@ Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
-    """The host by one request's description. `subject` is the subject of its progress."""
+    """The host by one request's description. `subject` is that of the progress."""
 
     __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 

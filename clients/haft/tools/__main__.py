@@ -18,7 +18,6 @@ from .registry import TOOLS, tool_of
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Load the chosen tools, and serve them."""
     match arguments:
         case ["--entry", entry, "--path", folder, *_]:
             _serve_entry(entry, folder)

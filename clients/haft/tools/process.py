@@ -206,7 +206,6 @@ class _Session:
         self._cancel: Callable[[], object] = lambda: None
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
-        """Await the function and its messages."""
         set_asker(self._ask)
         loop = asyncio.get_running_loop()
         task = loop.create_task(tool.function(**arguments))

@@ -1,7 +1,7 @@
-"""Questions of a tool to its caller.
+"""Questions of a tool to the caller.
 
-Rules: a question is asked once and has one answer; the daemon validates the answer before the tool gets it. Without
-an answer, the tool is cancelled.
+Rules: a question has one answer, which the daemon validates before the tool gets it. Without an answer, the tool is
+cancelled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An attachment: a person's terminal and a handle's, joined until one of them ends.
 
 Rules: the handle's output is read by offset, so the read offset stays and every byte is drawn once. The picture is
-painted first, and again after haft's own messages. Neither a program that does not read nor a stalled terminal delays
-the exit.
+painted first, and after haft's own messages. Neither a program that does not read nor a stalled terminal delays the
+exit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _USUAL: Size = (24, 80)
 
 
 class Attachment:
-    """One attachment. `run` returns its end; `leave` restores the handle's size."""
+    """One attachment."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Attachment:
         self._draw_over()
 
     def _paint(self) -> None:
-        """Draw the whole picture, and continue at its offset in the output."""
+        """Draw the whole picture, and continue behind it."""
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)

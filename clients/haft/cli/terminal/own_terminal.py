@@ -30,7 +30,7 @@ class Overdue(BaseException):
 
 
 class OwnTerminal:
-    """A person's terminal in raw mode, for the length of a `with` block."""
+    """A person's terminal in raw mode, as a context manager."""
 
     def __init__(self, keys: int, screen: int) -> None:
         """Read and set `keys`, write `screen`; both are terminals."""
