@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -23,6 +24,7 @@ OURS = {"haft", "haftd", "haft_protocol"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+@functools.cache
 def imported() -> dict[str, set[Path]]:
     """The top-level packages of others that modules import, each with these modules."""
     found: dict[str, set[Path]] = {}
@@ -47,8 +49,11 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+installed = functools.cache(packages_distributions)
+
+
 def distributions(packages: set[str]) -> set[str]:
-    known = packages_distributions()
+    known = installed()
     return {normalized(known[package][0]) for package in packages}
 
 
