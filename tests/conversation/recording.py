@@ -54,7 +54,11 @@ def comparable(message: Any, folder: str, key: str = "") -> Any:
 
 
 def joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join pushed output of one handle: into how many pieces it is cut depends on the moment."""
+    """Join pushed output of one handle, and put a notification before the state that came just before it.
+
+    Into how many pieces the output is cut depends on the moment, and so does the order of a notification and
+    a state, which are kept apart for each subscriber.
+    """
     found: list[dict[str, Any]] = []
     for message in messages:
         last = found[-1] if found else {}
@@ -62,6 +66,10 @@ def joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             new, old = message["params"], last["params"]
             data = {"data": old["data"] + new["data"], "cursor": new["cursor"]}
             found[-1] = {**last, "params": {**old, **data}}
+        elif (
+            message.get("method") == "session/notification" and last.get("method") == "handle/state"
+        ):
+            found.insert(-1, message)
         else:
             found.append(message)
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]

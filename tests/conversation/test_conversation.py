@@ -62,3 +62,11 @@ def test_output_is_the_same_in_however_many_pieces_it_came() -> None:
         return {"method": "handle/output", "params": params}
 
     assert joined([pushed(0, "ab"), pushed(2, "c")]) == joined([pushed(0, "abc")])
+
+
+def test_a_notification_and_the_state_beside_it_have_one_order() -> None:
+    state = {"method": "handle/state", "params": {"id": "a"}}
+    notification = {"method": "session/notification", "params": {"id": "a"}}
+    reply = {"id": 1, "result": {}}
+    assert joined([state, notification, reply]) == [notification, state, reply]
+    assert joined([notification, state, reply]) == [notification, state, reply]
