@@ -214,7 +214,8 @@ class LlmBench:
                 steps.append(said.text(json.dumps(reply)))
         self._server = Server(steps, judge("openai"))
         async with serving(self._server):
-            backend = Conversing(said.settings(self._server.url), said.environ)
+            # Each question gets the reply that was staged for it, so none is asked together with another.
+            backend = Conversing(said.settings(self._server.url, gather_ms=0), said.environ)
             backend.context = context
             yield backend
         assert not self._server.faults

@@ -86,12 +86,13 @@ class _Talk:
         return message
 
     def hear_until_stopped(self) -> None:
-        """Take what is pushed up to the last state of a handle."""
-        messages = []
-        while True:
+        """Take what is pushed up to the last state of a handle and the notification of its end."""
+        messages: list[Any] = []
+        ends = {"stopped", "tool.stopped"}
+        while ends:
             messages.append(self.wire.receive())
-            if messages[-1].get("params", {}).get("state") == "stopped":
-                break
+            params = messages[-1].get("params", {})
+            ends -= {params.get("state"), params.get("kind")}
         for message in joined(messages):
             self._note("received", message)
 

@@ -454,7 +454,7 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
     """Its own handles carry its own brands and marks."""
     inner = (
         "import os, sys, time\n"
-        "from haftd.host.tree.process_tree import become_subreaper\n"
+        "from haftd.host.process.ancestry import become_subreaper\n"
         "from haftd.host.launch.spawn import LaunchSpec, launch\n"
         "become_subreaper()\n"
         "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"

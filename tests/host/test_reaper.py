@@ -107,7 +107,7 @@ async def test_what_others_wait_for_is_left_to_them() -> None:
 def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
     code = (
         "import os, subprocess\n"
-        "from haftd.host.tree.process_tree import become_subreaper\n"
+        "from haftd.host.process.ancestry import become_subreaper\n"
         "become_subreaper()\n"
         "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
