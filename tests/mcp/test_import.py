@@ -33,7 +33,8 @@ SERVERS = """\
     "old": {"type": "sse", "url": "https://old.example/sse"},
     "plain": {"url": "http://far.example/mcp"},
     "window": {"command": "w", "args": ["${workspaceFolder}"]},
-    "a.b": {"command": "w"},
+    "files.": {"command": "w"},
+    "é": {"command": "w"},
     "none": {},
   },
 }
@@ -77,7 +78,7 @@ def test_servers_are_taken_over_and_their_secrets_are_not_shown(
     }
     for name, table in tables.items():
         read_server(name, table)
-    left_out = ("known", "haft", "mine", "off", "old", "plain", "window", "a.b", "none")
+    left_out = ("known", "haft", "mine", "off", "old", "plain", "window", "files.", "é", "none")
     for name in left_out:
         assert f"{name} is left out: " in err
     assert Path(f"{config}.haft-backup").read_text() == COMMENTED
@@ -96,7 +97,7 @@ def test_a_codex_file_keeps_its_limits_and_its_tools(config: Path, tmp_path: Pat
     )
     assert main(["mcp", "import", str(source), "--yes"]) == 0
     assert tomllib.loads(config.read_text())["mcp"] == {
-        "my docs": {
+        "my_docs": {
             "url": "https://docs.example/mcp",
             "headers": {"Authorization": "Bearer ${DOCS}"},
         },
@@ -168,7 +169,7 @@ def test_any_server_is_left_out_or_a_table_that_is_read_as_it_was(
     source = folder / "mcp.json"
     source.write_text(json.dumps({"servers": servers}))
     taken = ServerImport(str(source), {"HOME": str(folder)})
-    assert set(taken.tables) | set(taken.left_out) == set(servers)
+    assert len(taken.tables) + len(taken.left_out) == len(servers)
     taken.shown()
     if taken.tables:
         taken.write()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.mcp.host import Host
-from tests.mcpserver import server
+from haft.mcp.server_import import ServerImport
+from tests.mcp.host import Host, Modern
+from tests.mcpserver import SERVER, server
 from tests.repository import make_repository
 from tests.running import RunningDaemon
 
@@ -30,3 +33,19 @@ def test_a_servers_tool_is_listed_called_and_asks_through_haft_mcp(
         failed = host.request("tools/call", name="small_die", arguments={})
         assert failed["isError"]
         assert "exited with status 3 during the call" in failed["content"][0]["text"]
+
+
+def test_an_imported_server_serves_a_running_daemon_after_a_reload(
+    make_daemon: Callable[..., RunningDaemon], short_tmp: Path
+) -> None:
+    daemon = make_daemon("# mine\n").start()
+    entry = {"command": sys.executable, "args": ["-S", str(SERVER), "modern"]}
+    source = short_tmp / "mcp.json"
+    source.write_text(json.dumps({"mcpServers": {"taken over": entry}}))
+    ServerImport(str(source), daemon.env).write()
+    with daemon.connect() as wire:
+        wire.call("daemon/reload")
+    root = make_repository(short_tmp / "repo")
+    with Modern(daemon, "--root", str(root)) as host:
+        # The host's name of the server has a character that no provider takes in the name of a tool.
+        assert host.call("taken_over_echo", text="x").splitlines()[1:] == ['{"text": "x"}']

@@ -24,7 +24,8 @@ from .hosts import HOSTS, NAME, replace_file
 from .jsonc import Malformed, decode
 
 _SECTIONS = tuple(dict.fromkeys(about.section for about in HOSTS.values()))
-_SERVER_NAME = re.compile(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_MAX_NAME = 48
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -55,9 +56,11 @@ class ServerImport:
             raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
         for name, server in _servers(Path(source)).items():
             try:
-                if name in known:
-                    raise _Inexpressible(f"{self.config} has a server of this name")
-                self.tables[name] = _table(name, server)
+                table = _table(name, server)
+                own_name = _own_name(name)
+                if own_name in known or own_name in self.tables:
+                    raise _Inexpressible(f"there is a server {own_name!r} already")
+                self.tables[own_name] = table
             except _Inexpressible as reason:
                 self.left_out[name] = str(reason)
 
@@ -125,8 +128,6 @@ def _servers(path: Path) -> dict[str, Any]:
 
 
 def _table(name: str, server: object) -> Table:
-    if not _SERVER_NAME.fullmatch(name):
-        raise _Inexpressible("a name has up to 48 characters, no dot and no quote")
     if not isinstance(server, dict):
         raise _Inexpressible("it is no table")
     if server.get("disabled") is True or server.get("enabled") is False:
@@ -140,6 +141,14 @@ def _table(name: str, server: object) -> Table:
         table = _address(server)
     table |= _limits(server)
     return table
+
+
+def _own_name(name: str) -> str:
+    """Return the name in the characters that every provider takes in the name of a tool, which begins with it."""
+    own_name = _NOT_IN_NAMES.sub("_", name).strip("_")[:_MAX_NAME]
+    if not own_name:
+        raise _Inexpressible("its name has no letter and no digit of ASCII")
+    return own_name
 
 
 def _program(name: str, command: str, server: Mapping[str, Any]) -> Table:
