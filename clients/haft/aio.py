@@ -211,7 +211,6 @@ class Haft(AsyncCalls):
         return result_of(answer)
 
     def _flush(self) -> None:
-        """Send without waiting; the writer task sends the rest."""
         if not self._wire.to_send or self._lost is not None:
             return
         try:

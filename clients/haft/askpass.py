@@ -68,7 +68,6 @@ def _check_peer(end: socket.socket) -> None:
 
 
 def _line(end: socket.socket) -> bytes:
-    """Return the reply; a person may take any time."""
     received = b""
     while not received.endswith(b"\n"):
         more = end.recv(65_536)

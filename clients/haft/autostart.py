@@ -215,7 +215,6 @@ def _log() -> Iterator[int]:
 
 
 def _why(log: int, begin: int, status: str) -> str:
-    """Describe a failed start by the last log lines and the status."""
     tail = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0
@@ -225,7 +224,6 @@ def _why(log: int, begin: int, status: str) -> str:
 
 
 def _event(line: str) -> str:
-    """Return the message of a log line, with or without JSON around it."""
     try:
         match json.loads(line):
             case {"event": str(event), "reason": str(reason)}:

@@ -202,7 +202,6 @@ class Haft(Calls):
         return result_of(answer)
 
     def _turn(self, deadline: float | None, method: str) -> None:
-        """Wait until the socket is ready; then send the buffer and receive."""
         if self._lost is not None:
             raise self._lost
         self._send()
@@ -216,7 +215,6 @@ class Haft(Calls):
         self._receive()
 
     def _send(self) -> None:
-        """Write as much of the buffer as the socket takes without blocking."""
         if not self._wire.to_send:
             return
         try:

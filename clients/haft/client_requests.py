@@ -44,7 +44,6 @@ class _Unreadable(Exception):
 
 
 def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Server]:
-    """Return the handlers of the daemon's requests, by method."""
     served: dict[str, Server] = {}
     if answer is not None:
         find = answer

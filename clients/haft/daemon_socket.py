@@ -40,7 +40,6 @@ def find_socket(chosen: str | None = None) -> str:
 
 
 def is_chosen(chosen: str | None) -> bool:
-    """Return whether the user named the socket, by option or `HAFT_SOCKET`."""
     return bool(chosen or os.environ.get("HAFT_SOCKET"))
 
 
@@ -102,8 +101,6 @@ def _is_locked(fd: int) -> bool:
 
 
 class _Holder(msgspec.Struct, frozen=True):
-    """The lock's first line, as far as needed here."""
-
     pid: int | None = None
     socket: str | None = None
     ns: int | None = None

@@ -51,7 +51,6 @@ _DIM, _BOLD, _OFF = ("\033[2m", "\033[1m", "\033[0m") if sys.stdout.isatty() els
 
 
 def main() -> int:
-    """Run the story; return 0 when it ended as it should."""
     print(f"{_BOLD}haft: a tool that lives between the calls{_OFF}\n")
     with _folder() as base:
         repository = _repository(base)
@@ -141,7 +140,6 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _daemon(base: Path) -> Iterator[str]:
-    """Run a private daemon for the demonstration."""
     socket = str(base / "run" / "haftd.sock")
     env = {
         **os.environ,

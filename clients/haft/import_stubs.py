@@ -12,7 +12,6 @@ import sys
 
 
 def load_msgspec() -> None:
-    """Import msgspec as if typing_extensions, which it can do without, were not installed."""
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]

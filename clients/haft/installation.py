@@ -51,7 +51,6 @@ def is_installed() -> bool:
 
 
 def unit_templates() -> Path:
-    """Return the folder of the systemd units: part of the package, or of the source tree."""
     packaged = Path(__file__).with_name("systemd")
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "systemd"
 
@@ -100,7 +99,6 @@ class Environment:
             raise
 
     def others(self) -> list[Path]:
-        """Return the copies of other content in the same folder."""
         return [path for path in self._folder.glob("env-*") if path != self.path]
 
     def _write_scripts(self) -> None:
@@ -147,7 +145,6 @@ def _source(package: str) -> Path:
 
 
 def _digest(required: list[Distribution]) -> str:
-    """Return a digest of the interpreter, the versions, and the content of our own packages."""
     digest = hashlib.sha256(f"{sys.version}\n{os.path.realpath(sys.executable)}\n".encode())
     for package in required:
         digest.update(f"{package.name} {package.version}\n".encode())

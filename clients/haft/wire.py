@@ -80,7 +80,6 @@ class Conversation:
         return [number for number, _ in numbered]
 
     def answer(self, request: Id, result: object) -> None:
-        """Queue the answer to a request of the daemon."""
         self.to_send += _line({"jsonrpc": "2.0", "id": request, "result": result})
 
     def refuse(self, request: Id, code: int, message: str) -> None:
@@ -171,15 +170,12 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class _Greeted(msgspec.Struct, frozen=True):
-    """The fields of an `initialize` reply in every version of the protocol."""
-
     protocol: int
     server: _Version = _Version()
     pid: int | None = None
 
 
 def _mismatch(answer: Answer) -> VersionMismatch | None:
-    """Return the error where the daemon speaks another version of the protocol than this client."""
     try:
         if not isinstance(answer, RemoteError):
             greeted = msgspec.json.decode(answer, type=_Greeted)

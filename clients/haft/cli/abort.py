@@ -59,8 +59,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Earlier:
-    """The end of a handle that had ended before the abort."""
-
     def __init__(self, state: HandleState) -> None:
         self.state = state
 

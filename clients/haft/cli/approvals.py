@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def waiting(haft: Haft, options: argparse.Namespace) -> bytes:
-    """Return the pending approvals of the chosen session, or of all sessions."""
     return haft.raw("approvals/list", {"session": session(options) or "*"})
 
 

@@ -123,7 +123,6 @@ def _status(own: OwnTerminal, last: HandleState | None) -> int:
 
 
 def _prefix(options: argparse.Namespace) -> str:
-    """Return the prefix key chosen by option or environment."""
     for name, wanted in (
         ("--detach-key", getattr(options, "detach_key", "")),
         ("HAFT_DETACH_KEY", os.environ.get("HAFT_DETACH_KEY", "")),
@@ -178,7 +177,6 @@ def _say_detached(options: argparse.Namespace, how: str) -> None:
 
 
 def _command(options: argparse.Namespace, name: str) -> str:
-    """Return a command line for the same handle."""
     named = session(options)
     where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
     return f"`haft {where}{name} {options.id}`"

@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _nothing(options: argparse.Namespace, path: str) -> str:
-    """Describe the missing records: matching the filter, or all."""
     handle, named = getattr(options, "id", None), session(options)
     about = "" if handle is None else f" about {handle!r}"
     within = "" if named is None else f" of session {named!r}"

@@ -65,8 +65,6 @@ def join(source: int, sink: int, connected: socket.socket) -> None:
 
 
 class _Streams:
-    """The two directions and their progress."""
-
     def __init__(self, source: int, sink: int, connected: socket.socket) -> None:
         self._source = source
         self._sink = sink
@@ -78,7 +76,6 @@ class _Streams:
         self._receiving = True
 
     def copy(self) -> None:
-        """Copy until the last reply is written."""
         while self._receiving or self._replies:
             ready = self._wait()
             if ready.get(self._sink, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):

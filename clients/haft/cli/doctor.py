@@ -126,7 +126,6 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    """Check without a daemon that the files are TOML."""
     try:
         config = config_file(os.environ)
     except PathError:
@@ -213,7 +212,6 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
 
 
 def _service(pid: int | None) -> Iterator[Finding]:
-    """Check whether installed units of the service lead to the daemon that answers (`pid`)."""
     try:
         manager = UserManager.connect()
         socket = manager.properties("haftd.socket", "LoadState", "ActiveState", "Listen", "Result")
@@ -276,7 +274,6 @@ def _path(status: StatusResult) -> Iterator[Finding]:
 
 
 def _editor() -> Iterator[Finding]:
-    """Check for git and a terminal editor, which git_stage and git_rebase need."""
     if shutil.which("git") is None:
         yield Finding(
             "git",

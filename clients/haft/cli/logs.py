@@ -112,7 +112,6 @@ def _follow(follower: Follower, haft: Haft) -> int:
 
 
 def _again(options: argparse.Namespace, follower: Follower) -> Haft:
-    """Reconnect to the handle's daemon; any other lacks the handle."""
     where = f"at byte {follower.cursor} of {follower.id}"
     try:
         haft = connect(options)
@@ -131,8 +130,6 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
 
 
 class Follower:
-    """A reader's offset and pending output."""
-
     def __init__(
         self, handle: str, cursor: int = 0, *, raw: bool = False, last: int | None = None
     ) -> None:

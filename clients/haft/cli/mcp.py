@@ -74,7 +74,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until the host closes standard input; or configure a host."""
     printed = getattr(options, "printed", None)
     if getattr(options, "action", None) or printed:
         return _configure_host(options, printed)

@@ -67,8 +67,6 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that raises its errors."""
-
     def __init__(
         self,
         prog: str,
@@ -143,7 +141,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """Suggest the closest word, as in `; did you mean 'spawn'?`, or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(candidates), n=1, cutoff=0.7)
@@ -151,7 +148,6 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
 
 
 def common(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command."""
     group = parser.add_argument_group("common options")
     group.add_argument("--json", action="store_true", help="one JSON document on stdout")
     group.add_argument(

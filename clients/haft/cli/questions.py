@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asked(haft: Haft, options: argparse.Namespace) -> bytes:
-    """Return the questions of the chosen session, or of all sessions."""
     return haft.raw("inquiries/list", {"session": session(options) or "*"})
 
 

@@ -44,7 +44,6 @@ _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
 
 
 def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
-    """Add the options for the time of the answer and its view."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--wait", choices=get_args(Wait), help="answer when this holds (or the handle stops)"
@@ -107,7 +106,6 @@ def _report_pending_approval(options: argparse.Namespace, id: object) -> None:
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
-    """Show a handle state and return the exit status."""
     state = state_of(encoded)
     if options.json:
         show.document(encoded)

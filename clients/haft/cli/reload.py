@@ -26,7 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reload, and show the errors; valid parts take effect."""
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")
     result = msgspec.json.decode(encoded, type=ReloadResult)

@@ -104,7 +104,6 @@ def _agreed(options: argparse.Namespace, running: _Running) -> bool:
 
 
 def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
-    """Show the steps, or that the service is set up or removed already."""
     if options.json:
         show.document(msgspec.json.encode({"steps": steps, "done": done or not steps}))
     elif not steps:
@@ -117,7 +116,6 @@ def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
 
 
 def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
-    """Return the service's socket; clients must look there."""
     path = f"{manager.environment.get('XDG_RUNTIME_DIR', '')}/haft/haftd.sock"
     looked_at = find_socket(chosen_socket(options))
     if looked_at != path:
@@ -139,7 +137,6 @@ class _Running:
 
     @classmethod
     def find(cls, options: argparse.Namespace, manager: UserManager, stack: ExitStack) -> _Running:
-        """Connect to the daemon that answers, for as long as `stack` is open."""
         main_pid = int(manager.properties(_SERVICE, "MainPID").get("MainPID", "0"))
         try:
             return cls(stack.enter_context(connect(options)), main_pid)
@@ -197,8 +194,6 @@ def _name(info: HandleInfo) -> tuple[str, str, int]:
 
 
 class _Change(Protocol):
-    """A change of the service, in steps."""
-
     done: str
     """The message at the end."""
 
@@ -219,8 +214,6 @@ class _Change(Protocol):
 
 
 class _Setup:
-    """Installation of the units."""
-
     done = "haftd starts when a client connects; `haft status` asks it, `haft setup service --undo` removes it"
 
     def __init__(self, manager: UserManager, path: str) -> None:
@@ -250,7 +243,6 @@ class _Setup:
         yield f"have the user manager listen at {self._path}"
 
     def prepare(self) -> None:
-        """Copy the installation."""
         if self._environment is not None:
             self._environment.create()
 
@@ -306,7 +298,6 @@ class _Setup:
         self._manager.call("restart", _SOCKET)
 
     def _check(self) -> None:
-        """Start the service and check that it is the daemon that answers."""
         self._manager.call("start", _SERVICE)
         with Haft.connect(self._path, name="haft setup", timeout=_START_S) as haft:
             pid = haft.server.pid
@@ -315,7 +306,6 @@ class _Setup:
             raise SetupFailed(f"another daemon (pid {pid}) answers at {self._path}")
 
     def _result(self) -> str:
-        """Describe the service's end by the manager's properties."""
         properties = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
         if properties.get("ActiveState") == "active":
             return ""
@@ -334,8 +324,6 @@ class _Setup:
 
 
 class _Undo:
-    """Removal of the service that `_Setup` installs."""
-
     done = "the service is removed; the first `haft spawn` starts a daemon itself"
 
     def __init__(self, manager: UserManager) -> None:

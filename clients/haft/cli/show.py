@@ -87,7 +87,6 @@ def line(text: str, colour: str | None = None) -> None:
 
 
 def document(encoded: bytes) -> None:
-    """Write a JSON document to stdout, indented on a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         encoded = msgspec.json.format(encoded, indent=2)
     write(encoded.decode() + "\n")
@@ -121,7 +120,6 @@ def short_amount(size: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds in words."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
@@ -132,7 +130,6 @@ def duration(seconds: float) -> str:
 
 
 def amount(size: float) -> str:
-    """Format bytes in words."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -163,7 +160,6 @@ def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None 
 
 
 def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
-    """Align rows in lines of at most `room` characters where that leaves part of each column."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     spare = 0 if room is None else sum(widths) + len(_GAP) * (len(widths) - 1) - room
     while spare > 0 and max(widths) > _MIN_COLUMN:
@@ -191,7 +187,6 @@ def text_of(state: HandleState) -> str:
 
 
 def show_state(state: HandleState) -> None:
-    """Show a state's content on stdout, and the state on stderr."""
     text = _screen(state.screen) if isinstance(state.screen, Screen) else text_of(state)
     write(text)
     if text and not text.endswith("\n") and sys.stdout is not None and sys.stdout.isatty():
@@ -293,7 +288,6 @@ def _remarks(state: HandleState) -> list[str]:
 
 
 def takes(kind: object) -> str:
-    """Return the expected answer, in brackets."""
     match kind:
         case Boolean():
             return "[yes/no]"

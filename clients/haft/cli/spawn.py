@@ -59,7 +59,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    """Read the command line; words behind `--` are another command's."""
     ours, words = words_behind(arguments)
     parser.read(ours, options)
     options.words = words
@@ -120,7 +119,6 @@ def made_up_id(tool: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return this process' environment; name a value that is no UTF-8 and cannot be sent."""
     environment: dict[str, str] = {}
     for name, value in os.environ.items():
         try:

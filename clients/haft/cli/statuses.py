@@ -65,5 +65,4 @@ def status_of(fault: Exception) -> tuple[str, Status]:
 
 
 def table() -> str:
-    """Return the table for the help, a status a line."""
     return "".join(f"  {status:<5}{meaning}\n" for status, meaning in _MEANINGS.items())

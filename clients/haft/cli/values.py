@@ -119,7 +119,6 @@ def _chosen(text: str, options: tuple[Scalar, ...], name: str) -> Scalar:
 
 
 def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
-    """Read `name=choice …`, or one choice for all; the daemon reports missing names."""
     if "=" not in text:
         return {name: _chosen(text.strip(), field.options, name) for name, field in fields.items()}
     chosen: dict[str, Scalar] = {}

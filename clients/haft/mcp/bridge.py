@@ -117,7 +117,6 @@ class Bridge:
     # ── from the host ───────────────────────────────────────────────────────────────────────
 
     def receive(self, line: bytes, now: float) -> None:
-        """Take one line from the host."""
         if line[:1] == b"[":
             self._refuse(None, Fault(INVALID_REQUEST, "Batches are no part of the protocol."))
             return
@@ -160,7 +159,6 @@ class Bridge:
         self._step(request, None)
 
     def _host(self, method: str, meta: Meta | UnsetType) -> Host:
-        """Return the host by this request's description; raise `Fault`."""
         declared = Meta() if isinstance(meta, UnsetType) else meta
         token = declared.progress_token
         if isinstance(declared.version, UnsetType):
@@ -220,7 +218,6 @@ class Bridge:
     # ── from the daemon ─────────────────────────────────────────────────────────────────────
 
     def arrived(self, numbers: list[int]) -> None:
-        """Take the daemon's replies with these numbers."""
         if self._daemon is None:
             raise AssertionError("replies come from a daemon")
         for number in numbers:
@@ -263,7 +260,6 @@ class Bridge:
         return min(due, default=None)
 
     def tick(self, now: float) -> None:
-        """Report the progress of long requests."""
         for request in self._requests.values():
             token = request.host.progress_token
             if isinstance(token, UnsetType) or now < request.next_progress:
@@ -312,7 +308,6 @@ class Bridge:
                 self._step(request, answer)
 
     def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
-        """Resume the request with an answer, until the next step or the end."""
         try:
             if isinstance(answer, HaftError):
                 wanted = request.work.throw(answer)
@@ -411,7 +406,6 @@ class _OnlyId(msgspec.Struct):
 
 
 def _id_of(line: bytes) -> Id | None:
-    """Return the id of an otherwise invalid message."""
     try:
         return msgspec.json.decode(line, type=_OnlyId).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -61,7 +61,6 @@ class Entry:
         self._is_toml = path.suffix == ".toml"
 
     def shown(self) -> str:
-        """Return the entry as text of the file."""
         if self._is_toml:
             return _toml(self.value)
         return json.dumps({self._section: {NAME: self.value}}, indent=2, ensure_ascii=False) + "\n"
@@ -137,7 +136,6 @@ def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
 
 
 def path_of(host: str, env: Mapping[str, str]) -> Path:
-    """Return the configuration file of a host."""
     about = HOSTS[host]
     path = about.path
     if about.variable and env.get(about.variable):

@@ -58,8 +58,6 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class BridgeOf(Protocol):
-    """A factory for the bridge of one request."""
-
     def __call__(self, link: DaemonLink, legacy: Host | None = None, name: str = "haft") -> Bridge:
         """Return a bridge over the link, for a legacy host that has sent `initialize` before."""
 
@@ -77,8 +75,6 @@ class _Posted(msgspec.Struct):
 
 
 class _Sent(msgspec.Struct):
-    """The part of a message that decides how to send it."""
-
     id: int | str | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     error: dict[str, Any] | UnsetType = UNSET
@@ -101,8 +97,6 @@ class _Running:
 
 
 class _Session:
-    """The `initialize` of a legacy host, and the requests in progress."""
-
     def __init__(self, host: Host) -> None:
         self.host = host
         self.running: dict[int | str, _Running] = {}
@@ -139,8 +133,6 @@ def serve_http(port: int, new_link: Callable[[], DaemonLink], bridge_of: BridgeO
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection of a client."""
-
     server: _Server
     protocol_version = "HTTP/1.1"
     timeout = 60
@@ -154,7 +146,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse_method()
 
     def do_DELETE(self) -> None:
-        """End a legacy session; handles go on."""
         if not self._is_allowed():
             return
         with self.server.lock:
@@ -277,7 +268,6 @@ class _Handler(BaseHTTPRequestHandler):
             running.give(body)
 
     def _mismatch(self, method: str, params: _Params, meta: dict[str, Any]) -> str | None:
-        """Return the difference between a header and the body."""
         wanted: dict[str, Any] = {
             "MCP-Protocol-Version": meta.get("io.modelcontextprotocol/protocolVersion"),
             "Mcp-Method": method,
@@ -303,7 +293,6 @@ class _Handler(BaseHTTPRequestHandler):
         running: _Running,
         session: _Session | None,
     ) -> None:
-        """Serve the request until the reply is sent, or the client has gone."""
         is_stream = False
         try:
             bridge.receive(body, time.monotonic())
@@ -419,7 +408,6 @@ def _lines(bridge: Bridge) -> list[bytes]:
 
 
 def _plain(value: str) -> str:
-    """Decode a header's value, which may be in base64."""
     if value.startswith("=?base64?") and value.endswith("?="):
         try:
             return b64decode(value[9:-2], validate=True).decode()

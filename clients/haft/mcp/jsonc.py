@@ -70,7 +70,6 @@ def remove_member(text: str, section: str, name: str) -> str:
 
 
 def _cut(text: str, holder: int, member: _Member) -> str:
-    """Return the text without a member, the comma and the line."""
     members = _members(text, holder)
     number = members.index(member)
     start, end = member.start, member.end
@@ -173,7 +172,6 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """Return the position behind blanks and comments."""
     while at < len(text):
         if text[at] in " \t\r\n\ufeff":
             at += 1
@@ -191,7 +189,6 @@ def _skip(text: str, at: int) -> int:
 
 
 def _plain(text: str) -> str:
-    """Return the text without comments and trailing commas."""
     parts: list[str] = []
     at = 0
     while (at := _skip(text, at)) < len(text):

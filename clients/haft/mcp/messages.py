@@ -24,8 +24,6 @@ Id = int | str
 
 
 class Fault(Exception):
-    """An error reply to a request."""
-
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
@@ -41,8 +39,6 @@ class Elicitation(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """The capabilities of a client that matter here."""
-
     elicitation: Elicitation | UnsetType | None = UNSET
     roots: dict[str, Any] | UnsetType | None = UNSET
 
@@ -63,8 +59,6 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class ListParams(msgspec.Struct, frozen=True):
-    """The params of a list: a cursor."""
-
     meta: Meta = field(default=Meta(), name="_meta")
     cursor: str | UnsetType | None = UNSET
 
@@ -136,7 +130,6 @@ def read(line: bytes) -> tuple[Message, Meta | UnsetType]:
 
 
 def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode params; raises `Fault`."""
     try:
         return decoder.decode(params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
@@ -144,5 +137,4 @@ def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def encode(message: object) -> bytes:
-    """Encode a message as one line."""
     return _ENCODER.encode(message) + b"\n"

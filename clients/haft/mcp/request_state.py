@@ -27,8 +27,6 @@ class Broken(ValueError):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """A call that waits for an answer."""
-
     at: float
     call_id: str
     handle: str

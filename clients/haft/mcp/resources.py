@@ -40,8 +40,6 @@ class _Screen(msgspec.Struct, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True):
-    """The part of a handle state that matters here."""
-
     id: str = ""
     tool: str = ""
     state: str = ""
@@ -61,8 +59,6 @@ class _Heard(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Resources:
-    """The handles of a place as resources."""
-
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._subscribed: set[str] = set()
@@ -71,7 +67,6 @@ class Resources:
 
     @property
     def methods(self) -> dict[str, Serve]:
-        """Return the handlers by method."""
         return {
             "resources/list": self._list,
             "resources/templates/list": self._templates,
@@ -196,7 +191,6 @@ class Resources:
     def _stream(
         self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
     ) -> Generator[Step, Raw, None]:
-        """Notify of changes; return when the daemon has gone."""
         ids: set[str] = set()
         while True:
             try:

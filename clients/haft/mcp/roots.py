@@ -16,8 +16,6 @@ _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Place:
-    """A root and its session, or the reason for their absence."""
-
     def __init__(self, root: str | None, session: str, refusal: str = "") -> None:
         self.root = root
         self.session = session
@@ -59,7 +57,6 @@ def _hash(data: bytes) -> int:
 
 
 def folder_of(uri: str) -> str | None:
-    """Return the folder of a `file:` URI."""
     if not uri.startswith("file://"):
         return None
     from urllib.parse import unquote, urlsplit

@@ -41,7 +41,6 @@ class DaemonLink:
         """Called with the daemon's notifications."""
 
     def connect(self) -> Conversation:
-        """Connect to the daemon; raises `HaftError`."""
         connected = self._open()
         connected.setblocking(False)
         self._socket = connected
@@ -56,13 +55,11 @@ class DaemonLink:
             self._socket.close()
 
     def register(self, poll: select.poll) -> None:
-        """Add the daemon's socket to the poll."""
         if self._socket is not None and self._daemon is not None:
             sending = select.POLLOUT if self._daemon.to_send else 0
             poll.register(self._socket, select.POLLIN | sending)
 
     def turn(self, ready: Mapping[int, int], bridge: Bridge) -> None:
-        """Send and receive without waiting."""
         if self._socket is not None and ready.get(self._socket.fileno()):
             self._receive(bridge)
 
@@ -99,8 +96,6 @@ class DaemonLink:
 
 
 class StdioTransport:
-    """One host on two descriptors."""
-
     def __init__(self, source: int, sink: int, link: DaemonLink) -> None:
         self._source = source
         self._sink = sink
@@ -139,7 +134,6 @@ class StdioTransport:
         return dict(poll.poll(left))
 
     def _read(self, bridge: Bridge) -> bool:
-        """Read the host's input; return false at the end."""
         try:
             data = os.read(self._source, _CHUNK)
         except OSError:

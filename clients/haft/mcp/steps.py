@@ -19,8 +19,6 @@ from .messages import Capabilities, Id
 
 
 class CallDaemon(msgspec.Struct, frozen=True):
-    """A request to the daemon."""
-
     method: str
     params: dict[str, Any]
 

@@ -44,16 +44,12 @@ _CALL = msgspec.json.Decoder(CallParams)
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The options of the command."""
-
     root: str | None = None
     session: str | None = None
     surface: Literal["verbs", "actions"] = "verbs"
 
 
 class _Called(msgspec.Struct, frozen=True):
-    """The part of the daemon's text reply that matters here."""
-
     text: str
     call_id: str
     failed: bool = False
@@ -90,8 +86,6 @@ _Reply = Generator[Step, Raw, _Called]
 
 
 class Tools:
-    """The tools of one place."""
-
     def __init__(self, options: Options, env: Mapping[str, str], cwd: str | None) -> None:
         self._options = options
         self._env = env
@@ -113,7 +107,6 @@ class Tools:
         return result
 
     def call(self, host: Host, params: Raw) -> Steps:
-        """Serve `tools/call`."""
         call: CallParams = read_params(params, _CALL)
         place = yield from self.place(host)
         if place.root is None:
@@ -370,5 +363,4 @@ def _bound_to(params: CallParams, place: Place) -> list[Any]:
 
 
 def _in_model_words(text: str) -> str:
-    """Replace the daemon's methods by the tools of the surface."""
     return _NAMED.sub(lambda match: f"`{_VERBS[match[1]]}`", text)

@@ -29,8 +29,6 @@ _PARAMETER = re.compile(r"\s*(?::param\s+)?(\w+)(?:\s*\([^)]*\))?:\s+(\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The texts of a tool, and its parameters in the form of a definition."""
-
     summary: str
     text: str
     parameters: Mapping[str, dict[str, Any]]
@@ -76,7 +74,6 @@ def _default(value: Any, where: str) -> dict[str, Any]:
 
 
 def _read_docstring(doc: str, names: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """Return the summary, the description and the texts about parameters."""
     texts: dict[str, str] = {}
     kept: list[str] = []
     current, indent = "", 0

@@ -81,8 +81,6 @@ def _chosen(tools: list[Tool], name: str) -> Tool:
 
 
 class _Lines:
-    """The two pipes of the protocol."""
-
     def __init__(self) -> None:
         self._input = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         self._output = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -94,7 +92,6 @@ class _Lines:
         self.is_closed = False
 
     def first(self) -> dict[str, Any]:
-        """Wait for the first message."""
         while b"\n" not in self._buffer and (data := os.read(self._input, 65536)):
             self._buffer += data
         return next(self._messages(), {})
@@ -112,7 +109,6 @@ class _Lines:
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags & ~os.O_ASYNC)
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the received messages, without waiting."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._input, 65536):
                 self._buffer += data
@@ -184,8 +180,6 @@ def _fail(lines: _Lines, message: str, trace: Iterable[str], *, transient: bool 
 
 
 def _call(tool: Tool, arguments: dict[str, Any], lines: _Lines) -> Any:
-    """Call a plain function, which may print and be cancelled."""
-
     def heard(*_: object) -> None:
         if any(message.get("method") == "cancel" for message in lines.receive()):
             raise KeyboardInterrupt

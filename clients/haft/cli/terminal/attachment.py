@@ -45,8 +45,6 @@ _USUAL: Size = (24, 80)
 
 
 class Attachment:
-    """One attachment."""
-
     def __init__(
         self,
         line: PollableClient,
@@ -195,7 +193,6 @@ class Attachment:
         self._draw_over()
 
     def _paint(self) -> None:
-        """Draw the whole picture, and continue behind it."""
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)
@@ -211,7 +208,6 @@ class Attachment:
         self._draw_over()
 
     def _draw_over(self) -> None:
-        """Draw haft's own messages, which the picture or new output may have hidden."""
         if self._question is not None:
             self._show_question(self._question)
         elif self._notice is not None:
@@ -293,16 +289,16 @@ class Attachment:
     # ── size and signals ────────────────────────────────────────────────────────────────────
 
     def _look_round(self) -> None:
-        if self._own.was_told(signal.SIGTSTP):
+        if self._own.take_signal(signal.SIGTSTP):
             self._own.write(self._drawing.undo() + b"\r\n")
             self._own.settle()
             self._own.give_back()
             signal.raise_signal(signal.SIGSTOP)
-        if self._own.was_told(signal.SIGCONT):
+        if self._own.take_signal(signal.SIGCONT):
             self._own.take()
             self._fit()
             self._paint()
-        if self._own.was_told(signal.SIGWINCH):
+        if self._own.take_signal(signal.SIGWINCH):
             self._fit()
             self._paint()
         if self._notice_has_stood(_NOTICE_S):

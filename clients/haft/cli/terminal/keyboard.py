@@ -169,7 +169,6 @@ class Keyboard:
 
 
 def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
-    """Return a key's code and modifiers, without locks."""
     code = int(match["code"] or match["other_code"] or 0)
     mods = int(match["mods"] or match["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS

@@ -72,11 +72,9 @@ class OutputFilter:
 
     @property
     def alt(self) -> bool:
-        """Return whether the alternate screen is shown."""
         return any(self._modes.get((b"?", number), False) for number in _ALT)
 
     def draw(self, data: bytes) -> bytes:
-        """Return the bytes to write for `data`."""
         data, self._held = self._held + data, b""
         unfinished = _UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
         self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
@@ -150,7 +148,6 @@ class OutputFilter:
 
 
 def _command_asks(number: bytes, rest: bytes) -> bool:
-    """Return whether an operating system command requests an answer."""
     if number in _ASK_BY_A_FIELD:
         return b"?" in rest.split(b";")
     match number:
@@ -166,7 +163,6 @@ def _command_asks(number: bytes, rest: bytes) -> bool:
 
 
 def _string_asks(string: bytes) -> bool:
-    """Return whether a device control string or a picture's requests an answer."""
     if string[:1] == b"P":
         return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
     keys = string[2:].partition(b";")[0].split(b",")

@@ -95,7 +95,6 @@ class OwnTerminal:
             self._raw = False
 
     def size(self) -> tuple[int, int] | None:
-        """Return rows and columns; None where unknown."""
         try:
             cols, rows = os.get_terminal_size(self._given)
         except OSError:
@@ -118,7 +117,7 @@ class OwnTerminal:
         ending = next((number for number in _ENDING if number in self._arrived), None)
         return signal.SIGHUP if ending is None and self.gone else ending
 
-    def was_told(self, number: signal.Signals) -> bool:
+    def take_signal(self, number: signal.Signals) -> bool:
         """Return whether a signal came, once for each."""
         if number not in self._arrived:
             return False

@@ -21,8 +21,6 @@ _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
 class PendingInput:
-    """The pending text for one program."""
-
     def __init__(self, line: PollableClient, handle: str) -> None:
         self._line = line
         self._id = handle
@@ -32,7 +30,6 @@ class PendingInput:
 
     @property
     def waiting(self) -> int:
-        """Return the number of unsent characters."""
         return sum(map(len, self._waiting))
 
     def add(self, text: str) -> str | None:

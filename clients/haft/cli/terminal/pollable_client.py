@@ -14,7 +14,6 @@ from haft_protocol.states import HandleState
 class PollableClient(Haft):
     @property
     def is_full(self) -> bool:
-        """Return whether bytes wait to be sent."""
         return bool(self._wire.to_send)
 
     def advance(self) -> None:
