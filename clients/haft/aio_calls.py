@@ -47,8 +47,8 @@ class AsyncCalls:
         stdin_from: str | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment. `stdin_from` names a handle whose output
-        becomes the input."""
+        """Start `tool` under `id`. `env` replaces the daemon's environment. The output of the handle
+        `stdin_from` becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
             tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source

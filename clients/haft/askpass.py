@@ -41,7 +41,7 @@ def main() -> int:
 def _ask(arguments: Sequence[str], env: Mapping[str, str]) -> str | bool | None:
     path, mark = env.get("HAFT_SOCKET"), env.get("HAFT_HANDLE")
     if not path or not mark:
-        raise _Failed("it is for programs that haftd runs; nobody can be asked here")
+        raise _Failed("it is for programs that haftd runs; a question cannot be asked here")
     prompt = os.fsencode(arguments[0] if arguments else "Password: ").decode("utf-8", "replace")
     params = {"mark": mark, "prompt": prompt}
     hint = env.get("SSH_ASKPASS_PROMPT")
@@ -72,7 +72,7 @@ def _line(end: socket.socket) -> bytes:
     while not received.endswith(b"\n"):
         more = end.recv(65_536)
         if not more:
-            raise _Failed("haftd has ended, and nobody can answer any more")
+            raise _Failed("haftd has ended, so no answer can come")
         received += more
     return received
 

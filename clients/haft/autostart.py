@@ -70,7 +70,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
     """
     if is_in_handle():
         raise StartFailed(
-            f"haftd is not running: nobody listens at {find_socket(chosen)}. A program that haftd runs "
+            f"haftd is not running: no daemon listens at {find_socket(chosen)}. A program that haftd runs "
             "does not start another one; run `haft` in a terminal of your own"
         )
     deadline = time.monotonic() + timeout

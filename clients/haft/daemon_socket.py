@@ -154,7 +154,7 @@ def _check_peer(end: socket.socket, path: str) -> None:
 
 def _explained(fault: OSError, path: str) -> HaftError:
     if fault.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR):
-        return NotRunning(f"haftd is not running: nobody listens at {path}")
+        return NotRunning(f"haftd is not running: no daemon listens at {path}")
     if isinstance(fault, TimeoutError):
         return HaftError(
             f"haftd does not accept connections at {path}; is it stopped (kill -STOP)?"

@@ -226,7 +226,7 @@ def _service(pid: int | None) -> Iterator[Finding]:
         yield Finding(
             "service",
             "problem",
-            f"haftd.socket is installed, and {socket['ActiveState']}{failed}: nobody listens for it",
+            f"haftd.socket is installed, and {socket['ActiveState']}{failed}: systemd does not listen",
             "`systemctl --user reset-failed haftd.service; systemctl --user start haftd.socket`",
         )
     elif not Path(path).is_socket():

@@ -122,8 +122,7 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
 
 
 def _missed(options: argparse.Namespace, state: HandleState) -> str:
-    """Describe a wait whose condition did not come. The implicit moment for the first output of a program on a pipe
-    is no wait."""
+    """Describe a wait without its condition. The implicit time for a piped program's first output is no wait."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.waited in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state.waited == "stopped" else "timed out"

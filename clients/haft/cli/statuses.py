@@ -41,7 +41,7 @@ _MEANINGS = {
     Status.WAITED_IN_VAIN: "the time ran out, or the wait ended without what was waited for",
     Status.NOT_WRITTEN: "the output could not be written",
     Status.INTERRUPTED: "interrupted by Ctrl-C; a handle runs on",
-    Status.BROKEN_PIPE: "whoever read the output has gone",
+    Status.BROKEN_PIPE: "the reader of the output has gone",
 }
 
 _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (

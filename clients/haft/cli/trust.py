@@ -176,7 +176,7 @@ def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
     asks = ", ".join(f"{action}: {mode}" for action, mode in tool.asks.items())
     yield f"    asks first: {_seen(asks) or 'never'}"
     if tool.describes_itself:
-        yield "    runs to describe itself, too, when tools are listed; nobody is asked for that"
+        yield "    runs to describe itself, too, when tools are listed, without asking"
     for key, value in tool.says.items():
         if isinstance(value, str) and "\n" in value.strip("\n"):
             yield f"    {_seen(key)}:"

@@ -75,8 +75,8 @@ class _Request:
 class Bridge:
     """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
     `HaftError`. `methods` are served beside those of MCP itself; `legacy_stream` notifies a legacy host of
-    changes, from the first `tools/list` on. `legacy` is a host after an `initialize` elsewhere, whose request ids
-    begin with `name`. `to_host` is the output."""
+    changes, from the first `tools/list` on. `legacy` is a host after an `initialize` elsewhere; ids of requests to it begin
+    with `name`. `to_host` is the output."""
 
     def __init__(
         self,
