@@ -10,7 +10,7 @@ from .open_or_start import open_or_start
 from .options import UsageError, chosen_root, chosen_socket, session, suggestion
 from .statuses import Status
 
-USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST | import HOST|FILE] [options]"
+USAGE = "haft mcp [install HOST | uninstall HOST | import HOST|FILE] [options]"
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
 started when none answers. Handles belong to the session of the folder and outlive the host: another start in

@@ -51,14 +51,14 @@ class ServerImport:
         self.left_out: dict[str, str] = {}
         """The reason, by the name of the server."""
         self._before = _text_of(self.config) if self.config.exists() else ""
-        known = _decoded(self._before, self.config).get("mcp", {})
-        if not isinstance(known, dict):
+        present = _decoded(self._before, self.config).get("mcp", {})
+        if not isinstance(present, dict):
             raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
         for name, server in _servers(Path(source)).items():
             try:
                 table = _table(name, server)
                 own_name = _own_name(name)
-                if own_name in known or own_name in self.tables:
+                if own_name in present or own_name in self.tables:
                     raise _Inexpressible(f"there is a server {own_name!r} already")
                 self.tables[own_name] = table
             except _Inexpressible as reason:
