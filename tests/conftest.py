@@ -100,10 +100,16 @@ UNEXPECTED = pytest.StashKey[list[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Find the tests that were skipped for a reason nobody expects; in CI they fail the run."""
+    """Find the tests that were skipped for an unexpected reason, which in CI fail the run; write the names of those
+    that failed to the file `HAFT_FAILED_TESTS`, for `tests/rerun`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
+    if report := os.environ.get("HAFT_FAILED_TESTS"):
+        failures = [*reporter.stats.get("failed", []), *reporter.stats.get("error", [])]
+        Path(report).write_text(
+            "".join(f"{name}\n" for name in sorted({one.nodeid for one in failures}))
+        )
     expected = [
         line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")
     ]

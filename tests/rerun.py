@@ -3,12 +3,11 @@
 A race that a busy machine shows once in ten thousand tests must not hide the verdict on the others, and must not be
 hidden itself: the run passes only when each of these tests passes every repetition, and its last lines name them.
 
-Usage: `python -m tests.rerun STATUS`, with the exit status of the run before, whose failed tests the cache has.
+Usage: `python -m tests.rerun STATUS FILE`, with the exit status of the run before and the names of its failed tests.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +15,6 @@ from pathlib import Path
 
 MAX_TESTS = 3
 REPETITIONS = 3
-_CACHE = Path(".pytest_cache/v/cache/lastfailed")
 _TESTS_FAILED = 1
 
 
@@ -25,9 +23,9 @@ def run_alone(tests: Sequence[str]) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "0", *tests]).returncode
 
 
-def main(status: int, cache: Path = _CACHE, run: Callable[[Sequence[str]], int] = run_alone) -> int:
+def main(status: int, names: Path, run: Callable[[Sequence[str]], int] = run_alone) -> int:
     """Return the exit status of the whole run, 0 if every test that failed has passed each time now."""
-    failed = sorted(json.loads(cache.read_text())) if cache.exists() else []
+    failed = names.read_text().splitlines() if names.exists() else []
     if status != _TESTS_FAILED or not 0 < len(failed) <= MAX_TESTS:
         return status
     print(
@@ -44,4 +42,4 @@ def main(status: int, cache: Path = _CACHE, run: Callable[[Sequence[str]], int] 
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2])))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,10 +14,10 @@ from tests import rerun
 
 
 def failed(folder: Path, *names: str) -> Path:
-    """Write the cache of a run in which these tests failed."""
-    cache = folder / "lastfailed"
-    cache.write_text(json.dumps(dict.fromkeys(names, True)))
-    return cache
+    """Write the names as a run does in which these tests failed."""
+    file = folder / "failed"
+    file.write_text("".join(f"{name}\n" for name in names))
+    return file
 
 
 def runner(*statuses: int) -> tuple[Callable[[Sequence[str]], int], list[Sequence[str]]]:
@@ -55,6 +57,37 @@ def test_another_failed_run_keeps_its_status(tmp_path: Path, status: int, names:
     assert rerun.main(status, failed(tmp_path, *names), run) == status
     assert rerun.main(status, tmp_path / "none", run) == status
     assert not calls
+
+
+def test_a_run_writes_the_names_of_its_failed_tests(tmp_path: Path) -> None:
+    root = Path(__file__).parent
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\ndef broken(): assert 0\n"
+        "def test_a(): pass\ndef test_b(): assert 0\ndef test_c(broken): pass\n"
+    )
+    env = {
+        **os.environ,
+        "HAFT_FAILED_TESTS": str(tmp_path / "failed"),
+        "PYTHONPATH": str(root.parent),
+    }
+    run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+    ]
+    end = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert end.returncode == 1, end.stdout
+    names = (tmp_path / "failed").read_text().splitlines()
+    assert names == ["test_it.py::test_b", "test_it.py::test_c"]
 
 
 def test_a_test_that_fails_alone_is_seen(tmp_path: Path) -> None:
