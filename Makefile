@@ -42,7 +42,7 @@ run: $(VENV)/.made
 test: check
 check: $(VENV)/.made
 	@$(MAKE) --no-print-directory -j3 lint types contracts bytecode
-	@HAFT_FAILED_TESTS=$(VENV)/.failed $(PYTEST) $(SPREAD) || $(BIN)/python -m tests.rerun $$? $(VENV)/.failed
+	@FAILED_TESTS=$(VENV)/.failed $(PYTEST) $(SPREAD) || $(BIN)/python -m tests.rerun $$? $(VENV)/.failed
 
 # While mypy has the other core; the workers would each do it for themselves.
 bytecode: $(VENV)/.made

@@ -101,11 +101,11 @@ UNEXPECTED = pytest.StashKey[list[str]]()
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Find the tests that were skipped for an unexpected reason, which in CI fail the run; write the names of those
-    that failed to the file `HAFT_FAILED_TESTS`, for `tests/rerun`."""
+    that failed to the file `FAILED_TESTS`, for `tests/rerun`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
-    if report := os.environ.get("HAFT_FAILED_TESTS"):
+    if report := os.environ.get("FAILED_TESTS"):
         failures = [*reporter.stats.get("failed", []), *reporter.stats.get("error", [])]
         Path(report).write_text(
             "".join(f"{name}\n" for name in sorted({one.nodeid for one in failures}))

@@ -69,7 +69,7 @@ def test_a_run_writes_the_names_of_its_failed_tests(tmp_path: Path) -> None:
     )
     env = {
         **os.environ,
-        "HAFT_FAILED_TESTS": str(tmp_path / "failed"),
+        "FAILED_TESTS": str(tmp_path / "failed"),
         "PYTHONPATH": str(root.parent),
     }
     run = [
