@@ -103,10 +103,6 @@ class Person:
                 except BlockingIOError:
                     pass
 
-    def typed(self) -> bool:
-        """Say whether the attach has read all that was typed."""
-        return select.select([self.slave], [], [], 0)[0] == []
-
     def until(self, what: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
         """Read on until a text is on the screen, bytes were drawn, or something holds."""
         end = time.monotonic() + timeout

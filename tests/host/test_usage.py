@@ -98,6 +98,23 @@ def test_who_may_not_be_read_exactly_counts_by_the_quick_sum(
     assert usage.memory([1, 2, 3], 0) == (8 + 1) * 1024
 
 
+def test_a_process_that_ends_between_both_readings_uses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its quick sum has the pages that it shared with the others, which count them as well."""
+    files = {"1/status": STATUS % (90, 8), "1/smaps_rollup": ROLLUP % (80, 4)}
+    told(monkeypatch, files)
+    of_others = usage._read
+
+    def read(pid: int, file: str) -> bytes:
+        return ends.pop() if (pid, file) == (2, "status") and ends else of_others(pid, file)
+
+    ends = [STATUS % (90, 8)]
+    monkeypatch.setattr(usage, "_read", read)
+    assert usage.memory([1, 2], 0) == 4 * 1024
+    assert not ends
+
+
 def test_processor_time_is_found_behind_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     stat = b"1 (a) b (c) S " + b" ".join(b"%d" % n for n in range(4, 30))
     told(monkeypatch, {"1/stat": stat})

@@ -473,7 +473,7 @@ async def test_pages_that_a_fork_has_not_copied_count_once() -> None:
         "for _ in range(4):\n    if os.fork() == 0: time.sleep(0.7); os._exit(0)\n"
         "for _ in range(4): os.wait()"
     )
-    port = await run(kit.python(script, limits={"memory": 160_000_000, "processes": 5, "cpu_s": 9}))
+    port = await run(kit.python(script, limits={"memory": 100_000_000, "processes": 5, "cpu_s": 9}))
     assert port.end == ending(code=0)
 
 
