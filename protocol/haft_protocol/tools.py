@@ -51,7 +51,7 @@ Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 Style = Literal["oneof", "flat"]
 
 Surface = Literal["actions", "verbs"]
-"""How handles are offered to a model: by an `action` of each tool, or by a tool for each verb."""
+"""Form in which handles are offered to a model: an `action` of each tool, or a tool for each verb."""
 
 
 class ToolsCallParams(Params, frozen=True, kw_only=True):

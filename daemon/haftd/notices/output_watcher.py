@@ -42,7 +42,7 @@ class _Watcher:
 
     @property
     def is_over(self) -> bool:
-        """Whether all there will ever be was looked at."""
+        """True if the output is complete and has been scanned to its end."""
         is_over = self.handle.stopped and self.handle.output_complete
         return is_over and (self.scan is None or not self.scan.has_unread)
 

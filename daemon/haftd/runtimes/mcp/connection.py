@@ -51,7 +51,7 @@ log = structlog.get_logger("haftd.mcp")
 Era = Literal["auto", "legacy", "modern"]
 
 PROBE_S = 3.0
-"""How long a server has to answer `server/discover`. A modern one answers at once; an old one may never."""
+"""Bound of `server/discover`: a modern server answers at once, an old one perhaps never."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 _MAX_PAGES = 100
@@ -81,7 +81,7 @@ class Asker(Protocol):
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question of the call is open."""
+        """True while a question of the call is open."""
 
     def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
         """Put the question; `reply` is called with its result, unless the call has ended before."""
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def is_modern(self) -> bool:
-        """Whether each request stands for itself."""
+        """True for the stateless era, in which no request depends on an earlier one."""
         return self.version == MODERN
 
     async def request(

@@ -15,7 +15,7 @@ from ..base import Call
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a server needs of the daemon.
+    """Services of the daemon for a server.
 
     `nursery` holds the server's task, `environ` has the variables that headers name. `make_call` makes the call of its program, `clear_up` unmakes it. `listed` is
     told the tools, or why there are none; `lost` is told a sentence and the marks of the calls that were open.

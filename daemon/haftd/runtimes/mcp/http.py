@@ -43,7 +43,7 @@ _MAX_RESUMED = 20
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
 _ABOUT = ("name", "uri", "taskId")
-"""What of the params a modern request names in a header, the first that is there."""
+"""Params that a modern request repeats in a header: the first one present."""
 
 Headers = list[tuple[str, str]]
 

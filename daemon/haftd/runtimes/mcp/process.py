@@ -57,7 +57,7 @@ class StderrTail:
 
 
 class _Port:
-    """What is reported of the process: its end is all that counts. See `base.RuntimeContext`."""
+    """Runtime context of a server's process, of which only the end is used. See `base.RuntimeContext`."""
 
     def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
         self.grace_s = grace_s

@@ -40,7 +40,7 @@ class ServerFault(Exception):
 
 
 class Link(Protocol):
-    """What carries a connection: a process, or an endpoint."""
+    """Transport of a connection: a process, or an endpoint."""
 
     peer: Peer
 
@@ -88,7 +88,7 @@ class Server:
 
     @property
     def is_due(self) -> bool:
-        """Whether it makes sense to open the server now: it is not waited for after a failed start."""
+        """True if an opening is under way, or may begin: the pause after a failed start is over."""
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:

@@ -81,7 +81,7 @@ class Annotations(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Execution(msgspec.Struct, frozen=True, rename="camel"):
-    """How a tool of 2025-11-25 is to be called."""
+    """Task support of a tool of 2025-11-25."""
 
     task_support: Literal["forbidden", "optional", "required"] = "forbidden"
 
