@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+from tests.patience import PATIENCE_S
 
 
 def is_running(pid: int) -> bool:
@@ -12,3 +15,11 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def wait_for_environment(pid: int, timeout: float = PATIENCE_S) -> None:
+    """Return when the process has its environment, or has ended: for a moment in execve(2) it has none."""
+    end = time.monotonic() + timeout
+    while is_running(pid) and not Path(f"/proc/{pid}/environ").read_bytes():
+        assert time.monotonic() < end, f"process {pid} does not execute its program"
+        time.sleep(0.001)

@@ -14,6 +14,7 @@ import trio.testing
 
 from haftd.host.tree.survivors import Survivors
 from tests.patience import PATIENCE_S
+from tests.processes import wait_for_environment
 
 MARK = "aaaaaaaaaaaa.bbbbbbbbbbbb.7"
 
@@ -23,6 +24,7 @@ def marked(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[by
     """A process, and whether it is of the handle."""
     env = {**os.environ, "HAFT_HANDLE": request.param}
     with subprocess.Popen(["sleep", "300"], env=env) as child:
+        wait_for_environment(child.pid)
         yield child, request.param == MARK
         child.kill()
 
@@ -61,6 +63,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
     def one(*argv: str, mark: str = MARK) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen(argv, env={**os.environ, "HAFT_HANDLE": mark}))
+        wait_for_environment(started[-1].pid)
         return started[-1]
 
     yield one
