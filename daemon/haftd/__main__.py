@@ -1,7 +1,6 @@
 """`haftd`: the daemon in the foreground.
 
-Exit status: 0 after a request to stop, 75 if another daemon has the socket, 78 if the start is
-impossible.
+Exit status: 0 after a stop request, 75 if another daemon runs, 78 if the start is impossible.
 """
 
 from __future__ import annotations
@@ -36,13 +35,12 @@ def main() -> None:
             "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)\n"
         )
         sys.exit(EXIT_CONFIG)
-    # May execute this process again, once, before there is state to lose.
+    # May re-execute this process once; no state exists yet.
     instance = exec_with_tag(home, os.environ)
-    # Slow imports come after that. Imported modules leave almost no garbage, so the collector runs
-    # again once, when `app` serves.
+    # Slow imports. Imported modules leave little garbage; `app` starts the collector.
     gc.disable()
-    # A thread that parses a long file releases the GIL this often; the event loop needs it about
-    # six times per small call.
+    # A thread that parses a long file releases the GIL at this interval; a small call of the event
+    # loop takes it six times.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     from haftd.import_stubs import stub_unused_imports
 

@@ -1,8 +1,7 @@
 """Start, structure and stop of the daemon.
 
-Order: lock, recovery, sockets, READY. Handles have the outermost nursery, connections the next,
-listeners the innermost; the stop runs in reverse. Failures before READY end the start with a
-message and an exit status; later ones end nothing.
+Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse. Failures
+before READY end the start with an exit status; later failures end nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ log = structlog.get_logger("haftd")
 
 
 def run(options: Options, paths: Paths, instance: str) -> int:
-    """Start, serve until stopped, and return the exit status."""
     become_private(instance)
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
@@ -63,8 +61,8 @@ def run(options: Options, paths: Paths, instance: str) -> int:
         startup.check_descriptors()
         startup.private_folders(paths)
         with contextlib.ExitStack() as stack:
-            # The interpreter restores default signal handlers at exit; a repeated signal would then
-            # kill the process.
+            # The interpreter restores default handlers at exit; a repeated signal would then kill
+            # the process.
             for signum in (signal.SIGTERM, signal.SIGINT):
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
             locks = startup.take_locks(paths, problems, stack)
@@ -85,8 +83,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
 
 
 class _StopHandler:
-    """Handler of stop signals while no task handles them: before the start has anything to end, and
-    after the end of everything."""
+    """Handler of stop signals before and after the tasks that can handle them."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -97,8 +94,6 @@ class _StopHandler:
 
 
 class _App:
-    """One run of the daemon, from the locks on."""
-
     def __init__(
         self,
         paths: Paths,
@@ -150,7 +145,7 @@ class _App:
             ws, credentials = startup.websocket_listener(
                 self.settings.websocket, activated.ws, paths, problems, stack
             )
-            # Last: a client that reaches the socket finds the files beside the socket.
+            # Last: clients that reach the socket need the files beside it.
             rpc = startup.unix_listeners(activated.rpc, Path(paths.socket))
             upkeep = Upkeep(paths, self.locks, journal, rpc, credentials)
             stack.callback(upkeep.close)
@@ -224,8 +219,6 @@ class _App:
             clock=trio.current_time,
         )
 
-    # -- running
-
     def _ask_to_stop(self, by: str | None) -> None:
         if not self.asked.is_set():
             self.asked_by = by
@@ -265,7 +258,7 @@ class _App:
         daemon: Daemon,
         rpc_context: RpcContext,
     ) -> None:
-        """Serve the socket; stop when clients cannot reach this daemon any more."""
+        """Serve the socket; stop once clients cannot reach this daemon."""
 
         async def serve(sock: socket.socket) -> None:
             await serve_unix(sock, connections, rpc_context)
@@ -276,14 +269,14 @@ class _App:
             why = await upkeep.keep()
             if not len(rpc_context.connections):
                 break
-            # Connected clients still use running handles; the missing files are restored meanwhile.
+            # Connected clients still use running handles.
         log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
         self._ask_to_stop(None)
 
     async def _stop_if_replaced(
         self, upkeep: Upkeep, daemon: Daemon, rpc_context: RpcContext
     ) -> None:
-        """Stop without live handles, once another process serves the socket's path."""
+        """Stop once another process serves the socket's path and no handle is live."""
         await upkeep.replaced.wait()
         while len(rpc_context.connections) or daemon.supervisor.uses():
             if len(rpc_context.connections):
@@ -294,7 +287,7 @@ class _App:
         self._ask_to_stop(None)
 
     async def _keep_guardian(self, base: Path | None) -> None:
-        """Keep a guardian where no user manager cleans up."""
+        """Keep a guardian if no user manager cleans up."""
         guardian: Guardian | None = None
         try:
             while True:
@@ -317,7 +310,7 @@ class _App:
                 guardian.dismiss()
 
     async def _retain(self, registry: Registry) -> None:
-        """Remove stopped handles after their retention; asleep while none is due."""
+        """Remove stopped handles after their retention."""
         while True:
             now = trio.current_time()
             for handle in registry.sweep(now):
@@ -326,8 +319,6 @@ class _App:
             bell = self.stirred
             with trio.move_on_at(float("inf") if due is None else max(due, now + 0.01)):
                 await bell.wait()
-
-    # -- stop
 
     async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
         self.stop_handler.leaving = True

@@ -1,11 +1,9 @@
 """Audit log: one JSON line per action on a handle, in the state folder.
 
-- Callers record an action when it happens; refused actions are not recorded. Secrets never get
-  here.
-- A record is one `write` to an appended file of mode 0600, never through a link or into another
-  user's file. Above `MAX_FILE_SIZE` the file is rotated once.
-- Nothing raises: a failed write is counted and reported, and the log states the number of missing
-  records once writing works again.
+- Refused actions and secrets are not recorded.
+- A record is one `write`. The file has mode 0600, is never reached through a link, and is rotated
+  once above `MAX_FILE_SIZE`.
+- Nothing raises: failed writes are counted, and the count is logged after the next success.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 
 MAX_FILE_SIZE = 8 * 1024 * 1024
-"""Bytes; the rotated file has as many."""
+"""Bytes."""
 
 _MAX_INPUT = 4096
 _MAX_KEYS = 64
@@ -54,7 +52,7 @@ class Audit:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Current failures; empty once a write succeeds."""
+        """Current failures; empty after a successful write."""
         if not self._failure:
             return ()
         lost = f"; {self._lost_records} records are missing so far" if self._lost_records else ""
@@ -86,7 +84,7 @@ class Audit:
         self.record(event, **fields, **more)
 
     def close(self) -> None:
-        """Close the file; the next record opens it again."""
+        """Close the file until the next record."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -106,7 +104,7 @@ class Audit:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _current(self, size: int) -> int:
-        """Return a descriptor of the current file with room for `size` bytes."""
+        """Return a descriptor with room for `size` bytes."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
@@ -121,8 +119,7 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """Rotate the file. With several daemons, the lock's holder renames, others open the new
-        file at their next record."""
+        """Rotate the file. Among several daemons, the lock's holder renames; the others reopen."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -134,7 +131,7 @@ class Audit:
 
     def _open(self) -> int:
         self.close()
-        # O_RDWR to read the last byte; O_NONBLOCK, as a FIFO of that name must not block.
+        # O_RDWR to read the last byte; O_NONBLOCK in case of a FIFO.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags, 0o600)
@@ -162,7 +159,7 @@ class Audit:
 
 
 def input_fields(form: object) -> dict[str, object]:
-    """Return the fields for an input that is not secret; long inputs are cut, with their length."""
+    """Return the fields of a non-secret input, cut if long."""
     match form:
         case str() if len(form) > _MAX_INPUT:
             return {"input": form[:_MAX_INPUT], "length": len(form)}

@@ -1,7 +1,6 @@
 """Identity and permissions of a caller, one per connection.
 
-Values without a reference to the connection. A process of a tool is confined for the whole
-connection, by permissions fixed when it connects.
+A tool's process is confined by permissions fixed when it connects.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ from haft_protocol.errors import RpcError, confined, peer_gone
 from haftd.host.process.identity import Identity
 
 Permission = Literal["handles", "approvals", "questions"]
-"""Permissions of a tool's processes in a person's name: `handles`, use every session; `approvals`,
-approve, trust a root, reload definitions with approvals; `questions`, answer a person's questions.
-"""
+"""Permissions of a tool's processes: `handles`, use every session; `approvals`, approve, trust,
+reload definitions; `questions`, answer a person's questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Permissions of a process started by haftd. `handle` and `session` are those of the ancestor
-    handle; None if unknown."""
+    """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known."""
 
     why: Literal["handle", "started", "gone"]
     handle: str | None = None
@@ -31,7 +28,7 @@ class Confinement:
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One connection, for methods. Compared by identity."""
+    """Connection, as methods see it; compared by identity."""
 
     transport: Literal["unix", "websocket"]
     pid: int | None = None
@@ -40,11 +37,11 @@ class Caller:
     inquiry: bool = False
     approval: bool = False
     session: str = "default"
-    """Session of calls without one."""
+    """Default session of calls."""
     process: Identity | None = None
-    """Connected process, while distinguishable from a later one with the same pid."""
+    """Connected process; None if a reused pid could be mistaken for it."""
     confinement: Confinement | None = None
-    """None for processes that haftd has not started: a person, a host, a script."""
+    """None for processes not started by haftd."""
 
     @property
     def label(self) -> str:
@@ -67,14 +64,13 @@ class Caller:
         return self.confinement is None or permission in self.confinement.may
 
     def may_use(self, session: str) -> bool:
-        """Return True if the session is permitted; `*` stands for all sessions."""
+        """Return True if the session is permitted; `*` means all."""
         if self.confinement is None or "handles" in self.confinement.may:
             return True
         return session == self.confinement.session
 
     def may_reach(self, granted: frozenset[str]) -> bool:
-        """Return True if the permissions `granted` of a handle's or tool's processes do not exceed
-        the caller's own."""
+        """Return True if `granted`, a handle's or tool's permissions, do not exceed the caller's."""
         return self.confinement is None or granted <= self.confinement.may
 
     def refusal(self, action: str) -> RpcError:

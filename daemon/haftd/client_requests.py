@@ -1,9 +1,8 @@
-"""The daemon's requests and notifications to its clients.
+"""The daemon's requests and notifications to clients.
 
-- Requests end with their connection. Ids are unique; the first reply counts, and a reply without an
-  open request is counted and ignored.
-- A cancelled request is cancelled at the peer (`$/cancelRequest`).
-- Open requests of a peer are bounded by `MAX_REQUESTS`, output by its outbox.
+- Requests end with their connection; only the first reply counts.
+- A cancelled request sends `$/cancelRequest`.
+- `MAX_REQUESTS` bounds open requests, the outbox bounds output.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
 MAX_REQUESTS = 64
-"""Unanswered requests of a peer; above that, other clients are asked."""
+"""Open requests per peer; above that, other clients are asked."""
 
 
 class Unreachable(Exception):
-    """Peer disconnected or unresponsive; the argument names the reason."""
+    """Disconnected or unresponsive peer; the argument names the reason."""
 
 
 class OutboundQueue(Protocol):
@@ -33,7 +32,7 @@ class OutboundQueue(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """True if the queue is short enough for optional messages."""
+        """True if optional messages may be queued."""
 
     async def room(self) -> None:
         """Wait for `has_room`."""
@@ -51,7 +50,7 @@ class _PendingRequest:
 
 
 class ClientRequests:
-    """Requests and notifications to one connection's peer."""
+    """Requests and notifications to one peer."""
 
     __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
 
@@ -68,8 +67,8 @@ class ClientRequests:
         self._open = True
 
     async def ask(self, method: str, params: object) -> Any:
-        """Send a request and return the result as plain values. Raises the peer's `RpcError`,
-        `BadReply`, `Unreachable`."""
+        """Send a request; return the result. Raises the peer's `RpcError`, `BadReply`,
+        `Unreachable`."""
         if not self._open:
             raise Unreachable("it is gone")
         if len(self._asked) >= MAX_REQUESTS:
@@ -91,20 +90,20 @@ class ClientRequests:
         return read_reply(asked.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Send a notification; False, without sending, if the peer lags behind."""
+        """Send a notification; False, unsent, if the peer lags behind."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
         return True
 
     async def idle(self) -> bool:
-        """Wait until everything is sent; False once the peer does not read any more."""
+        """Wait until everything is sent; False if the peer has stopped reading."""
         if self._open:
             await self._out.idle()
         return self._open
 
     def on_reply(self, reply: Response) -> bool:
-        """Take a reply; return True if a request waited for it."""
+        """Take a reply; False if no request waits for it."""
         try:
             number = msgspec.json.decode(reply.id)
         except msgspec.DecodeError:
@@ -125,7 +124,7 @@ class ClientRequests:
 
 
 class Clients:
-    """Served clients. `refused` counts replies without a request."""
+    """Served clients; `refused` counts replies without a request."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -158,7 +157,7 @@ class Clients:
         ]
 
     def arrive(self) -> None:
-        """Wake `arrival`: another client can be asked."""
+        """Wake `arrival`."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:

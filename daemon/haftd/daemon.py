@@ -31,13 +31,11 @@ from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
 Reload = Callable[[], Awaitable[tuple[Problem, ...]]]
-"""Reload configuration and definitions; returns all current problems."""
+"""Reload configuration and definitions; return all problems."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """Facts of daemon/status."""
-
     version: str
     socket: str
     started_at: float
@@ -47,19 +45,19 @@ class Facts:
     managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET
     prove: Callable[[str], str] | None = None
-    """Proof for the challenge of a WebSocket client; None without a WebSocket."""
+    """Proof for a WebSocket client's challenge."""
     recovered: dict[str, int] | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     connections: Callable[[], int] = lambda: 0
     refused: Callable[[], dict[str, int]] = dict
     budget: Budget = field(default_factory=lambda: Budget(0))
-    """Disk budget of output, with its failures."""
+    """Disk budget of output."""
 
 
 @dataclass(slots=True)
 class Daemon:
-    """Wired parts; a method takes those that it needs (`methods.table`)."""
+    """Wired parts; a method takes those it needs (`methods.table`)."""
 
     settings: Settings
     registry: Registry
@@ -79,14 +77,14 @@ class Daemon:
     watching: OutputWatcher
     turns: Turns
     nursery: trio.Nursery
-    """The handles' nursery, for tasks that outlive their caller."""
+    """Nursery of handles: tasks outlive their caller."""
     reload: Reload
     stop: Callable[[str | None], None]
-    """Request the stop; the argument names the client."""
+    """Request the stop, for the named client."""
 
 
 def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
-    """Yield the reasons for cut output since the start: descriptors, or the disk."""
+    """Yield the reasons for output cut since the start."""
     if budget.faults:
         times = "once" if budget.faults == 1 else f"{budget.faults} times"
         message = (

@@ -1,6 +1,6 @@
-"""Builtin `describe_tools`: the text of `tools/describe` for a model.
+"""Builtin `describe_tools`: the text of `tools/describe`; tools' own programs are asked first.
 
-Programs that describe their tool are asked first. Sections 5 and 10.
+Sections 5 and 10.
 """
 
 from __future__ import annotations

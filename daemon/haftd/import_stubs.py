@@ -1,8 +1,4 @@
-"""Stubs for unused imports of libraries, for a faster start.
-
-structlog imports rich, only to draw tracebacks, and asyncio, unusable in this process.
-`rpc/jsonrpcserver` has its own stubs.
-"""
+"""Stubs for unused imports of libraries, for a faster start."""
 
 from __future__ import annotations
 
@@ -15,7 +11,8 @@ from importlib.machinery import ModuleSpec
 
 
 def stub_unused_imports() -> None:
-    """Import structlog without its unused dependencies; must precede any other import of structlog."""
+    """Import structlog without rich (traceback drawing) and asyncio; call before any other import
+    of structlog."""
     with stubbed("rich", None), stubbed("asyncio", empty_module("asyncio")):
         importlib.import_module("structlog")
 
@@ -26,11 +23,7 @@ def empty_module(name: str) -> ModuleSpec:
 
 @contextmanager
 def stubbed(name: str, stub: ModuleSpec | None) -> Iterator[None]:
-    """Replace imports of `name` by an unexecuted module of `stub`; None makes them fail as
-    uninstalled.
-
-    Loaded modules stay as they are.
-    """
+    """Replace imports of `name` by an unexecuted module of `stub`; None makes them fail."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         yield

@@ -1,11 +1,10 @@
 """Log: structured lines on stderr that never block the daemon.
 
-- A terminal gets readable lines, other outputs JSON, the journal a `<N>` priority. Control
-  characters cannot forge a line.
-- Values of secret-looking keys, and tokens in texts, are redacted before rendering.
-- A line that would block is dropped and counted: a full disk or a stopped reader must not stop the
-  daemon.
-- Libraries log through one handler, one line per second and logger.
+- Terminals get readable lines, the journal a `<N>` priority, other outputs JSON. Control characters
+  are escaped.
+- Secret-looking keys and tokens in texts are redacted.
+- A line that would block is dropped and counted.
+- Libraries may log one line per second and logger.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Event = MutableMapping[str, Any]
 
 
 class Sink:
-    """Non-blocking writer of whole lines to a descriptor that may be full, closed or slow."""
+    """Non-blocking line writer to a descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -73,7 +72,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Redact `value`: by key in mappings, by form in texts."""
+    """Redact mappings by key, texts by form."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -92,7 +91,7 @@ def _redact(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _one_line(_logger: object, _method: str, event: Event) -> Event:
-    """Escape control characters: JSON does that itself, a terminal would obey them."""
+    """Escape control characters, as JSON does."""
     for key, value in event.items():
         if isinstance(value, str) and _CONTROL.search(value):
             event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
@@ -100,8 +99,6 @@ def _one_line(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Processor:
-    """Prefix the journal's priority."""
-
     def prefixed(logger: Any, method: str, event: Event) -> str:
         priority = _PRIORITY.get(str(event.get("level")), 6)
         return f"<{priority}>{render(logger, method, event)!s}"
@@ -110,9 +107,9 @@ def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Process
 
 
 class RateLimitedHandler(logging.Handler):
-    """Handler of `logging`: one line per second and logger, with the count of suppressed ones.
+    """Handler of `logging`: one line per second and logger, with a count of the rest.
 
-    trio alone logs ten tracebacks a second when descriptors run out.
+    Out of descriptors, trio logs ten tracebacks a second.
     """
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
@@ -123,7 +120,7 @@ class RateLimitedHandler(logging.Handler):
         self._left_out: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the message with the exception's repr, without the traceback."""
+        """Log the message and the exception's repr, without a traceback."""
         now = self._clock()
         if now - self._last.get(record.name, float("-inf")) < 1.0:
             self._left_out[record.name] = self._left_out.get(record.name, 0) + 1
@@ -159,8 +156,7 @@ def configure(
     env: Mapping[str, str],
     fd: int = 2,
 ) -> Sink:
-    """Configure the log; `style` None depends on `fd`. Returns the sink, which counts dropped
-    lines."""
+    """Configure the log; `style` None chooses by `fd`. Return the sink."""
     sink = Sink(fd)
     journal = _is_journal(fd, env)
     terminal = os.isatty(fd)

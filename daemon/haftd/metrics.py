@@ -1,7 +1,6 @@
 """Processor time and memory of processes, by psutil.
 
-psutil is imported at first use, in a thread: the import takes a tenth of the start, and most
-daemons never need psutil. Await `load_psutil` before the other functions.
+Await `load_psutil` first: the import is slow, and most daemons never need psutil.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class ProcessMetrics:
-    """Metrics of a process: processor seconds, resident bytes, descriptors, threads."""
+    """Processor seconds, resident bytes, descriptors and threads of a process."""
 
     cpu_s: float
     memory: int

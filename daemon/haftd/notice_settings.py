@@ -1,6 +1,4 @@
-"""Settings of notices, in definitions and handles. Frozen. The default notifies of ends and
-questions. Section 7.
-"""
+"""Settings of notices; ends and questions notify by default. Section 7."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ LEVELS: Final[tuple[Level, ...]] = ("info", "warning", "error", "critical")
 
 
 class NoticePattern(msgspec.Struct, frozen=True):
-    """Expression for output lines that raise a notice of this level."""
+    """Expression for output lines, with the level of their notice."""
 
     name: str
     match: str

@@ -1,8 +1,7 @@
 """Check for users that could replace the file at a path.
 
-Writers of a folder control its names, and the owner of a link its target, so each folder and link
-of the path counts. All must belong to this user or root; a world-writable folder must be sticky:
-its entries belong to their owners. Group write is accepted: homes with a group per user are common.
+Each folder and link of the path must belong to this user or root; a world-writable folder must be
+sticky. Group write is accepted: many homes have a group per user.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ def why_replaceable(path: str) -> str:
 
 
 def foreign_owner(facts: os.stat_result) -> bool:
-    """Return True unless this user or root owns the file."""
     return facts.st_uid not in (0, os.geteuid())
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each folder and link of a path from the root on, and the final file."""
+    """Yield each folder and link of a path from the root, then the file."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0
@@ -60,7 +58,7 @@ def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 @cache
 def _unmapped() -> int:
-    """Return the uid shown for root's folders in a user namespace without root; -1 elsewhere."""
+    """Return the uid that stands for root in a user namespace without root; else -1."""
     try:
         with open("/proc/self/uid_map", "rb") as file:
             mapped = [int(line.split()[2]) for line in file]

@@ -1,7 +1,6 @@
-"""Regular expressions of clients and definitions, by RE2: linear time.
+"""Regular expressions by RE2: linear time, bounded size, cached.
 
-Unusable ones raise `InvalidExpression`. `^` and `$` match at lines. Sizes are bounded, recent
-expressions cached.
+`^` and `$` match at lines.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Protocol, cast
 import re2
 
 _MAX_INSTRUCTIONS = 4_000
-"""RE2 program size; 900 instructions can be down to 0.2 MB/s."""
+"""RE2 program size; 900 instructions can slow a search to 0.2 MB/s."""
 
 _MAX_MEMORY = 1_048_576
 
@@ -22,8 +21,6 @@ class InvalidExpression(ValueError):
 
 
 class Match(Protocol):
-    """Position of a match."""
-
     def start(self) -> int:
         """Offset of the first byte."""
 
@@ -36,18 +33,18 @@ class Pattern(Protocol):
 
     @property
     def pattern(self) -> str:
-        """The expression's text."""
+        """Source text."""
 
     @property
     def programsize(self) -> int:
-        """The number of instructions."""
+        """Number of instructions."""
 
     def search(self, text: bytes, pos: int | None = None) -> Match | None:
-        """Return the first match from `pos` on; earlier text counts for look-behind."""
+        """Return the first match from `pos` on; look-behind sees earlier text."""
 
 
 def compile_expression(text: str, *, within_lines: bool = False) -> Pattern:
-    """Compile; with `within_lines`, matches contain no line end. Raises `InvalidExpression`."""
+    """Compile; `within_lines` keeps line ends out of matches. Raises `InvalidExpression`."""
     try:
         return _compile(text, within_lines)
     except UnicodeEncodeError:
@@ -68,7 +65,7 @@ def _compile(text: str, within_lines: bool) -> Pattern:
     options.max_mem = _MAX_MEMORY
     options.never_nl = within_lines
     pattern = cast(Pattern, re2.compile("(?m)" + text, options))
-    # re2 has a cache of its own, several times the size of this one.
+    # re2's own cache is several times larger.
     re2.purge()
     if pattern.programsize > _MAX_INSTRUCTIONS:
         raise InvalidExpression("it is too large, use smaller repetition counts")

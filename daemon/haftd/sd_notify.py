@@ -1,7 +1,7 @@
 """Notifications to the service manager by sd_notify(3).
 
-Without NOTIFY_SOCKET nothing is sent; failed sends are counted, never raised. The event loop feeds
-the watchdog, so a hanging loop gets the daemon restarted.
+Failed sends are counted, never raised. The event loop feeds the watchdog: a hanging loop gets the
+daemon restarted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 
 
 class Notifier:
-    """Socket of the service manager at `address` (a path, or `@name` in the abstract namespace)."""
+    """Socket of the service manager at `address` (`@name` is abstract)."""
 
     def __init__(self, address: str | None) -> None:
         self.failed = 0
@@ -27,7 +27,6 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Notifier:
-        """Return the notifier of the manager that started this process."""
         return cls(env.get("NOTIFY_SOCKET"))
 
     def ready(self, status: str = "") -> None:
@@ -35,7 +34,7 @@ class Notifier:
         self._send("READY=1", status)
 
     def reloading(self, now: float) -> None:
-        """Report a reload; `now` is CLOCK_MONOTONIC in seconds. Ended by `ready`."""
+        """Report a reload until `ready`; `now` is CLOCK_MONOTONIC in seconds."""
         self._send("RELOADING=1", microseconds=int(now * 1_000_000))
 
     def stopping(self, status: str = "") -> None:
@@ -45,7 +44,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Close; later notifications are dropped."""
+        """Close; drop later notifications."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -65,7 +64,7 @@ class Notifier:
 
 
 def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
-    """Return half of the manager's limit in seconds; None without a watchdog."""
+    """Return half the manager's limit; None without a watchdog."""
     try:
         limit_s = int(env["WATCHDOG_USEC"]) / 1_000_000
         watched_pid = int(env.get("WATCHDOG_PID", pid))

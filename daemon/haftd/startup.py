@@ -1,7 +1,6 @@
-"""Steps before READY: recovery, sockets, the environment of tools.
+"""Steps before READY: locks, recovery, sockets, the environment of tools.
 
-A step succeeds, is reported as a problem, or raises `CannotStart`. No user's program runs before
-recovery.
+A failed step is a problem or raises `CannotStart`. Programs run only after recovery.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ EXIT_HELD = 75
 _MAX_DESCRIPTORS = 1 << 20
 """Descriptors to request."""
 _MIN_DESCRIPTORS = 64
-"""Below this, an idle daemon and the reserve leave no descriptor for a client."""
+"""With fewer, none is left for a client."""
 _LOGIN_SHELL_S = 1.5
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
-"""A file system without locks (a network's without its lock daemon), or without room for one."""
+"""File systems without locks, or without room for one."""
 
 log = structlog.get_logger("haftd.startup")
 
 
 class CannotStart(Exception):
-    """The daemon cannot start; `status` is the exit status."""
+    """Impossible start; `status` is the exit status."""
 
     def __init__(self, message: str, status: int = EXIT_CONFIG) -> None:
         super().__init__(message)
@@ -70,8 +69,8 @@ def take_locks(
 ) -> tuple[DaemonLock, ...]:
     """Lock `daemon.lock` and, if possible, the state folder, until `stack` unwinds.
 
-    The state folder is first: a refused daemon must not have touched `daemon.lock`, which the
-    running daemon may be about to lock again. Raises `LockHeld`, `CannotStart`.
+    The state folder is first: the running daemon may need `daemon.lock` again. Raises `LockHeld`,
+    `CannotStart`.
     """
     state_lock = _lock_state(paths, problems)
     if state_lock is not None:
@@ -87,8 +86,8 @@ def take_locks(
 def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
     """Lock the state folder for this machine; None if impossible.
 
-    Two daemons on one state folder would not know each other's handles, so a program of one could
-    have the other trust it. Machines may share a home, so the name has the machine.
+    Daemons that share a state folder cannot protect trust from each other's handles. Machines may
+    share a home, hence the machine's name.
     """
     machine = machine_name(machine_id(), boot_id(), pid_namespace())
     path = Path(machine_lock(paths.state, machine))
@@ -132,7 +131,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Pa
 
 
 def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
-    """End the processes left by a previous daemon; blocks for seconds at most."""
+    """End the processes of a previous daemon; blocks for seconds at most."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
     except OSError as error:
@@ -148,7 +147,7 @@ def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[J
     try:
         journal.compact(report.keep)
     except OSError as error:
-        # The old journal stays in use: spawns are refused while nothing can be written.
+        # The old journal stays: unwritable, it refuses spawns.
         unwritten.append(f"{journal.path.name} cannot be rewritten: {error.strerror}")
     for text in (*journal.problems, *report.problems, *unwritten):
         log.warning("recovery", problem=text)
@@ -163,8 +162,7 @@ def remove_saved(paths: Paths) -> None:
 
 
 async def environment(paths: Paths) -> dict[str, str]:
-    """Return the tools' environment for clients without one: the daemon's, with a login PATH if
-    that is minimal."""
+    """Return the tools' default environment: the daemon's, with a login PATH if minimal."""
     environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
@@ -194,11 +192,11 @@ def websocket_listener(
     problems: list[Problem],
     stack: contextlib.ExitStack,
 ) -> tuple[list[socket.socket], Credentials | None]:
-    """Return the WebSocket's listeners, if enabled and possible, and the credentials.
+    """Return the WebSocket's listeners, closed by `stack`, and the credentials.
 
-    `stack` closes them. Credentials are made after the bind and removed before the close, so that
-    clients send no token to another process at the port; only a manager keeps a port open
-    throughout.
+    Credentials exist only while the port is open, so that clients send no token to another process;
+    a
+    manager keeps the port open.
     """
     try:
         if activated:
@@ -207,7 +205,7 @@ def websocket_listener(
             Credentials.remove(paths.runtime)
             if wanted is None:
                 return [], None
-            # Imports a library, so only for an enabled WebSocket.
+            # Slow import.
             from haftd.rpc.transports.websocket import open_websocket_listener
 
             listening = [open_websocket_listener(wanted.host, wanted.port)]
@@ -232,7 +230,7 @@ def _remove_credentials(paths: Paths) -> None:
 
 
 def check_descriptors() -> None:
-    """Raise `CannotStart` if there are too few descriptors for a client."""
+    """Raise `CannotStart` if a client would find no descriptor."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _MIN_DESCRIPTORS:
         raise CannotStart(
@@ -247,7 +245,7 @@ def descriptors() -> int:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of descriptors to the maximum; return the former one, for tools."""
+    """Raise the soft limit of descriptors; return the former one, for tools."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -1,11 +1,11 @@
-"""Conformance checker for runtimes, also of third parties: the rules of `haftd.runtimes.base`.
+"""Conformance checker for runtimes, also third parties': the rules of `haftd.runtimes.base`.
 
 - A `Bench` makes a runtime play a `Part`; None for an impossible part.
-- The `Recorder` is a context that refuses a breach of the rules at its origin.
-- Waits are for facts, never for time, bounded by `PATIENCE_S`.
+- A `Recorder` is the context, and fails where a rule is broken.
+- `PATIENCE_S` bounds waits.
 
-Runs in any test of trio: `await check_runtime(bench)` returns the names of the played parts, or
-raises `AssertionError`.
+In any trio test, `await check_runtime(bench)` returns the names of the played parts or raises
+`AssertionError`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 PATIENCE_S = 60.0
-"""Seconds to wait for a fact."""
+"""Seconds."""
 
 NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
@@ -51,7 +51,7 @@ SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Behaviour of a tool, in terms that every runtime can play."""
+    """Behaviour of a tool, playable by every runtime."""
 
     name: str
     rule: str
@@ -103,18 +103,18 @@ class Bench(Protocol):
     """Adapter of one runtime for the checks."""
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
-        """Make the runtime play `part`; None if it has no such part."""
+        """Make the runtime play `part`; None if impossible."""
 
     def left(self, call: Call) -> Sequence[int]:
         """Return the live processes of `call`."""
 
     def shown(self, text: bytes) -> bytes:
-        """Return the output form of `text`: a terminal changes line ends."""
+        """Return `text` as output: a terminal changes line ends."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Runtime context that records reports and refuses breaches."""
+    """Runtime context that records reports and asserts the rules."""
 
     grace_s: float = 2.0
     answers: dict[str, Any] = field(default_factory=dict)
@@ -187,8 +187,7 @@ class Recorder:
         return _Recorded(self, question)
 
     async def wants(self, state: str) -> None:
-        """Wait until the tool's input state is `state`. Nothing reports that state, so it is
-        polled; a busy tool may never be seen to read."""
+        """Poll until the tool's input state is `state`; a busy tool must never read."""
         assert self.grip is not None
         with trio.fail_after(PATIENCE_S):
             while (seen := self.grip.wanted().state) != state:
@@ -196,7 +195,7 @@ class Recorder:
                 await trio.sleep(0.01)
 
     async def until(self, fact: Callable[[], object]) -> None:
-        """Wait until `fact` holds, evaluated after each report."""
+        """Wait until `fact` holds; evaluated after each report."""
         with trio.fail_after(PATIENCE_S):
             while not fact():
                 await self._changed.wait()
@@ -246,7 +245,7 @@ class Performance:
 async def perform(
     nursery: trio.Nursery, runtime: Runtime, call: Call, port: Recorder | None = None
 ) -> Performance:
-    """Start a run; return once it has started or failed."""
+    """Start a run; return once started or failed."""
     performance = Performance(call, port or Recorder(), trio.CancelScope())
 
     async def run(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -269,7 +268,7 @@ async def perform(
 
 
 async def check_runtime(bench: Bench) -> list[str]:
-    """Check every rule that the runtime has a part for; return the parts' names."""
+    """Check every rule; return the names of the played parts."""
     played = []
     for part, check in _CHECKS:
         staged = bench.stage(part)

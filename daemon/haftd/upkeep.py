@@ -1,10 +1,8 @@
 """Upkeep of the files by which clients and the next daemon find this one.
 
-- Age cleaners are kept away. Removed files are restored: first those for clients (runtime folder,
-  `daemon.lock`, socket), then those for the next daemon, which may fail until the next loss.
-- A path with another process's file is left alone, except a socket without a server, as in a
-  restored runtime folder.
-- No handle is ended for this while the daemon can be reached.
+- Age cleaners are kept away. Removed files are restored, those for clients first.
+- Another process's file stays, except a socket without a server.
+- Handles are ended only once clients cannot reach the daemon.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from haftd.host.recovery.journal import Journal
 from haftd.rpc.transports.credentials import Credentials
 
 _PATIENCE_S = 10.0
-"""At a login, the runtime folder is briefly absent."""
+"""A login may remove the runtime folder briefly."""
 _DRAIN_S = 1.0
 
 log = structlog.get_logger("haftd.upkeep")
@@ -35,9 +33,9 @@ Serve = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """Listening Unix socket, with the inode of its path; `close` unlinks that inode only.
+    """Listening Unix socket; `close` unlinks only the own inode.
 
-    A service manager's socket is not `owned`: the file is the manager's.
+    A service manager's socket is not `owned`.
     """
 
     def __init__(self, path: Path, sock: socket.socket, *, owned: bool) -> None:
@@ -48,7 +46,7 @@ class Listener:
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
-        """Return True if the path is free: absent, or a socket without a server."""
+        """Return True if the path is absent or a socket without a server."""
         inode = runtime_folder.inode_of(self.path)
         return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
@@ -62,7 +60,7 @@ class Listener:
             await serve(self.sock)
 
     async def retire(self) -> None:
-        """Accept the connections already made, then close: the socket cannot be found any more."""
+        """Accept pending connections, then close."""
         pending = select.poll()
         pending.register(self.sock, select.POLLIN)
         try:
@@ -74,7 +72,7 @@ class Listener:
             self.close()
 
     def close(self) -> None:
-        """Unlink, then close: the inode number cannot be reused earlier."""
+        """Unlink, then close: an open inode's number is not reused."""
         if self._owned:
             runtime_folder.unlink_inode(self.path, self._inode)
         self.sock.close()
@@ -91,7 +89,7 @@ class Upkeep:
     ) -> None:
         self.listeners = list(listeners)
         self.replaced = trio.Event()
-        """Set once a socket's path leads to another process."""
+        """Set once another process has a socket's path."""
         self._paths = paths
         self._lock, *self._state_locks = locks
         self._journal = journal
@@ -111,14 +109,13 @@ class Upkeep:
             self._folder = -1
 
     def listen(self, nursery: trio.Nursery, serve: Serve) -> None:
-        """Accept by `serve` from each socket, also future ones, in tasks of `nursery`."""
+        """Serve each socket, also future ones, in tasks of `nursery`."""
         self._nursery, self._serve = nursery, serve
         for listener in self.listeners:
             nursery.start_soon(listener.serve, serve)
 
     async def keep(self) -> str:
-        """Restore removed files; return the reason once clients cannot find this daemon for ten
-        seconds."""
+        """Restore removed files; return the reason after ten seconds of failure."""
         while True:
             await runtime_folder.watch(self._watched(), lambda: not self._is_whole())
             with trio.move_on_after(_PATIENCE_S):
@@ -136,8 +133,7 @@ class Upkeep:
         )
 
     def _is_recorded(self) -> bool:
-        """Return True if the next daemon can find this one's handles, and clients the WebSocket's
-        credentials."""
+        """Return True if the files for the next daemon and the WebSocket's credentials exist."""
         return (
             self._journal.is_in_place()
             and all(lock.is_in_place() for lock in self._state_locks)
@@ -170,7 +166,7 @@ class Upkeep:
         try:
             self._record()
         except (OSError, runtime_folder.FolderRefused, LockHeld) as error:
-            # A full disk or a lost network home ends nothing.
+            # For example a full disk or a lost network home.
             self._given_up = True
             log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))
         else:

@@ -1,8 +1,4 @@
-"""Assembly of the `Daemon` and its `RpcContext` from settings and recovery.
-
-Only a reload waits, for its turn and for reading. No socket is opened, no signal handled. A reload
-applies the settings that can change; the others are reported as problems.
-"""
+"""Assembly of the `Daemon` and its `RpcContext` from settings and recovery; no sockets, no signals."""
 
 from __future__ import annotations
 
@@ -87,7 +83,7 @@ Level = Literal["info", "warning", "error", "critical"]
 log = structlog.get_logger("haftd")
 
 _SHARE_OF_STOPPED = 4
-"""Share of descriptors for stopped handles; the rest is for running ones and clients."""
+"""Share of descriptors for stopped handles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class Parts:
     base: Path | None
     environ: dict[str, str]
     nofile: int
-    """The original soft limit of descriptors, for tools."""
+    """Soft limit of descriptors for tools."""
     descriptors: int
     """The daemon's limit of descriptors."""
 
@@ -114,8 +110,8 @@ def assemble(
     stop: Callable[[str | None], None],
     wake_expiry: Callable[[], None],
 ) -> Daemon:
-    """Wire the daemon. `handles` is the handles' nursery, `stop` is called by daemon/shutdown,
-    `wake_expiry` when an execution ends."""
+    """Wire the daemon. `handles` is the handles' nursery; daemon/shutdown calls `stop`, the end of
+    an execution `wake_expiry`."""
     own = parts.settings.daemon
     registry = Registry(
         max_handles=own.max_handles,
@@ -327,7 +323,7 @@ def _backends(
         return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
 
     def model() -> Backend:
-        # Imports an HTTP client, so only with a model.
+        # Slow import.
         from haftd.inquiries.llm.backend import LlmBackend
 
         if inquiry.llm is None:
@@ -352,7 +348,7 @@ def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of the answering program; each run looks it up anew."""
+    """Return the problem of an absent answering program; each run looks it up anew."""
     command = settings.inquiry.command
     if command is None or "command" not in settings.inquiry.backends:
         return []
@@ -372,7 +368,7 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of the answering model; the key is read anew when needed."""
+    """Return the problem of a model without a key or an HTTP client; the key is read anew when needed."""
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
@@ -429,7 +425,7 @@ def recovery_counts(report: Report) -> dict[str, int]:
 
 
 def _remember_lost(registry: Registry, report: Report) -> None:
-    """Add a handle for each lost one. Those stopped before have expired, with or without remains."""
+    """Add a handle for each lost one; those stopped before have expired."""
     now, wall = trio.current_time(), time.time()
     for record in (*report.ended, *report.lost, *report.keep):
         if record.id and not record.is_stopped:
@@ -465,9 +461,12 @@ def _reloader(
     take_inquiry: Callable[[InquirySettings], None],
     servers: Servers,
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
-    """Return the reload function. Settings and definitions are read in a thread, as long files
-    would block the loop; each reload reads the files at its turn. `take_inquiry` applies a changed
-    `[inquiry]`; `servers` are those of `[mcp]`."""
+    """Return the reload function, serialised; files are read in a thread.
+
+    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed
+    settings
+    are reported as problems.
+    """
     turn = trio.Lock()
     inquiry = parts.settings.inquiry
 
@@ -475,7 +474,7 @@ def _reloader(
         settings, problems = load_settings(parts.paths)
         uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
         if uses_model and _has_http_client():
-            # The HTTP client is slow to import.
+            # Slow import.
             import_module("haftd.inquiries.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
 
