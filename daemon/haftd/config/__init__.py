@@ -1,5 +1,5 @@
 """Configuration of the daemon.
 
-`options` are the command line and the environment; `settings` the configuration files, with
-`inquiry_settings` for `[inquiry]` and `mcp_settings` for `[mcp.<name>]`; `values` reads single values, `loopback` classifies addresses.
+`options`: command line and environment; `settings`: configuration files, with `inquiry_settings`
+and `mcp_settings`; `values`: readers of single values; `loopback`: local addresses.
 """

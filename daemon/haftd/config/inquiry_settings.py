@@ -1,7 +1,6 @@
 """`[inquiry]`: the backends that answer inquiries.
 
-- The configuration holds the location of a provider's key, never the key. Messages show no value in
-  place of a location, as the value may be a key.
+- Files hold the location of a provider's key, never the key; messages show no value there.
 - Keys are sent over TLS or to this machine only.
 - A backend with a missing or wrong section is left out and reported.
 """
@@ -26,7 +25,7 @@ ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
 
 class _ProviderEndpoint(msgspec.Struct, frozen=True):
-    """Provider's URL, and the usual environment variable of the key."""
+    """URL of a provider, and the usual environment variable of the key."""
 
     url: str
     key_env: str | None
@@ -52,8 +51,9 @@ class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
 class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[inquiry.llm]`: the answering model.
 
-    The key is in the variable `key_env` or the file `key_file`, or not needed; `is_default_url`:
-    `url` is the provider's own.
+    The key is in variable `key_env` or file `key_file`, or not needed; `is_default_url`: `url` is
+    the
+    provider's own.
     """
 
     provider: ProviderName
@@ -63,14 +63,13 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_env: str | None = None
     key_file: str | None = None
     timeout_s: float = 120.0
-    """Limit of one request, up to the last byte of the reply."""
+    """Limit of one request, up to the reply's last byte."""
     attempts: int = 4
     """Attempts per request."""
     max_tokens: int | None = None
     system: str = ""
     gather_ms: int = 100
-    """Milliseconds for which a question waits for others of its conversation, to share one request.
-    """
+    """Wait for other questions of the conversation, to share one request."""
 
 
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +77,11 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     backends: tuple[str, ...] = ("client",)
     command: InquiryCommand | None = None
-    """Settings of the backend `command`."""
+    """Settings of backend `command`."""
     llm: LlmSettings | None = None
-    """Settings of the backend `llm`."""
+    """Settings of backend `llm`."""
     static: Mapping[str, Mapping[str, Answer]] = {}
-    """Answers of the backend `static`, by tool and question."""
+    """Answers of backend `static`, by tool and question."""
 
 
 COMMAND: dict[str, Reader] = {
@@ -171,7 +170,7 @@ _MODEL_KEYS: dict[str, Reader] = {
     "max_tokens": number(1, 10_000_000),
     "system": _system,
 }
-"""Keys permitted in a tool's definition, for the tool's questions."""
+"""Keys permitted in a tool's definition."""
 LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
@@ -183,7 +182,7 @@ LLM: dict[str, Reader] = {
 
 
 def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> LlmSettings:
-    """Return `settings` with the model keys of a definition's table; other keys are ignored. Raises `InvalidField`."""
+    """Return `settings` with the model keys of a definition's table. Raises `InvalidField`."""
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise InvalidField((key,), "only the configuration says where a question and a key go")
@@ -242,7 +241,7 @@ INQUIRY: dict[str, Reader] = {
 }
 """Readers by key."""
 SECTIONS = frozenset({"command", "llm", "static"})
-"""Keys that are sections themselves, without a default."""
+"""Sections without a default."""
 
 _REQUIRED_SECTIONS = {
     "command": "there is no `[inquiry.command]` with an `argv`",

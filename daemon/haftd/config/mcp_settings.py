@@ -1,8 +1,7 @@
-"""`[mcp.<name>]`: MCP servers, for their tools.
+"""`[mcp.<name>]`: MCP servers, each a program or an address.
 
-A server is a program or an address. A wrong value drops the server: a program with another
-environment or folder is not the intended one. `haft mcp` is refused, as the daemon would be its own
-client. Credentials appear in no `repr`.
+A wrong value drops the server: another environment makes another program. `haft mcp` is refused:
+the daemon would be its own client. Credentials appear in no `repr`.
 """
 
 from __future__ import annotations
@@ -180,7 +179,6 @@ def read_server(name: str, value: object) -> McpServer:
 
 
 def _is_haft(argv: tuple[str, ...]) -> bool:
-    """Return True if the program is `haft mcp`, as far as argv shows that; see
-    `runtimes.mcp.connection`."""
+    """Return True if argv shows `haft mcp`; see `runtimes.mcp.connection`."""
     names = [PurePosixPath(word).name for word in argv]
     return any(pair == ("haft", "mcp") for pair in itertools.pairwise(names))

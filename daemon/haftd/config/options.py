@@ -1,7 +1,6 @@
-"""Options from the command line and the environment, and the paths of the daemon's files.
+"""Options from command line and environment, and paths of the daemon's files. Sections 1 and 11.
 
-Imports little: this runs before the daemon executes itself again (`host/process/process_tag`). No
-file is accessed. `ConfigError` ends the start with 78. Sections 1 and 11.
+Keep imports few: this runs before the daemon re-executes itself (`host/process/process_tag`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class ConfigError(Exception):
-    """Configuration that prevents the start; the message has the remedy."""
+    """Configuration that prevents the start (exit status 78); the message has the remedy."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,17 +49,17 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
         return self.runtime.socket
 
     def serving(self, socket: str) -> Paths:
-        """Return the paths with another Unix socket, bound by a service manager."""
+        """Return the paths with a service manager's socket."""
         return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property
     def definitions(self) -> tuple[Path, ...]:
-        """Definition sources of the catalogue, lowest precedence first."""
+        """Sources of definitions, lowest precedence first."""
         return Path(self.config), Path(self.tools)
 
 
 def read_options(argv: Sequence[str]) -> Options:
-    """Parse the command line; prints and exits as argparse does."""
+    """Parse the command line; prints and exits like argparse."""
     parser = argparse.ArgumentParser(
         prog="haftd", description="The daemon that holds running tools."
     )

@@ -1,8 +1,7 @@
-"""Settings from the configuration files.
+"""Settings from the configuration files. Section 11.
 
-A wrong value or unknown key is reported with file, key and line, and the default applies. Only a
-configuration that prevents the start raises `ConfigError` (exit 78). The process environment is not
-read. Section 11.
+A wrong value or unknown key is reported with file, key and line; the default applies. `ConfigError`
+prevents the start.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MIB = 1024 * 1024
 
 
 class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[daemon]`: sizes in bytes, times in the units of the names."""
+    """`[daemon]`: sizes in bytes, times in the units of their names."""
 
     max_message: int = 8 * _MIB
     max_nesting: int = 64
@@ -56,7 +55,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[spool]`, in bytes: newest output per handle in memory, on disk, and the total."""
+    """`[spool]`, in bytes: newest output of a handle in memory, on disk, and the total."""
 
     memory: int = _MIB
     disk: int = 64 * _MIB
@@ -79,7 +78,7 @@ class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Whole configuration, except definitions."""
+    """Configuration without definitions."""
 
     daemon: DaemonSettings = DaemonSettings()
     spool: SpoolSettings = SpoolSettings()
@@ -96,10 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
-    """Read all configuration files, later ones win.
+    """Read all configuration files, later ones win. Raises `ConfigError` if a named one is absent.
 
-    Unreadable files are reported by the catalogue, which reads them, too. Raises `ConfigError` if a
-    named file does not exist.
+    The catalogue reports unreadable files.
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}
@@ -225,7 +223,7 @@ def _values(
 
 
 def _fallback(section: str, key: str) -> str:
-    """Name the default used instead, for the message."""
+    """Name the value used instead, for the message."""
     if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:

@@ -1,7 +1,6 @@
 """Readers of single configuration values.
 
-A reader takes a TOML value and returns the setting, or raises `InvalidField` with the permitted
-values.
+A reader returns the setting of a TOML value, or raises `InvalidField` with the permitted values.
 """
 
 from __future__ import annotations

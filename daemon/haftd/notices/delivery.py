@@ -1,4 +1,4 @@
-"""Queue a notice for its session, and push it to the session's subscribers."""
+"""Delivery of notices to a session's queue and subscribers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .queues import NoticeQueues
 
 @dataclass(frozen=True, slots=True)
 class NoticeDelivery:
-    """`push` is called with a session and each new notice of it."""
+    """`push` is called with a session and its new notice."""
 
     queues: NoticeQueues
     push: Callable[[str, Notice], None]
 
     def state_changed(self, handle: Handle) -> None:
-        """Deliver the notice of a handle that asks or has stopped, if its settings want one."""
+        """Deliver a handle's question or end, if its settings want the notice."""
         self._push(handle, self.queues.add_state_change(handle, time.time()))
 
     def output_found(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
-        """Deliver the notices of new output: one for each pattern, and one for any output if the settings want it."""
+        """Deliver notices of new output, one for each pattern, and one for any output."""
         now = time.time()
         notices = [self.queues.add_matches(handle, match, now) for match in matches]
         if handle.settings.notify.on_content:

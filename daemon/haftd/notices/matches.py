@@ -1,7 +1,7 @@
-"""Lines of one handle's output that matched one pattern, queued for a notice.
+"""Matches of one pattern in a handle's output, queued for a notice. Section 7, `tool.content`.
 
-Rules: bounded. The first lines are kept, as the first error is mostly the cause of the others; all are
-counted. Lines that the session has read since are left out of the notice. Section 7, `tool.content`.
+All are counted, the first are kept: the first error mostly causes the others. Lines read meanwhile
+are left out.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MAX_LINES = 8
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """A printable line that matches a pattern, and the output offset after the match.
+    """Printable line with a match, and the offset after the match.
 
-    The offset is approximate where rendering shortened the text. `has_more`: the slice held further matches
-    that were not counted.
+    The offset is approximate where rendering shortened the text; `has_more`: further matches of the
+    slice were not counted.
     """
 
     pattern: NoticePattern
@@ -31,7 +31,7 @@ class MatchedLine(msgspec.Struct, frozen=True):
 
 
 class PatternMatches:
-    """The queued matches of one pattern."""
+    """Queued matches of one pattern."""
 
     __slots__ = ("_lines", "count", "end", "has_more", "pattern")
 
@@ -39,15 +39,14 @@ class PatternMatches:
         self.pattern = pattern
         self.count = 0
         self.end = 0
-        """The offset after the last match."""
+        """Offset after the last match."""
         self.has_more = False
-        """True if there are more matches than were counted."""
+        """True if some matches were not counted."""
         self._lines: list[MatchedLine] = []
         for match in matches:
             self.add(match)
 
     def add(self, match: MatchedLine) -> None:
-        """Add one match."""
         self.count += 1
         self._take((match,), match.end, match.has_more)
 
@@ -62,7 +61,7 @@ class PatternMatches:
         self.has_more = self.has_more or more
 
     def notice(self, handle: Handle, read: float, at: float) -> Notice:
-        """Return the notice of the matches after the offset `read`."""
+        """Return the notice of the matches after offset `read`."""
         unread = [match for match in self._lines if match.end > read]
         count = self.count - (len(self._lines) - len(unread))
         name = self.pattern.name

@@ -1,9 +1,8 @@
-"""Watch the output of the handles whose definitions want notices of output.
+"""Watch of the output of handles with notices of output.
 
-Rules: a handle that nothing is wanted of costs nothing. A chunk only marks its handle as due; one
-task looks, a slice at a time, each handle in turn, and rests as long as it has looked: a
-program that floods gets half of what is left over, and nobody waits for it. Of one handle something is
-told at most every `BETWEEN_S`; what is found meanwhile is told together.
+A chunk only marks its handle as due. One task scans slices in turns and rests as long as a scan
+took, so a flood takes half of the spare time at most. A handle has at most one notice per
+`BETWEEN_S`; later matches are joined.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.notices.output_watcher")
 
 Tell = Callable[[Handle, Collection[PatternMatches]], None]
-"""Told what was found since the last time, by pattern; with nothing, that there is output."""
+"""Callback with the matches by pattern; with none, there is output."""
 
 
 class _Watcher:
-    """One handle that is looked at."""
+    """Watched handle."""
 
     __slots__ = ("due", "found", "handle", "ring", "scan", "tell_at")
 
@@ -42,13 +41,13 @@ class _Watcher:
 
     @property
     def is_over(self) -> bool:
-        """True if the output is complete and has been scanned to its end."""
+        """True once the complete output is scanned."""
         is_over = self.handle.stopped and self.handle.output_complete
         return is_over and (self.scan is None or not self.scan.has_unread)
 
 
 class OutputWatcher:
-    """All handles that are looked at. `nursery` holds the task that looks."""
+    """All watched handles; `nursery` holds the scanning task."""
 
     def __init__(self, nursery: trio.Nursery, tell: Tell) -> None:
         self._tell = tell
@@ -62,7 +61,7 @@ class OutputWatcher:
         return self._count
 
     def follow(self, handle: Handle) -> None:
-        """Look at its output from its beginning on, if its definition wants that."""
+        """Scan the handle's output from the beginning, if its definition wants that."""
         if not handle.settings.notify.needs_output:
             return
         one = _Watcher(handle, self._ring)

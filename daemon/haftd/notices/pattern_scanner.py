@@ -1,9 +1,8 @@
-"""Match the notification patterns of a handle's definition, line by line, as output comes.
+"""Scanner for a definition's notification patterns, line by line, as output comes.
 
-Rules: pure, one slice at a time; the slice shrinks with the cost of the expressions, so that no program can
-block the loop by its output. A line counts once for each pattern, also a line that comes in pieces; of an
-unfinished line the end is searched, as a prompt has no line end. Dropped output is skipped. Matches beyond a
-slice's limit are not counted, but reported as more.
+Pure. A slice shrinks with the cost of the expressions, so output cannot block the loop. A pattern
+matches a line once, also a line in pieces; the end of an unfinished line is searched, as prompts
+have no line end. Matches beyond a slice's limit are reported as more.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from .matches import MatchedLine
 
 _MAX_SLICE = 65_536
 _COST_DIVISOR = 4
-"""A slice is this fraction of a waiting reader's: no call waits for the scanner."""
+"""Divisor of a waiting reader's slice."""
 
 _MAX_CARRIED_LINE = 4_096
-"""Bytes of an unfinished line that are searched again when more of the line comes."""
+"""Bytes of an unfinished line, searched again when the line grows."""
 
 _MAX_SLICE_MATCHES = 64
 _MAX_SHOWN_CHARS = 200
@@ -32,12 +31,12 @@ _MAX_SHOWN_CHARS = 200
 
 
 class PatternScanner:
-    """Scans the output of `handle` once, from the beginning."""
+    """Scanner of the output of `handle`, once from the beginning."""
 
     __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "offset")
 
     def __init__(self, handle: Handle) -> None:
-        """Compile the patterns. Raises `BadExpression`; a loaded definition's patterns never raise."""
+        """Compile the patterns. Raises `BadExpression`, never for a loaded definition."""
         self._handle = handle
         self._patterns: list[tuple[NoticePattern, Pattern]] = [
             (pattern, compile_expression(pattern.match, within_lines=True))
@@ -49,12 +48,12 @@ class PatternScanner:
         self._carried = b""
         """The unfinished last line, or its end."""
         self._reported: set[str] = set()
-        """Patterns that have already matched in the unfinished line."""
+        """Patterns matched in the unfinished line."""
         self.offset = 0
 
     @property
     def has_unread(self) -> bool:
-        """True if there is output that was not scanned."""
+        """True if output remains to scan."""
         spool = self._handle.spool
         return self.offset < spool.end and (
             self._is_complete or self.offset < shown_end(spool, self._handle.rendering)
@@ -102,7 +101,7 @@ class PatternScanner:
         matches: list[MatchedLine] = []
         base = self.offset - len(text)
         last = text.rfind(b"\n") + 1
-        # A reported match of the unfinished line is not reported again when the line continues.
+        # A match is not repeated when its unfinished line grows.
         pos = 0
         if watched.name in self._reported:
             first = text.find(b"\n")
@@ -123,7 +122,7 @@ class PatternScanner:
         return matches
 
     def _carry(self, text: bytes, matches: list[MatchedLine]) -> None:
-        """Keep the unfinished line, and the patterns that matched in the line."""
+        """Keep the unfinished line and its matched patterns."""
         begin = text.rfind(b"\n") + 1
         if begin:
             self._reported.clear()
@@ -134,7 +133,7 @@ class PatternScanner:
 
 
 def _shown(line: bytes, start: int, end: int) -> str:
-    """Return the part of a line that a terminal shows around the match, cut and printable."""
+    """Return the line around the match as a terminal shows it, cut and printable."""
     begin = line.rfind(b"\r", 0, start) + 1
     stop = line.find(b"\r", end)
     piece = line[begin : len(line) if stop < 0 else stop]

@@ -1,9 +1,9 @@
-"""Per-session queues of undelivered notices: handles that stopped, failed, ask or have printed.
+"""Per-session queues of undelivered notices. Section 7.
 
-Rules: pure. A notice is delivered once. A notice is dropped when the session has meanwhile seen its news by
-reading or awaiting the handle; the notice of an end that a call awaits stays queued until that call has
-replied. Unread output has one notice for each handle and pattern, which grows while queued. Queues are
-bounded; lost notices, oldest first and critical ones last, are counted and reported. Section 7.
+Pure. A notice is delivered once, and dropped if the session meanwhile reads or awaits the handle;
+the
+notice of an awaited end stays until the call has replied. Unread output has one growing notice for
+each handle and pattern. Queues are bounded; lost notices (oldest first, critical last) are counted.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ _MAX_LINE_CHARS = 200
 
 
 class _QueuedNotice(Protocol):
-    """An entry of a queue."""
-
     @property
     def is_unseen(self) -> bool:
-        """True if the session has not seen this news yet."""
+        """True until the session has seen this news."""
 
     @property
     def level(self) -> str:
-        """The notice's level."""
+        pass
 
     def deliver(self) -> Notice:
-        """Return the notice, which is delivered now."""
+        """Return the notice as of now."""
 
 
 class _StateChange(msgspec.Struct, frozen=True):
-    """A handle has stopped, or asks."""
+    """Handle that has stopped, or asks."""
 
     handle: Handle
     state: State
@@ -66,7 +64,7 @@ class _StateChange(msgspec.Struct, frozen=True):
 
 
 class _MatchedOutput(msgspec.Struct):
-    """Output matches a pattern of the definition."""
+    """Output with matches of a pattern."""
 
     handle: Handle
     matches: PatternMatches
@@ -85,7 +83,7 @@ class _MatchedOutput(msgspec.Struct):
 
 
 class _UnreadOutput(msgspec.Struct, frozen=True):
-    """A handle has unread output; the notice describes the output at delivery, not at queueing."""
+    """Unread output, described at delivery."""
 
     handle: Handle
     at: float
@@ -118,7 +116,7 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """Something has happened that no handle shows."""
+    """Event without a handle."""
 
     notice: Notice
 
@@ -135,7 +133,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class NoticeQueues:
-    """The queues of all sessions."""
+    """Queues of all sessions."""
 
     __slots__ = ("_lost", "_queues")
 
@@ -145,10 +143,9 @@ class NoticeQueues:
         self._lost: dict[str, int] = {}
 
     def add_state_change(self, handle: Handle, at: float) -> Notice | None:
-        """Queue the notice of a new state; `at` is in seconds since the epoch.
+        """Queue the notice of a new state and return it; `at` in seconds since the epoch.
 
-        Returns the queued notice; None where the state is no news or the tool's definition does not want the
-        notice.
+        Returns None where the state is no news or no notice is wanted.
         """
         notice = notice_of(handle, at)
         if notice is None or not _wants(handle, notice.kind):
@@ -160,10 +157,8 @@ class NoticeQueues:
         return notice
 
     def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
-        """Queue matches of a pattern, merged into a queued entry.
-
-        Returns the notice of these matches alone; None where the session has read them.
-        """
+        """Queue matches of a pattern, merged with earlier ones; return their notice, None if read
+        already."""
         read = _read_offset(handle)
         if matches.end <= read:
             return None
@@ -178,8 +173,7 @@ class NoticeQueues:
         return notice
 
     def add_output(self, handle: Handle, at: float) -> Notice | None:
-        """Queue a notice of unread output. Returns the notice; None where one is queued or all output is
-        read."""
+        """Queue and return a notice of unread output; None if queued already or all is read."""
         key = (handle, None)
         output = _UnreadOutput(handle, at)
         if key in self._queues.get(handle.session, {}) or not output.is_unseen:
@@ -189,11 +183,11 @@ class NoticeQueues:
         return notice
 
     def add_event(self, session: str, notice: Notice) -> None:
-        """Queue a notice that is about no one handle; one of the same kind and message is queued once."""
+        """Queue a notice without a handle, once per kind and message."""
         self._put(session, (notice.kind, notice.message), _Event(notice))
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
-        """Return the session's unseen notices, oldest first; they count as seen."""
+        """Return the session's unseen notices, oldest first; they become seen."""
         queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
         later = {key: entry for key, entry in queue.items() if _is_awaited(entry)}
@@ -228,7 +222,7 @@ class NoticeQueues:
     def _evict(
         self, session: str, queue: dict[Hashable, _QueuedNotice]
     ) -> dict[Hashable, _QueuedNotice]:
-        """Drop entries that are no news any more, then the oldest, critical ones last."""
+        """Drop stale entries, then the oldest, critical ones last."""
         kept = {key: entry for key, entry in queue.items() if entry.is_unseen}
         excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:
@@ -246,12 +240,12 @@ def _is_awaited(entry: _QueuedNotice) -> bool:
 
 
 def _read_offset(handle: Handle) -> float:
-    """Return the offset up to which the session has read the output."""
+    """Return the end of the output that the session has read."""
     return float("inf") if handle.position.is_end_shown else handle.position.offset
 
 
 def _unread_count(handle: Handle) -> int:
-    """Return the bytes of output that the session has neither read nor been notified of."""
+    """Count the bytes neither read nor notified."""
     position = handle.position
     if position.is_end_shown:
         return 0
@@ -268,7 +262,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """Return whether the handle's end has a notice of its own, which makes a notice of its output redundant."""
+    """Return True if the end has a notice, which makes one of the output redundant."""
     if not handle.stopped:
         return False
     notice = notice_of(handle, 0.0)
@@ -276,7 +270,7 @@ def _has_end_notice(handle: Handle) -> bool:
 
 
 def notice_of(handle: Handle, at: float) -> Notice | None:
-    """Return the notice of the handle's current state, or None."""
+    """Return the notice of the current state, if any."""
     if handle.state is State.WAITING and handle.question is not None:
         text = handle.question.text
         return Notice(

@@ -1,6 +1,5 @@
-"""JSON-RPC: from the bytes of a connection to a decided message, and from the reply to the bytes.
+"""JSON-RPC, from the bytes of a connection to the reply.
 
-`transports` accept connections, `wire` is their interface; `connection` serves a peer and holds its
-pending requests; `dispatch` decodes a message and calls its method, through the adapter
-`jsonrpcserver`; `replies` are replies until they are sent; `outbox` alone writes.
+`transports` accept connections, `wire` is their interface, `connection` serves a peer; `dispatch`
+calls methods through `jsonrpcserver`; `replies` are unsent replies; `outbox` alone writes.
 """

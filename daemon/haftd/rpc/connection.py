@@ -1,10 +1,9 @@
-"""Connection: reads messages, decides each at once, sends replies.
+"""Connection: read messages, decide each at once, send replies.
 
-- Replies to messages that arrived together share one write. Only a pending request has a task, in
-  its own cancel scope.
-- End of the peer's input: pending requests finish and are delivered. Hang-up: they are cancelled.
-  Handles are never affected.
-- Faults stay inside: `serve_connection` raises nothing but the caller's cancellation.
+- Replies to messages that arrived together share one write. Only a pending request has a task.
+- After the end of input, pending requests finish; after a hang-up, they are cancelled. Handles are
+  never affected.
+- `serve_connection` raises nothing but the caller's cancellation.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _HELD_FACTOR = 4  # times `max_queued`: bound for the results of pending request
 
 
 class Connections:
-    """Open connections of all transports, and the counts of refused peers."""
+    """Open connections of all transports, and counts of refused peers."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -67,14 +66,14 @@ class Connections:
         self._left.unpark_all()
 
     async def wait_for_close(self, seconds: float) -> None:
-        """Wait until a connection has closed, at most `seconds`."""
+        """Wait until a connection closes, at most `seconds`."""
         with trio.move_on_after(seconds):
             await self._left.park()
 
     async def finish(self, seconds: float) -> None:
-        """Stop reading, deliver pending replies, and close every connection, within `seconds`.
+        """Stop reading, deliver pending replies and close all, within `seconds`.
 
-        The connections' nursery must then be cancelled.
+        Then cancel the connections' nursery.
         """
         with trio.move_on_after(seconds):
             for connection in list(self._open):
@@ -84,14 +83,13 @@ class Connections:
 
 
 def _unconfined(peer: PeerProcess) -> Confinement | None:
-    """Default of `confine`: the peer is no process of a tool."""
     return None
 
 
 @dataclass(slots=True)
 class RpcContext:
     """Shared state of connections. `on_close` gets each disconnected caller; `confine` returns the
-    permissions of a tool's process, None for other peers."""
+    permissions of a tool's process."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -113,14 +111,14 @@ class RpcContext:
 def start_connection(
     nursery: trio.Nursery, wire: Wire, caller: Caller, rpc_context: RpcContext
 ) -> None:
-    """Serve a peer in a task of `nursery`; the connection counts from now."""
+    """Serve a peer in a task of `nursery`; the connection counts at once."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     nursery.start_soon(_serve, connection, wire, caller, rpc_context)
 
 
 async def serve_connection(wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
-    """Serve a peer until it disconnects or is dismissed; closes the wire, raises nothing."""
+    """Serve a peer until the end, then close the wire. Raises nothing."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     await _serve(connection, wire, caller, rpc_context)
@@ -147,7 +145,7 @@ async def _serve(
 
 
 class Connection:
-    """One served peer. `graceful`: at close the peer may still read its last reply."""
+    """Served peer. `graceful`: the peer may still read its last reply."""
 
     def __init__(self, wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
         self.graceful = False
@@ -165,7 +163,7 @@ class Connection:
         self._answered = trio.lowlevel.ParkingLot()
 
     def finish(self) -> None:
-        """Stop reading; deliver pending replies, then close."""
+        """Stop reading; close after pending replies."""
         self.graceful = True
         self._reading.cancel()
 
@@ -186,7 +184,7 @@ class Connection:
         self._nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
-        """Read messages; waits while the peer does not read replies."""
+        """Read messages; pause while the peer does not read."""
         wire, outbox, clients = self._wire, self._outbox, self._rim.clients
 
         def send(message: bytes) -> None:
@@ -233,7 +231,7 @@ class Connection:
                 await outbox.room()
 
     async def _decide_long(self, message: bytes) -> Answer:
-        """Decode a long message in steps, with turns for other tasks."""
+        """Decode a long message in steps between other tasks."""
         counter = ValueCounter(message, self._rim.limits.max_values)
         while not counter.step():
             await trio.lowlevel.checkpoint()
@@ -248,7 +246,7 @@ class Connection:
         return self._rim.limits.max_in_flight - self._in_flight
 
     def _accept_answer(self, answer: Answer) -> bytes | None:
-        """Return the encoded reply; None without one, or while the request is pending."""
+        """Return the encoded reply; None without one, or while pending."""
         if answer is None or type(answer) is bytes:
             return answer
         if isinstance(answer, PendingRequest):
@@ -275,11 +273,11 @@ class Connection:
             deferred.withdraw(cancel)
 
     async def _resume(self, deferred: SuspendedBatch) -> None:
-        """Decide a batch that had to wait; later messages were decided meanwhile."""
+        """Decide a suspended batch; later messages were decided before."""
         try:
             if self._room >= 0:  # Without room, each request of the batch is refused.
                 await deferred.ready()
-            # The batch's own room.
+            # Room that the batch itself occupies.
             steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
             answer = await _run_steps(steps)
             self._deferred.remove(deferred)
@@ -330,7 +328,7 @@ class Connection:
         self._outbox.send(self._wire.frame(reply))
 
     async def _hold_reply(self, size: int) -> None:
-        """Hold a reply until the peer has taken earlier ones; bounded."""
+        """Hold a reply until the peer has taken earlier ones."""
         bound = _HELD_FACTOR * self._rim.limits.max_queued
         self._held += size
         try:
@@ -347,7 +345,7 @@ class Connection:
             del self._scopes[key]
 
     async def _deliver(self) -> None:
-        """Wait until pending requests are answered and written, or the peer has disconnected."""
+        """Wait until pending requests are answered and written, or the peer is gone."""
         if not self._in_flight and not self._outbox.queued:
             return
         async with trio.open_nursery() as watched:
@@ -363,8 +361,7 @@ class Connection:
 
 
 async def _run_steps(steps: Generator[None, None, T]) -> T:
-    """Run all steps, with turns for other tasks between them. Cancellation takes effect after the
-    last."""
+    """Run all steps between other tasks; a cancellation waits for the last."""
     began = time.monotonic()
     while True:
         try:

@@ -1,8 +1,7 @@
-"""Dispatch: from a message to its reply, batches by the rules of section 5.
+"""Dispatch: from a message to its reply; batches follow section 5.
 
-Synchronous except `finish` and `encode_later`. A method decides at once or returns a
-`DeferredReply`. An `RpcError` becomes the reply; another exception is logged under an incident id,
-and the reply has only that id.
+Synchronous, except `finish` and `encode_later`. A method decides at once or returns a
+`DeferredReply`. An exception other than `RpcError` is logged; its reply has only an incident id.
 """
 
 from __future__ import annotations
@@ -64,10 +63,10 @@ from .replies import (
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
 Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
-"""Per spawn of a batch: its conflict, or a function that releases the reserved id."""
+"""Per spawn of a batch: the conflict, or the release of the reserved id."""
 
 _AT_ONCE = 8
-"""Spawns of a batch between two turns of other tasks: some milliseconds."""
+"""Spawns of a batch between two turns of other tasks."""
 
 
 def _drop_traceback(error: RpcError) -> RpcError:
@@ -80,21 +79,21 @@ def _always_ready(method: str, params: object) -> Ready | None:
 
 
 def _find_nothing(session: str, id: str, generation: int) -> None:
-    """Default of `find`."""
+    pass
 
 
 def _ignore_reply(caller: Caller, reply: Response) -> None:
-    """Default of `on_reply`."""
+    pass
 
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Dispatches messages to the handlers of `methods`.
+    """Dispatcher of messages to the handlers of `methods`.
 
-    `spawning` identifies spawns, `reserve` checks a batch's spawns in steps for conflicts and
-    reserves their ids. `on_reply` takes replies to the daemon's own requests. `unready` returns an
-    awaitable that must finish before a call can be decided: methods await it themselves, but a
-    batch's spawns are decided together. `find` returns the handle of a result that must be cut.
+    `spawning` identifies spawns; `reserve` checks a batch's spawns in steps and reserves their ids.
+    `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable to finish
+    before a
+    batch's spawns are decided together. `find` returns the handle of a result to truncate.
     """
 
     methods: Mapping[str, tuple[type[Any], MethodHandler]]
@@ -117,7 +116,7 @@ class Dispatcher:
         return self.decide(caller, self.read(message, None), room)
 
     def read(self, message: bytes, value_count: ValueCount | None) -> Message:
-        """Decode a message; a long one comes with its `value_count`. Never raises."""
+        """Decode a message, a long one with its `value_count`. Never raises."""
         limits = self.limits
         return read_message(
             message,
@@ -147,7 +146,7 @@ class Dispatcher:
         return self._batch(caller, deferred.items, spawns, room)
 
     async def finish(self, waiting: PendingRequest) -> Reply | None:
-        """Wait for the reply of a pending request; raises only a cancellation."""
+        """Wait for a pending reply; raises only a cancellation."""
         error: RpcError | None = None
         result: object = None
         try:
@@ -179,7 +178,7 @@ class Dispatcher:
         return self.encode(reply)
 
     def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
-        """Join the replies of a batch, each cut to its share of the size; None without replies."""
+        """Join a batch's replies, each cut to its share of the size; None without replies."""
         with_results = [
             (at, slot)
             for at, slot in enumerate(slots)
@@ -227,16 +226,14 @@ class Dispatcher:
         return internal(incident)
 
     def _unasked(self, caller: Caller, item: Response | Invalid) -> bytes | None:
-        """Return the reply to a message that is no request; replies to the daemon's requests have
-        none."""
+        """Answer an invalid message; take a reply to the daemon's request."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)
         self.on_reply(caller, item)
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Decide a batch: reserve the ids of all spawns, start these, then run the others in order.
-        The reservation keeps other callers from an id between two spawns."""
+        """Decide a batch: reserve the ids of all spawns, start these, run the others in order."""
         clash, kept = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, clash, kept, room))
@@ -282,8 +279,8 @@ class Dispatcher:
         return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """Return the valid spawns by position with their raw params, and the awaitables needed to
-        identify spawns. Invalid ones fail alone."""
+        """Return the valid spawns by position, with raw params, and the awaitables to identify
+        them."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.transport != "unix" and not caller.initialized:
@@ -306,8 +303,8 @@ class Dispatcher:
     def _reserved(
         self, caller: Caller, spawns: _Spawns
     ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
-        """Return the errors of a rejected batch by position (-1 for all others), else the functions
-        that release the reserved ids."""
+        """Return the errors of a rejected batch by position (-1: all others), else the releases of
+        the reserved ids."""
         if not spawns:
             return None, {}
         try:

@@ -1,8 +1,8 @@
 """Adapter of jsonrpcserver, the only importer of the library.
 
-The library's `dispatch_request` finds the method, binds the params and calls the method. Messages
-are decoded before, so a `__signature__` with a `bind` of its own converts the params by msgspec.
-The dispatch is a coroutine; methods decide synchronously, so one `send` completes it.
+The library's `dispatch_request` binds the params and calls the method: a `__signature__` with its
+own `bind` converts decoded params by msgspec. Methods decide synchronously, so one `send` completes
+the coroutine.
 """
 
 from __future__ import annotations
@@ -24,27 +24,24 @@ from haftd.import_stubs import empty_module, stubbed
 from haftd.methods.base import MethodHandler
 
 with (
-    # Submodules only: the package itself imports an HTTP server and a schema checker.
+    # Submodules only: the package imports an HTTP server and a schema checker.
     stubbed("jsonrpcserver", importlib.util.find_spec("jsonrpcserver")),
     stubbed("asyncio", empty_module("asyncio")),
     warnings.catch_warnings(),
 ):
-    # The library reads its JSON schema by a call that Python 3.11 deprecates.
+    # The library reads its schema by a call deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     from jsonrpcserver.async_dispatcher import dispatch_request
     from jsonrpcserver.request import Request
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
 
-# The library logs a method's exception, which `on_fault` has logged under an incident already.
+# `on_fault` has logged the exception already.
 logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
 
 
 class MethodTable(dict[str, Callable[..., Any]]):
-    """Methods by name, for jsonrpcserver.
-
-    `on_fault` turns an exception that is no `RpcError` into the reply's error.
-    """
+    """Methods by name; `on_fault` turns an exception other than `RpcError` into an error."""
 
     def __init__(
         self,
@@ -63,9 +60,9 @@ class MethodTable(dict[str, Callable[..., Any]]):
         self[name] = _Method(name, params_type, handler, self._on_fault)
 
     def call(self, name: str, caller: Caller, params: object) -> object:
-        """Call a method by jsonrpcserver and return its result.
+        """Call a method and return the result.
 
-        `params` are raw JSON, or a decoded struct. Raises `RpcError`, also for an unknown method.
+        `params` are raw JSON or a decoded struct. Raises `RpcError`, also for an unknown method.
         """
         dispatch = dispatch_request(self, caller, Request(name, [params], None))
         try:
@@ -92,10 +89,7 @@ class _Signature(inspect.Signature):
         return signature
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Decode `args[1]`, raw params or a decoded struct.
-
-        Raises `RpcError`, which passes through the library unchanged.
-        """
+        """Decode `args[1]`. Raises `RpcError`, which the library lets through."""
         method, params = self._method, args[1]
         method.params = (
             params if isinstance(params, msgspec.Struct) else read_params(params, method.type)
@@ -103,7 +97,7 @@ class _Signature(inspect.Signature):
 
 
 class _Method:
-    """Method as jsonrpcserver calls it; nothing runs between `bind` and the call."""
+    """Method for jsonrpcserver; nothing runs between `bind` and the call."""
 
     def __init__(
         self,
@@ -123,7 +117,7 @@ class _Method:
         try:
             return Right(SuccessResult(self._handler(caller, self.params)))
         except RpcError as error:
-            # Drop the traceback: its frames would keep the request alive.
+            # The traceback's frames would keep the request alive.
             refusal = error.with_traceback(None)
         except Exception as fault:
             refusal = self._on_fault(self._name, fault)

@@ -1,8 +1,7 @@
-"""Outbox: the only writer of a connection, ordered and bounded; writes at once when empty.
+"""Outbox: the only writer of a connection, ordered and bounded.
 
-Replies are never dropped. Producers await `room`, so the queue stays near its low-water mark. A
-peer that reads nothing (the wire's deadline) and a queue above its bound end the connection. The
-writer task exists only while the queue is not empty.
+Replies are never dropped. Producers await `room`. A peer that stops reading, or a queue above its
+bound, ends the connection. A task writes only while the queue is not empty.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LOW = 256 * 1024
 
 
 class Outbox:
-    """Output queue of one peer. `on_gone` is called once, when the peer is unreachable."""
+    """Output queue of one peer; `on_gone` is called once, when the peer is unreachable."""
 
     def __init__(
         self, wire: Wire, nursery: trio.Nursery, bound: int, on_gone: Callable[[str], None]
@@ -59,7 +58,7 @@ class Outbox:
         return self.queued <= self._low
 
     async def room(self) -> None:
-        """Wait until the queue is below the low-water mark; no checkpoint if it is."""
+        """Wait for the low-water mark; no checkpoint if already below."""
         while self.queued > self._low:
             await self._drained.park()
 
@@ -68,8 +67,7 @@ class Outbox:
             await self._drained.park()
 
     async def idle(self) -> None:
-        """Wait until everything is written and most of it read: optional output then neither delays
-        a reply nor counts as unread."""
+        """Wait until output is written and mostly read: optional output then delays no reply."""
         while True:
             await self.empty()
             await self._wire.writable()

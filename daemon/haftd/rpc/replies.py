@@ -1,7 +1,6 @@
-"""Replies until they are sent: final, pending, or part of a batch.
+"""Replies until they are sent: final, pending, or part of a batch. Section 5.
 
-Values only: `dispatch` decides, the connection waits. A reply is encoded last, since the members of
-a batch share the size limit. Cancellation has two method names. Section 5.
+Encoding comes last: members of a batch share the size limit.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from haftd.methods.base import DeferredReply
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"
 CANCELS = (CANCEL, CANCELLED)
-"""The names of LSP and MCP."""
+"""Names of LSP and MCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Reply to a request, not yet encoded."""
+    """Unencoded reply."""
 
     id: bytes
     method: str
@@ -35,8 +34,7 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """Pending request: `id` as received (None for a notification), `key` its value. `in_batch`:
-    answered with the others of its batch."""
+    """Pending request: `id` as received (None for a notification), `key` its value."""
 
     id: bytes | None
     key: object
@@ -49,12 +47,12 @@ class PendingRequest:
 
 
 Slot = bytes | Reply | PendingRequest | None
-"""Member of a batch: its reply, encoded where it was no request; None without one."""
+"""Member of a batch; None without a reply."""
 
 
 @dataclass(slots=True)
 class PendingBatch:
-    """Batch with pending members, in request order; or one with its `reply` and cancellations."""
+    """Batch with pending members, in request order, or with its `reply`."""
 
     slots: list[Slot]
     cancels: list[Cancel]
@@ -86,13 +84,12 @@ Item = Request | Response | Invalid
 
 @dataclass(slots=True, eq=False)
 class SuspendedBatch:
-    """Batch to be resumed after all of `waits`. The connection keeps reading meanwhile, also
-    between its steps."""
+    """Batch to resume after all of `waits`; the connection keeps reading."""
 
     items: list[Item]
     waits: list[Ready]
     cancels: list[Cancel] = field(default_factory=list)
-    """Cancellations received since it was resumed, for the members decided before them."""
+    """Cancellations received after the resumption, for members already decided."""
     is_resumed: bool = False
 
     def withdraw(self, cancel: Cancel) -> None:
@@ -113,8 +110,7 @@ class SuspendedBatch:
 
 
 Steps = Generator[None, None, bytes | PendingBatch | None]
-"""Steps of a batch's decision. Other tasks may run between two steps, but all must be run: started
-calls have to be awaited."""
+"""Steps of a batch's decision. Run all of them: started calls have to be awaited."""
 
 Answer = bytes | PendingRequest | PendingBatch | SuspendedBatch | Cancel | Steps | None
 
@@ -129,13 +125,13 @@ class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
-    """Params in MCP's form; other fields are ignored."""
+    """Params in MCP's form."""
 
     request_id: int | str
 
 
 def read_cancel(request: Request) -> bytes | Cancel | None:
-    """Parse a cancellation; as a request it is an error, as an invalid notification nothing."""
+    """Parse a cancellation; a request becomes an error, an invalid notification None."""
     name = request.method
     try:
         if request.id is not None:

@@ -1,12 +1,9 @@
-"""Push for editors: send changes of a session's handles to its subscribers.
+"""Push of a session's changes to its subscribers. Section 7, "Push".
 
-No execution waits for a subscriber. A handle only marks its followers as due; one task for each
-connection sends one message at a time, the next after the last has left, so that a reply is behind
-one message at most and a slow client costs others nothing. A message describes the moment of
-sending: output from the spool, state and screen as they are, never a queue of older ones. A
-subscription has its own offsets: no read offset moves and no notice is consumed. A connection has a
-`push_queue` and for each request a `subscription`, with a `follower` for each handle; all end with
-the connection. Section 7, "Push".
+No execution waits for a subscriber: a handle marks its followers as due, and one task for each
+connection sends one message at a time, so a reply waits for one message at most. A message
+describes the moment of sending. Subscriptions move no read offset and consume no notice. A
+connection has a `push_queue`, each request a `subscription` with a `follower` for each handle.
 """
 
 from __future__ import annotations
@@ -37,14 +34,14 @@ log = structlog.get_logger("haftd.subscriptions")
 
 @dataclass(slots=True, eq=False)
 class _Subscriber:
-    """One subscribed connection, with its subscriptions by name."""
+    """Subscribed connection, with its subscriptions by name."""
 
     queue: PushQueue
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
 
 class Subscriptions:
-    """All subscriptions. `nursery` holds one task for each connection that has some."""
+    """All subscriptions; `nursery` holds one task for each subscribed connection."""
 
     def __init__(
         self,
@@ -61,7 +58,6 @@ class Subscriptions:
         return sum(map(len, self._by_session.values()))
 
     def count(self, caller: Caller) -> int:
-        """Return the number of a connection's subscriptions."""
         subscriber = self._subscribers.get(caller)
         return 0 if subscriber is None else len(subscriber.subscriptions)
 
@@ -75,9 +71,11 @@ class Subscriptions:
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
-        """Subscribe the peer to these handles; with `only` and later executions of their ids, else
-        with all handles started in the session. `offsets`: by id the offset from which output is
-        sent. Returns the subscription's name."""
+        """Subscribe the peer; return the subscription's name.
+
+        With `only`, to these handles and later executions of their ids, else to all of the session.
+        `offsets`: start of the output, by id.
+        """
         initial = tuple(handles)
         subscriber = self._subscribers.get(client.caller)
         if subscriber is None:
@@ -99,7 +97,7 @@ class Subscriptions:
         return subscription.id
 
     def close(self, caller: Caller, id: str) -> bool:
-        """End a subscription; return False where the connection has none of that name."""
+        """End a subscription; return False for an unknown name."""
         subscriber = self._subscribers.get(caller)
         subscription = None if subscriber is None else subscriber.subscriptions.pop(id, None)
         if subscriber is None or subscription is None:
@@ -110,7 +108,6 @@ class Subscriptions:
         return True
 
     def remove_connection(self, caller: Caller) -> None:
-        """End all subscriptions of a connection."""
         subscriber = self._subscribers.pop(caller, None)
         if subscriber is None:
             return
@@ -119,13 +116,12 @@ class Subscriptions:
             self._end(subscription)
 
     def add_handle(self, handle: Handle) -> None:
-        """Follow a handle that was started in its session."""
+        """Follow a new handle for its session's subscribers."""
         for subscription in self._by_session.get(handle.session, ()):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
     def push_notice(self, session: str, notice: Notice) -> None:
-        """Push a notice to the session's subscribers."""
         for subscription in self._by_session.get(session, ()):
             subscription.push_notice(notice)
 

@@ -1,6 +1,6 @@
 """One subscription's view of one handle: output from the spool, state, screen.
 
-Rules: a message describes the moment at which it is sent. The session's read offset stays.
+The session's read offset stays.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from haftd.executions.execution import Execution, changes
 from .push_queue import PushQueue
 
 _MIN_SCREEN_INTERVAL_S = 0.03
-"""Pause between two messages of one screen: an eye sees no more, and each costs a rendering."""
+"""An eye sees no more, and each message costs a rendering."""
 
 
 class Follower:
-    """One subscription's view of one handle."""
-
     __slots__ = (
         "_due_state",
         "_events",
@@ -57,8 +55,8 @@ class Follower:
         over: Callable[[Handle], None],
         offset: int | None = None,
     ) -> None:
-        """Follow the output from `offset` on, by default from its current end. `over` is called when the end
-        was sent."""
+        """Follow the output from `offset` on, by default from its end; `over` is called after the
+        end was sent."""
         self.is_due = False
         self._handle = handle
         self._subscription = subscription
@@ -67,12 +65,12 @@ class Follower:
         self._use_of = use_of
         self._on_complete = over
         self._sent_offset = handle.readable_end() if offset is None else offset
-        """The offset up to which output was sent."""
+        """End of the output sent."""
         self._tail = OutputTail(handle, self._sent_offset) if "output" in events else None
         self._sent_state: tuple[State, int] | None = None
-        """The state sent last, with the number of questions at that time."""
+        """Last state sent, with its number of questions."""
         self._due_state: tuple[State, int] | None = None
-        """The state to send next, after the output up to `_state_offset`."""
+        """Next state to send, after the output up to `_state_offset`."""
         self._state_offset = 0
         self._sent_screen: Screen | None = None
         self._sent_revision = -1
@@ -85,12 +83,11 @@ class Follower:
         self._queue.add(self)
 
     def close(self) -> None:
-        """Stop following."""
         self._handle.unlisten(self.on_change)
         self._queue.discard(self)
 
     def send_next(self) -> bool:
-        """Send the next message, if any; return whether another may be due."""
+        """Send the next message, if any; return True if another may be due."""
         handle, events = self._handle, self._events
         is_over = handle.stopped and handle.output_complete
         is_state_due = "state" in events and not handle.stopped and self._is_new_state()
@@ -137,15 +134,15 @@ class Follower:
         state = handle_state(handle, trio.current_time(), max_bytes=max_bytes)
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
-            # Output has an event of its own; unread output is not omitted output.
+            # Output has its own event; `omitted` would be wrong.
             params["content"] = ""
             params.pop("omitted", None)
         self._queue.send(STATE, {"subscription": self._subscription, **params})
         return True
 
     def _send_screen(self, is_over: bool) -> bool:
-        """Send the changes of the screen; return whether there were any. Changes too soon after the last
-        message are scheduled."""
+        """Send changes of the screen, or schedule changes that come too soon; return True if there
+        were any."""
         handle, now = self._handle, trio.current_time()
         use = self._use_of(handle)
         if now < self._next_screen_at and not is_over:
@@ -167,7 +164,7 @@ class Follower:
 
 
 def _is_unchanged(previous: Screen, current: Screen) -> bool:
-    """Return whether no visible part has changed."""
+    """Return True if no visible part has changed."""
     if current.changed is UNSET or current.changed:
         return False
     return (previous.cursor, previous.alt, previous.title, previous.scrollback) == (

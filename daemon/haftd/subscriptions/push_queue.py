@@ -1,8 +1,4 @@
-"""The messages due to one subscribed connection, sent in turns.
-
-One message at a time, so that a reply is behind one message at most. Sources take turns: a flood of
-one does not silence the others.
-"""
+"""Messages due to one subscribed connection, sent one at a time, sources in turns."""
 
 from __future__ import annotations
 
@@ -15,17 +11,17 @@ from haftd.client_requests import ClientRequests
 
 
 class PushSource(Protocol):
-    """A source of messages for one connection."""
+    """Source of messages for one connection."""
 
     is_due: bool
-    """True if the source is queued; set by the queue."""
+    """True while queued; set by the queue."""
 
     def send_next(self) -> bool:
-        """Send the next message, if any; return whether another may be due."""
+        """Send the next message, if any; return True if another may be due."""
 
 
 class PushQueue:
-    """The sources due for one connection."""
+    """Sources due for one connection."""
 
     def __init__(self, client: ClientRequests) -> None:
         self._client = client
@@ -35,7 +31,7 @@ class PushQueue:
         self._idle = trio.lowlevel.ParkingLot()
 
     def add(self, source: PushSource) -> None:
-        """Queue a source. Called for every chunk of a tool's output."""
+        """Queue a source; runs for every chunk of output."""
         if not source.is_due:
             source.is_due = True
             self._due.append(source)
@@ -43,21 +39,20 @@ class PushQueue:
                 self._idle.unpark()
 
     def add_later(self, source: PushSource, at: float) -> None:
-        """Queue a source at the time `at`."""
+        """Queue a source at time `at`."""
         self._later[source] = at
 
     def discard(self, source: PushSource) -> None:
-        """Remove a source."""
         self._later.pop(source, None)
         if source.is_due and source in self._due:
             self._due.remove(source)
 
     def send(self, method: str, params: object) -> bool:
-        """Send a message now; return whether it was sent."""
+        """Send a message now; return True if sent."""
         return self._client.notify(method, params)
 
     async def run(self) -> None:
-        """Send due messages, until cancelled or the peer stops reading."""
+        """Send due messages until cancelled or the peer stops reading."""
         with self.scope:
             while True:
                 while self._due:

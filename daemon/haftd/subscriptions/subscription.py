@@ -1,7 +1,7 @@
 """A client's subscription to a session: handles, events, notices.
 
-The queue of notices is bounded; the oldest are dropped, counted and reported. A critical notice
-precedes all others and is never dropped.
+Queued notices are bounded: the oldest are dropped and counted. Critical notices go first and are
+never dropped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ _SESSION_EVENTS = frozenset({"notification", "tools"})
 
 
 class Subscription:
-    """One client's subscription to one session."""
-
     def __init__(
         self,
         id: str,
@@ -50,7 +48,7 @@ class Subscription:
         self._followers: dict[Handle, Follower] = {}
         self._notices: deque[Notice] = deque()
         self._critical: deque[Notice] = deque()
-        """Critical notices that the connection had no room for."""
+        """Critical notices not yet sent."""
         self._lost = 0
         self._lost_at = 0.0
         self._tools_changed = False
@@ -69,14 +67,13 @@ class Subscription:
         self._followers.pop(handle).close()
 
     def close(self) -> None:
-        """End the subscription."""
         for follower in self._followers.values():
             follower.close()
         self._followers.clear()
         self._queue.discard(self)
 
     def push_notice(self, notice: Notice) -> None:
-        """Queue a notice; a critical one precedes all others."""
+        """Queue a notice; critical ones go first."""
         is_for_it = self._handles is None or notice.id in self._handles
         if "notification" not in self._events or not is_for_it:
             return
@@ -95,13 +92,13 @@ class Subscription:
         self._queue.add(self)
 
     def tools_changed(self) -> None:
-        """Queue a message that the list of tools may have changed, one for consecutive changes."""
+        """Queue one message for consecutive changes of the tools."""
         if "tools" in self._events:
             self._tools_changed = True
             self._queue.add(self)
 
     def send_next(self) -> bool:
-        """Send the next message; return whether another is due."""
+        """Send the next message; return True if another is due."""
         if self._tools_changed:
             self._tools_changed = False
             self._queue.send(TOOLS, PushedTools(self.id))

@@ -1,3 +1,4 @@
-"""Sources of connections: `unix`, `websocket`, `socket_activation`, with `accept`; a browser's checks:
+"""Sources of connections: `unix`, `websocket`, `socket_activation`, with `accept`; a browser's
+checks:
 `handshake`, `credentials`.
 """

@@ -1,8 +1,7 @@
 """Accept loop that survives a lack of file descriptors.
 
-All waiting connections are accepted in bursts, with turns for other tasks. Without descriptors,
-accepting pauses until a connection has closed or a second has passed, and one line is logged; open
-connections are served on.
+Connections are accepted in bursts. Without descriptors, accepting pauses until a connection closes
+or a second passes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PAUSE = 1.0
 def acceptor(
     listener: socket.socket, rpc_context: RpcContext
 ) -> Callable[[], Awaitable[socket.socket]]:
-    """Return a function that waits for the next connection of `listener` and returns the socket."""
+    """Return a function that waits for and returns the next socket."""
     listener.setblocking(False)
     burst = 0
 
@@ -49,7 +48,7 @@ def acceptor(
                     await pause(str(error.strerror))
                 elif error.errno in (errno.EBADF, errno.EINVAL, errno.ENOTSOCK):
                     raise
-                # Any other error ends only that connection, before it was accepted.
+                # Other errors end only a connection not yet accepted.
             else:
                 if has_room(sock.fileno(), "client"):
                     return sock

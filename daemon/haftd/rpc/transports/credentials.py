@@ -1,11 +1,10 @@
 """Credentials of the WebSocket: token and key, 256 random bits each, in the owner's files.
 
-A client sends the token to whatever process listens at the port, so a token holds for one listener:
-made after the bind, removed with the listener. The daemon proves knowledge of the key, which is
-never sent, by an HMAC of the client's challenge.
+A client sends the token to any process at the port, so a token serves one listener: made after the
+bind, removed with the listener. The key is never sent: the daemon proves it by an HMAC of the
+client's challenge.
 
-Files are replaced by rename, complete and with their mode set. A link, another user's file, one
-readable by others or a damaged one is replaced by a new one. Secrets are never logged.
+Files are replaced by rename. Damaged files, links, and files that others own or read are replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The token from a client, and the key that authenticates the daemon."""
+    """Token of clients, and key that authenticates the daemon."""
 
     token: str = field(repr=False)
     key: str = field(repr=False)
@@ -40,8 +39,7 @@ class Credentials:
 
     @classmethod
     def keep(cls, places: Runtime) -> Credentials:
-        """Read the files, or create missing ones: for a port that a service manager keeps open.
-        Raises `OSError`."""
+        """Read or create the files, for a service manager's port. Raises `OSError`."""
         token, key = _read_trusted(Path(places.token)), _read_trusted(Path(places.proof_key))
         kept = cls(token or secrets.token_urlsafe(32), key or secrets.token_urlsafe(32))
         if token is None or key is None:
@@ -50,8 +48,7 @@ class Credentials:
 
     @staticmethod
     def remove(places: Runtime) -> None:
-        """Remove the files, so that clients send no token to the port's next listener. Raises
-        `OSError`."""
+        """Remove the files, so that the port's next listener gets no token. Raises `OSError`."""
         for path in (places.token, places.proof_key):
             Path(path).unlink(missing_ok=True)
 
@@ -64,7 +61,7 @@ class Credentials:
         _put(Path(places.token), self.token)
 
     def prove(self, challenge: str) -> str:
-        """Return the proof for a client's challenge, as hex digits."""
+        """Return the proof for a challenge, in hex digits."""
         return hmac.new(self.key.encode(), challenge.encode(), hashlib.sha256).hexdigest()
 
 
@@ -85,7 +82,7 @@ def _read_trusted(path: Path) -> str | None:
 
 def _put(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    # Sticky: spared by age cleaners.
+    # The sticky bit keeps age cleaners away.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(beside, flags, 0o1600)
     try:

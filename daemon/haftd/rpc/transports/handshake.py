@@ -1,9 +1,8 @@
-"""Access control of the WebSocket, by the request's headers, before any reply.
+"""Access control of the WebSocket by request headers, before any reply.
 
-The host must be the daemon's (no DNS rebinding), an origin must be listed (default: none), the
-token must match; a missing origin proves nothing. The token is compared in constant time and never
-shown. After ten failures each reply to a further one is a second late, one per second in total, so
-parallel guesses are no faster.
+The host must be the daemon's (against DNS rebinding), an origin listed, the token equal in constant
+time. After ten failures, replies to further ones leave at one per second in total, so parallel
+guesses are no faster.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refused handshake. `delay` is in seconds."""
+    """Refused handshake; `delay` in seconds."""
 
     status: int
     kind: str
@@ -33,7 +32,7 @@ class Refusal:
 
 
 class Gatekeeper:
-    """Judges handshakes. `hosts` are names, or `name:port` for a port other than the bound one."""
+    """Judge of handshakes. `hosts` are names, or `name:port` for another port than the bound one."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class Gatekeeper:
         self._port = ""
         self._token = token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
-        # `name:port`, `[::1]:port`; a bare IPv6 address has more colons.
+        # `name:port` or `[::1]:port`; a bare IPv6 address has more colons.
         self._whole = {host for host in self._hosts if host.rpartition("]")[2].count(":") == 1}
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._clock = clock
@@ -60,7 +59,7 @@ class Gatekeeper:
         self._hosts |= {address}
 
     def judge(self, host: str, headers: Headers, protocols: Sequence[str]) -> Refusal | str | None:
-        """Return a refusal, or the sub-protocol for the reply, if any."""
+        """Return a refusal, or the sub-protocol of the reply."""
         if not self._host_is_ours(host):
             return Refusal(403, "host", "This host name is not one that haftd serves.")
         by_name: dict[bytes, list[bytes]] = {}
@@ -105,7 +104,7 @@ class Gatekeeper:
         return hmac.compare_digest(shown[0], self._token)
 
     def _failed(self) -> float:
-        """Count a failure; return the delay of its reply in seconds."""
+        """Count a failure; return the reply's delay in seconds."""
         now = self._clock()
         if now - self._last > _FORGIVEN_AFTER:
             self._failures = 0

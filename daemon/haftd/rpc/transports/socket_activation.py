@@ -1,8 +1,7 @@
 """Socket activation: LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID, see sd_listen_fds(3).
 
-`rpc` is a listening Unix stream socket, `ws` a listening TCP socket on a loopback address; any
-other is closed and reported. The variables are removed and the descriptors made close-on-exec, so
-tools inherit neither.
+`rpc` is a Unix stream socket, `ws` a TCP socket on loopback; others are closed and reported. Tools
+inherit neither variables nor descriptors.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MAX_SOCKETS = 64
 
 @dataclass(frozen=True, slots=True)
 class ActivatedSockets:
-    """Listening sockets of the service manager; the caller of `take` closes them."""
+    """Sockets of the service manager; the caller closes them."""
 
     rpc: tuple[socket.socket, ...] = ()
     ws: tuple[socket.socket, ...] = ()
@@ -28,7 +27,7 @@ class ActivatedSockets:
 
 
 def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> ActivatedSockets:
-    """Take over the sockets that `env` announces to the process `pid`."""
+    """Take the sockets that `env` announces to process `pid`."""
     meant = env.pop("LISTEN_PID", "")
     count = env.pop("LISTEN_FDS", "")
     names = env.pop("LISTEN_FDNAMES", "")

@@ -1,10 +1,9 @@
 """Unix stream socket: access, input and output, hang-up.
 
-- The kernel identifies the peer before the first byte: uid, and process tree.
-- `recv` is tried before the loop waits; a busy peer yields every few reads. Plain `recv` takes no
-  descriptors from a peer.
-- An early close would discard the last reply, so writing stops and input is drained until the peer
-  has read all, or for a moment.
+- The peer's uid and process tree are known before the first byte.
+- `recv` precedes waiting; a busy peer yields every few reads. Descriptors from a peer are not taken.
+- An early close would discard the last reply: input is drained until the peer has read all, or
+  briefly.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class UnixWire:
 
     @property
     def fault(self) -> RpcError | None:
-        """Return the framing error, or that of a message over its deadline."""
+        """Error of the framing, or of a late message."""
         return self._framer.fault or self._late
 
     async def receive(self) -> list[bytes] | None:
@@ -68,7 +67,7 @@ class UnixWire:
                 raise Disconnected(error.strerror) from None
             self._eager -= 1
             if not data:
-                # A client that shuts down only its sending side still reads replies.
+                # After shutting down only its sending side, a client still reads.
                 messages = self._framer.finish()
                 self._begun = None
                 return messages if messages or self._framer.fault else None
@@ -112,25 +111,24 @@ class UnixWire:
         raise Disconnected(f"took nothing for {self._timeouts.stalled:g} s")
 
     async def writable(self) -> None:
-        """Wait for room in the kernel; by an epoll, since trio permits one waiting task per socket."""
+        """Wait for room in the kernel, by an epoll: trio permits one waiting task per socket."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, select.EPOLLOUT)
             if not epoll.poll(0):
                 await trio.lowlevel.wait_readable(epoll)
 
     async def hung_up(self) -> None:
-        """Wait for the hang-up: an epoll without events reports only that."""
+        """Wait for the hang-up, all that an epoll without events reports."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
     def _is_read(self) -> bool:
-        """Return True if the peer has read everything: the bytes stay in this socket's queue until
-        then."""
+        """Return True if the peer has read everything."""
         return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
 
     async def close(self, *, graceful: bool) -> None:
-        """Close; a graceful close gives the peer time to read its last reply."""
+        """Close; `graceful` gives the peer time to read its last reply."""
         try:
             if graceful:
                 self._sock.shutdown(socket.SHUT_WR)
@@ -154,8 +152,7 @@ class UnixWire:
 async def serve_unix(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext
 ) -> None:
-    """Accept from the caller's `listener` until cancelled. The nursery `connections` outlives this
-    call."""
+    """Accept from `listener` until cancelled. `connections` outlives this call."""
     own = os.geteuid()
     refusing = 0
 
@@ -201,7 +198,7 @@ def _reply_refused(wire: UnixWire, rpc_context: RpcContext) -> None:
 
 
 async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
-    """Reply that there is no room, in the peer's framing if that shows soon."""
+    """Reply that there is no room, in the peer's framing if known soon."""
     try:
         with trio.move_on_after(rpc_context.timeouts.close_grace):
             await wire.receive()

@@ -1,10 +1,9 @@
 """WebSocket on a loopback port: trio-websocket, one nursery per connection.
 
-- No upgrade before host, origin and token are judged.
-- An escaping exception ends one connection only: the library's reader raises on non-ASCII headers
-  and on resets, so its task lives in the connection's nursery.
-- Handshakes have five seconds and limited places; the oldest makes room for a new one.
-- The outbox's task writes messages, a task here pings; the library keeps their frames apart.
+- Host, origin and token are judged before the upgrade.
+- The library's reader raises on non-ASCII headers and on resets: the nursery keeps this inside the
+  connection.
+- Handshakes have five seconds and limited places; a new one displaces the oldest.
 """
 
 from __future__ import annotations
@@ -38,13 +37,15 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length
 
 
 class NotLoopback(ValueError):
-    """The configured address is reachable from other machines."""
+    """Configured address reachable from other machines."""
 
 
 class _Stream(trio.abc.Stream):
-    """TCP stream for the library. Writes go in pieces with a deadline each. `ended` cancels the
-    wait for a handshake that can no longer come. Bytes behind the handshake are held until `open`:
-    wsproto would lose them. Before that, a close lets the peer read its reply first."""
+    """TCP stream for the library, with a deadline per written piece.
+
+    `ended` cancels the wait for a handshake. Bytes behind the handshake are held until `open`, as
+    wsproto would lose them. Before `open`, a close lets the peer read its reply.
+    """
 
     def __init__(self, sock: trio.socket.SocketType, timeouts: Timeouts) -> None:
         self.ended = trio.CancelScope()
@@ -72,7 +73,7 @@ class _Stream(trio.abc.Stream):
         return data if self._shaken else self._cut(bytes(data))
 
     def _cut(self, data: bytes) -> bytes:
-        """Hold back the bytes behind the headers' end, which may span two reads."""
+        """Hold back bytes behind the headers' end, which may span two reads."""
         before = len(self._seam)
         end = (self._seam + data).find(_END)
         if end < 0:
@@ -84,11 +85,11 @@ class _Stream(trio.abc.Stream):
         return data[:end]
 
     def open(self) -> None:
-        """Release held frames: the upgrade was answered."""
+        """Release held frames after the upgrade."""
         self._upgraded.set()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; a peer that takes nothing in time is disconnected."""
+        """Send; disconnect a peer that takes nothing in time."""
         self._written = True
         view = memoryview(data)
         for start in range(0, len(view), _CHUNK):
@@ -108,7 +109,7 @@ class _Stream(trio.abc.Stream):
             await self._stream.aclose()
 
     async def finish(self, answer: bytes) -> None:
-        """Send `answer` to a peer without one, then close; the caller sets a deadline."""
+        """Send `answer` if nothing was sent, then close; the caller sets a deadline."""
         try:
             if not self._upgraded.is_set():
                 if answer and not self._written:
@@ -165,7 +166,7 @@ class WebSocketWire:
         return len(data)
 
     async def writable(self) -> None:
-        """Return at once: unobservable for a WebSocket; pings detect a stalled peer."""
+        """Return at once: unobservable here. Pings detect a stalled peer."""
 
     async def hung_up(self) -> None:
         """Wait for the end, discarding input."""
@@ -176,7 +177,7 @@ class WebSocketWire:
             return
 
     async def close(self, *, graceful: bool) -> None:
-        """Close with a frame that has the reason, and wait briefly for its echo."""
+        """Send a close frame with the reason; wait briefly for the echo."""
         code: int = 1001
         reason: str | None = "haftd is going"
         if self.fault is not None:
@@ -194,7 +195,7 @@ class WebSocketWire:
                 await self._connection.ping()
             if scope.cancelled_caught:
                 return
-            # The library makes a new list per message and has no event for its start.
+            # The library makes a list per message and has no event for its start.
             parts = self._connection._message_parts
             if parts and parts is begun:
                 if trio.current_time() - since >= self._timeouts.partial:
@@ -204,7 +205,7 @@ class WebSocketWire:
 
 
 def open_websocket_listener(host: str, port: int) -> socket.socket:
-    """Listen on a loopback address; port 0 takes any free one. Raises `NotLoopback`, `OSError`."""
+    """Listen on a loopback address; port 0 is any. Raises `NotLoopback`, `OSError`."""
     address = "127.0.0.1" if host == "localhost" else host
     if not is_loopback(address):
         raise NotLoopback(
@@ -226,8 +227,7 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
 async def serve_websocket(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext, keeper: Gatekeeper
 ) -> None:
-    """Accept from the caller's `listener` until cancelled. The nursery `connections` outlives this
-    call."""
+    """Accept from `listener` until cancelled. `connections` outlives this call."""
     keeper.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rpc_context)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
@@ -249,7 +249,7 @@ async def _serve_peer(
     scope: trio.CancelScope,
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
-    """Serve one peer from its first byte to its last; raises only a cancellation."""
+    """Serve one peer from first to last byte; raises only a cancellation."""
     try:
         stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.timeouts)
     except OSError:
