@@ -1,11 +1,9 @@
 """JSON-RPC methods, one file each, and their table.
 
-`base` defines the form of a method. A method is a function whose first parameters are parts of the
-daemon, bound by `table`: `access` to sessions and handles, or the `services` that methods on
-handles share. Methods that read a handle share `read`, `conditions`, `wait` and `evidence`; methods
-that need approval share `approval_gate` and `rendering`; `descriptions` awaits the descriptions of
-tools. Calls of a model go through `modelcall`, those of the surface for models through `verbcall`,
-and `model_text` writes their text.
+A method (form: `base`) is a function whose first parameters are parts of the daemon, bound by
+`table`: `access` or `services`. Reading methods share `read`, `conditions`, `wait` and `evidence`,
+approved ones `approval_gate` and `rendering`; `descriptions` awaits tools' descriptions. Calls of a
+model go through `modelcall` or `verbcall`; `model_text` writes their text.
 """
 
 from __future__ import annotations
@@ -47,7 +45,6 @@ from .services import StartServices
 
 
 def services_of(daemon: Daemon) -> StartServices:
-    """Return the parts of the daemon that methods on handles share."""
     return StartServices(
         access=Access(daemon.registry, daemon.sessions, daemon.clients),
         supervisor=daemon.supervisor,
@@ -62,7 +59,7 @@ def services_of(daemon: Daemon) -> StartServices:
 
 
 def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any], MethodHandler]]:
-    """Return this daemon's methods by name, each with the type of its params."""
+    """Return the methods by name, each with the type of its params."""
     access, router, turns = services.access, daemon.inquiries, daemon.turns
     catalogue, audit, queues = daemon.catalogue, daemon.audit, daemon.notices
     limits = daemon.settings.limits
@@ -114,8 +111,7 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
 def spawning(
     services: StartServices,
 ) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
-    """Return the methods that may spawn, each with a function from its params to those of the
-    spawn."""
+    """Return the methods that may spawn, each with a function to the spawn's params."""
     return {
         "spawn": lambda caller, params: params,
         "tools/call": partial(tools_call.spawn_of, services.catalogue),

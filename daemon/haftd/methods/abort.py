@@ -1,8 +1,7 @@
 """abort: end a handle and all its processes; replies when none is left.
 
-The end and its author are decided at once; only the reply waits. Processes left behind by earlier
-executions of the id are ended as well, as no other call can name them. Processes that survived an
-abort can be aborted again.
+The end and its author are decided at once. Processes of earlier executions of the id are ended too:
+no other call can name them. Survivors can be aborted again.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from .services import HandleServices
 
 
 def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:
-    """Send TERM, wait the grace, send KILL. A stopped handle is served only while a process of it
-    lives; else raises `handle_stopped` with the state."""
+    """Send TERM, wait the grace, send KILL. Raises `handle_stopped` if no process is left."""
     handle = services.access.find(caller, params, params.id)
 
     def serve(params: AbortParams) -> DeferredReply:

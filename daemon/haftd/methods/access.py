@@ -1,7 +1,4 @@
-"""The sessions and handles that a caller may use.
-
-Synchronous. A caller that names a session belongs to it from then on.
-"""
+"""Sessions and handles that a caller may use. A caller joins the session it names."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from haftd.host.process.peer_process import PeerProcess
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The registry and the sessions, limited to a caller's rights."""
+    """Registry and sessions, limited to a caller's rights."""
 
     registry: Registry
     sessions: Sessions
@@ -39,8 +36,7 @@ class Access:
         caller: Caller,
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
-        """Return the session of a call and join it. Raises `not_authorized` for a session that a
-        process started by haftd may not use."""
+        """Join and return the session of a call. Raises `not_authorized`."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if not caller.may_use(name):
             raise caller.refusal(
@@ -53,7 +49,7 @@ class Access:
         return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
-        """Return the handles of a session, or all, without expired ones."""
+        """Return the unexpired handles of a session, or of all."""
         for handle in self.registry.sweep(trio.current_time()):
             handle.spool.close()
         return self.registry.list(session)
@@ -67,8 +63,8 @@ class Access:
         ]
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
-        """Return the handle of a call. Raises `handle_not_found`, and `not_authorized` where the
-        handle's processes have more rights than the caller."""
+        """Return the handle of a call. Raises `handle_not_found`, and `not_authorized` if its
+        processes have more rights than the caller."""
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time())
         if not caller.may_reach(handle.settings.may):
@@ -77,7 +73,7 @@ class Access:
 
 
 def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
-    """Return the rights of a process started by this daemon; None for any other process."""
+    """Return the rights of a process started by this daemon; None for others."""
     if peer.lineage is None:
         return Confinement("gone")
     if not peer.lineage:

@@ -1,7 +1,7 @@
 """apply: send input or an answer to a tool, then read as fetch does.
 
-Invalid input is refused before anything changes. Input is queued whole, in order of arrival over
-all connections, and the call reads only after the program has its input.
+Invalid input changes nothing. Inputs are queued whole, in order of arrival; the call reads once the
+program has its input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BESIDE = ("signal", "resize")
 
 @dataclass(frozen=True, slots=True)
 class _Giving:
-    """One apply, completely checked before it acts."""
+    """One validated apply."""
 
     services: HandleServices
     caller: Caller
@@ -66,7 +66,7 @@ class _Giving:
         )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
-        """Write the input to the audit log; of secret input only its kind."""
+        """Audit the input; of secret input only the kind."""
         if withheld:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
@@ -78,8 +78,8 @@ class _Giving:
 
 
 def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> object:
-    """Send input or an answer, by the handle's state; raises `handle_stopped`, `invalid_answer`,
-    and `action_not_supported` where the program takes no input."""
+    """Send input or an answer, by the handle's state. Raises `handle_stopped`, `invalid_answer`,
+    `action_not_supported`."""
     handle = services.access.find(caller, params, params.id)
     if handle.stopped or "apply" not in handle.settings.policy:
         return _apply(services, caller, handle, params)
@@ -108,8 +108,7 @@ def _check(handle: Handle, params: ApplyParams) -> None:
 
 
 def _worded(wrong: InvalidAnswer, value: object) -> str:
-    """Return the message for a wrong answer. An answer in the form of an input is refused: input
-    for the program must not answer a question that came up meanwhile."""
+    """Return the message for a wrong answer. Input in its own form must not answer a new question."""
     if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
         return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
     return str(wrong)
@@ -143,7 +142,7 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
 
 
 def is_beside(form: object) -> bool:
-    """Return True if the input never is an answer, and acts on the program beside its question."""
+    """Return True for input that is never an answer, but acts on the program."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
@@ -172,7 +171,7 @@ def _give(call: _Giving, form: Input) -> object:
     since = handle.spool.end
     hidden = use.hides_input()
     number = use.write(form)
-    # Asked before and after: a program turns the echo off while we type.
+    # Asked before and after: a program may turn the echo off meanwhile.
     hidden = form.kind in _TYPED and (hidden or use.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)

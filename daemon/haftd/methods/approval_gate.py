@@ -1,9 +1,9 @@
-"""Approval of actions and review of results, by a tool's policy: every method passes here.
+"""Approval of actions and review of results, by a tool's policy; every method passes here.
 
-An action without policy is done at once. A start waits as a `pending` handle; an action on a handle
-waits beside it and is bound to that execution. Invalid calls are refused before a user is asked,
-and an action on a handle that stops is withdrawn. Secret input is not shown, and cannot be edited
-then.
+A start waits as a `pending` handle; an action waits bound to its execution, and is withdrawn when
+the handle stops. Invalid calls are refused before a user is asked. Secret input is neither shown
+nor
+editable.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FIXED = ("id", "session", "root")
 def approver_of(
     services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
 ) -> Approver | None:
-    """Return the approval of a start; None without one."""
+    """Return the approval of a start, if any."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
     mode = mode_of(tool, action)
@@ -92,7 +92,7 @@ def approver_of(
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
-    """Return the review of a result; None without one."""
+    """Return the review of a result, if any."""
     mode = mode_of(tool, "result")
     if mode == "unattended":
         return None
@@ -115,8 +115,8 @@ def approved(
     *,
     withheld: bool = False,
 ) -> object:
-    """Call `serve` once the action is approved. `check` raises `RpcError` for invalid params.
-    `withheld`: the input is secret."""
+    """Call `serve` once the action is approved. `check` raises `RpcError` for invalid params;
+    `withheld` marks secret input."""
     mode = handle.settings.policy.get(action)
     if mode is None:
         return serve(params)
@@ -182,7 +182,7 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
 
 
 def what_runs(tool: Tool) -> tuple[object, ...]:
-    """Return the key that binds a remembered decision to the tool's program, as defined."""
+    """Return the key that binds a remembered decision to a tool's definition."""
     env = tuple(sorted(tool.env.items()))
     return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
 
@@ -192,7 +192,7 @@ def _not_run(tool: str, why: str) -> str:
 
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
-    """Return the handle's state, unread, with a notice that the action was skipped."""
+    """Return the unread state of a handle whose action was skipped."""
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)

@@ -1,7 +1,6 @@
 """approvals/list and approvals/decide: pending approvals, for clients that are not asked.
 
-Both are limited to the approvals that a client with the capability is asked. The first decision
-counts; an invalid one is refused and changes nothing.
+Limited to approvals that such a client might be asked. The first valid decision counts.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def approvals_list(
 def approvals_decide(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsDecideParams
 ) -> dict[str, object]:
-    """Decide an approval. Raises `invalid_answer` for an id that is not pending,
-    `invalid_arguments` for invalid edits, and `not_authorized`; the approval stays pending then."""
+    """Decide an approval. Raises `invalid_answer` for an unknown id, `invalid_arguments` for
+    invalid edits, `not_authorized`."""
     session = access.session_of(caller, params)
     if not caller.may("approvals"):
         raise caller.refusal("decide what waits for approval")

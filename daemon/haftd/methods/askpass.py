@@ -1,6 +1,6 @@
 """askpass: a program under a tool asks for a secret through the helper `haft-askpass`.
 
-Only a process of the handle with the helper's tag may ask. Disconnecting withdraws the question.
+Only a process with the handle's tag may ask. Disconnecting withdraws the question.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .read import plain_state
 def askpass(
     supervisor: Supervisor, audit: Audit, caller: Caller, params: AskpassParams
 ) -> DeferredReply:
-    """Ask, and reply with the answer. Raises `handle_not_found` for the tag of another handle, and
-    `handle_stopped` when the handle ends."""
+    """Reply with the answer. Raises `handle_not_found` for another handle's tag, `handle_stopped`
+    at the end."""
     use = supervisor.marked(params.mark)
     if use is None:
         raise mark_not_found()
 
     async def asked() -> AskpassResult:
-        # The helper may precede the report that its program runs.
+        # The helper may precede the report of the start.
         await use.begun.wait()
         process = caller.process
         if process is None or process.pid not in use.members() or not is_alive(process):

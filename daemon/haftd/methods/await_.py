@@ -1,8 +1,7 @@
 """await: wait until every handle of `all` and one of `any` has stopped.
 
-It also replies when all remaining handles wait for answers that no candidate is asked for: the
-caller may have to answer, by `apply`. While a client, a program or a model is asked, the wait goes
-on.
+Also replies when all others wait for answers for which no candidate is asked: the caller may answer
+by `apply`.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ NO_IDS = "at least one id is needed, in `any` or `all`"
 
 
 def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> object:
-    """Reply with the stopped handles in `completed`, those with an open question in `waiting`, the
-    others in `pending`. An unknown id is an immediate error; without `timeout_secs` the wait is
-    unbounded."""
+    """Reply with `completed` handles, those `waiting` with a question, and the `pending` rest.
+
+    An unknown id is an error at once. Unbounded without `timeout_secs`.
+    """
     if not params.any and not params.all:
         raise invalid_params(f"`await`: {NO_IDS}", field="any")
     handles = {

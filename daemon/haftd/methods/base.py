@@ -1,7 +1,7 @@
-"""The form of a method, and deferred replies.
+"""Form of a method, and deferred replies.
 
-A method decides synchronously: it returns its result, raises `RpcError`, or returns a
-`DeferredReply` when the reply depends on I/O or time. Only a deferred reply gets a task.
+A method decides synchronously: it returns a result, raises `RpcError`, or returns a `DeferredReply`
+for a reply that depends on I/O or time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from haftd.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class DeferredReply:
-    """A deferred reply. `run` is awaited in a task of the connection, which is cancelled when the
-    client disconnects or cancels; the handle goes on. In a batch `run_in_batch` is awaited instead,
-    if given, as the batch replies as a whole."""
+    """Reply that `run` awaits, in a task cancelled by a disconnect or by the client; the handle
+    goes on.
+
+    Batches await `run_in_batch`, if given, as they reply as a whole.
+    """
 
     run: Callable[[], Awaitable[object]]
     run_in_batch: Callable[[], Awaitable[object]] | None = None
 
 
 async def result_of(reply: object, *, in_batch: bool = False) -> object:
-    """Return the result of a method's reply, awaiting a deferred one."""
+    """Return a method's result, awaiting deferred replies."""
     while isinstance(reply, DeferredReply):
         reply = await (reply.run_in_batch if in_batch and reply.run_in_batch else reply.run)()
     return reply
 
 
 MethodHandler = Callable[[Caller, Any], object]
-"""Takes the caller and the decoded params; returns a result or a `DeferredReply`; raises `RpcError`."""
+"""From the caller and decoded params to a result or `DeferredReply`; raises `RpcError`."""

@@ -1,8 +1,7 @@
-"""The conditions of `wait`: reasons for a waiting call to reply now.
+"""Conditions of `wait`: reasons for a waiting call to reply now. Section 4.
 
-A condition is synchronous: it inspects the handle and returns the reason, or None. It is evaluated
-on arrival of the call, on every change of the handle, and at the time it requests. `evidence`
-judges timed waits. Section 4 of the protocol.
+A condition inspects the handle synchronously: on arrival of the call, on changes of the handle, and
+at the time it requests. `evidence` judges timed waits.
 """
 
 from __future__ import annotations
@@ -23,39 +22,39 @@ from haftd.runtimes.base import Wanted
 from .evidence import BETWEEN_LOOKS_S, SHORTEST_PERIOD_MS, Renewal, Stillness
 
 _PRINTED_S = 0.00015
-"""Silence before the kernel is asked: a prompt comes in pieces."""
+"""Silence before the kernel is asked: prompts come in pieces."""
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
-"""Silence after more pieces in succession than a prompt has."""
+"""Silence after more pieces than a prompt has."""
 _REDRAWN_S = 0.02
-"""A program that redraws an unchanged screen is back in its wait within this time."""
+"""A redraw without a change ends within this time."""
 _MAX_PAUSE_S = 0.25
 _START_S = 0.001
-"""No program reads sooner than this after its start."""
+"""No program reads sooner after its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The wait of a call and its bound; complete before the call acts."""
+    """Wait of a call, complete before the call acts."""
 
     wait: Wait
     timeout_s: float
     quiet_s: float
     pattern: str
     announced: bool
-    """True if the caller asked for a wait, so that the reply has its reason."""
+    """True if the reply has the reason: the caller asked for a wait."""
     or_input: bool = False
-    """For a wait for output: a read of the program's input ends it as well."""
+    """For a wait for output: a read of input also ends the wait."""
 
 
 @dataclass(slots=True)
 class Condition:
-    """A reason to reply, or None; and the time of the next evaluation."""
+    """Reason to reply, or None, and the time of the next evaluation."""
 
     handle: Handle
     reading: Reading
     since: int
-    """The offset from which output is new."""
+    """Offset of new output."""
 
     def check(self) -> Waited | None:
         handle, reading = self.handle, self.reading
@@ -82,17 +81,20 @@ class Condition:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
     def found(self) -> Wanted | None:
-        """Return the input state, read or concluded from silence, if that is the reason and nothing
-        has happened since."""
+        """Return the input state that is the reason, unless outdated."""
         return None
 
 
 @dataclass(slots=True)
 class _InputCondition(Condition):
-    """The program waits for input. The kernel is asked once the output has settled, then at
-    doubling intervals; where its answer is unknown, silence decides: no output, and no reading saw
-    a process begin or end. Output that changed no cell of the screen is no sign of work: a program
-    may redraw at every tick."""
+    """The program waits for input.
+
+    Once output has settled, the kernel is asked at doubling intervals; if its answer is unknown,
+    silence
+    decides: no output, no process begun or ended. Output without visible change is no work:
+    programs may
+    redraw at every tick.
+    """
 
     use: Execution | None
     _shortest_pause_s: ClassVar[float] = _PRINTED_S
@@ -101,7 +103,7 @@ class _InputCondition(Condition):
     _due: float = 0.0
     _activity: float = -1.0
     _changed: float = -1.0
-    """Time of the last event other than output without visible change."""
+    """Time of the last event, except output without visible change."""
     _digest: int | None = None
     """Digest of the screen at `_changed`, if known."""
     _must_compare: bool = False
@@ -143,7 +145,6 @@ class _InputCondition(Condition):
         return None
 
     def _note_activity(self) -> None:
-        """Record an event since the last reading."""
         activity = self.handle.last_activity
         is_dense = activity - self._activity < _MANY_PRINTED_S
         self._pieces = self._pieces + 1 if is_dense else 0
@@ -183,7 +184,7 @@ class _InputCondition(Condition):
                 self._learn(self.use, stillness)
             return "input"
         if stillness is None:
-            # A program without output since its input may be about to end.
+            # Silent since its input, a program may be about to end.
             has_answered = self.handle.readable_end() > self.since
             known_ms = self.use.routine_ms if has_answered else 0
             stillness = self._stillness = Stillness(now, known_ms)
@@ -200,7 +201,7 @@ class _InputCondition(Condition):
             if now >= stillness.until:
                 self._learn(self.use, stillness)
             return "input"
-        # A wait of a new length is judged at its end: often it does not end (node).
+        # Judge a wait of new length at its end: often it does not end (node).
         pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
@@ -216,7 +217,7 @@ class _InputCondition(Condition):
         use.routine_ms = max(use.routine_ms, stillness.longest_ms)
 
     def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
-        """Return True if this wait, the first since the last output, is that of a display."""
+        """Return True if this first wait since output is a display's."""
         renewal = self._renewal
         if wanted.kind != "key" or within_ms < SHORTEST_PERIOD_MS:
             self._renewal = None
@@ -239,8 +240,7 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """There is output, or the program waits for input. Unknown input states do not count: most
-    programs have not printed yet, and silence at the start is no evidence."""
+    """Output, or a wait for input; silence does not count, as programs start silently."""
 
     _shortest_pause_s = _START_S
     _longest_pause_s = BETWEEN_LOOKS_S
@@ -256,7 +256,7 @@ class _OutputOrInputCondition(_InputCondition):
 
 
 def condition_of(handle: Handle, use: Execution | None, reading: Reading, since: int) -> Condition:
-    """Return the condition of a reading, except for a pattern."""
+    """Return the condition of a reading without a pattern."""
     if reading.or_input:
         return _OutputOrInputCondition(handle, reading, since, use)
     if reading.wait == "input":

@@ -28,8 +28,7 @@ from .base import DeferredReply
 def status(
     daemon: Daemon, access: Access, caller: Caller, params: Empty
 ) -> StatusResult | DeferredReply:
-    """Reply with the daemon's metrics, its problems, and the open questions of the sessions that
-    the caller may use."""
+    """Reply with metrics, problems, and the open questions that the caller may see."""
     if is_psutil_loaded():
         return _status(daemon, access, caller)
 
@@ -89,7 +88,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
 
 
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
-    """Yield the open questions, those of the oldest handle first."""
+    """Yield the open questions, oldest handle first."""
     epoch = time.time() - trio.current_time()
     for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
         of_tool = inquiry.handle is not UNSET
@@ -111,8 +110,8 @@ def shutdown(
     caller: Caller,
     params: ShutdownParams,
 ) -> dict[str, Any]:
-    """Stop accepting, end every handle within its grace, and exit; the reply comes first. With
-    `refuse`, raises `limit_exceeded` while a handle lives."""
+    """Reply, then stop accepting, end all handles within their grace, and exit. `refuse` raises
+    `limit_exceeded` while a handle lives."""
     if not caller.may_use("*"):
         raise caller.refusal("stop haftd")
     live = len(registry.live())
@@ -126,5 +125,5 @@ def shutdown(
 
 
 def discover(facts: Facts, caller: Caller, params: Empty) -> dict[str, Any]:
-    """Return the OpenRPC document of all methods."""
+    """Return the OpenRPC document."""
     return document(facts.version)

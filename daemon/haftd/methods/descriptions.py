@@ -1,7 +1,7 @@
-"""Tool descriptions that a call needs: of programs that describe themselves, and of MCP servers.
+"""Descriptions that a call awaits: of self-describing programs and of MCP servers.
 
-A call with complete descriptions is decided at once. Otherwise it waits for them and is
-decided then; tools without a description are refused or left out by the method.
+A call without missing descriptions is decided at once. Tools that stay undescribed are refused or
+left out.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
-    """Return no tools for a call on a handle, which must be possible whatever has become of the
-    program."""
+    """Return no tools for a call on a handle: the program may have changed."""
     arguments = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
     tools = _one(catalogue, params, arguments - {"action", "id"})
@@ -52,7 +51,7 @@ def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
-    """Skip optional self-description for a call without arguments: there is nothing to check."""
+    """Skip optional self-description if there are no arguments to check."""
     tools = catalogue.self_describing(params.tool, _named_root(params))
     return [tool for tool in tools if tool.self_describing or args]
 
@@ -68,7 +67,7 @@ NEEDS: dict[str, Need] = {
     "tools/call": _called,
     "spawn": _started,
 }
-"""The methods that depend on descriptions, each with the definitions of its params."""
+"""Methods that depend on descriptions, each with the tools of its params."""
 
 
 def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
@@ -106,7 +105,7 @@ def wanted(
 def described(
     starter: Starter, describing: Describing, method: str, serve: MethodHandler
 ) -> MethodHandler:
-    """Wrap a method: decide once the descriptions are complete."""
+    """Wrap a method: decide once descriptions are complete."""
 
     def decide(caller: Caller, params: Any) -> object:
         ready = wanted(starter, describing, method, params)

@@ -1,7 +1,6 @@
 """Heuristics for timed waits: an idle prompt or a periodic redraw.
 
-Pure values fed with observations and their times. They inspect no program and decide nothing about
-a call; `conditions` evaluates the readings.
+Pure values, fed with observations and their times by `conditions`.
 """
 
 from __future__ import annotations
@@ -10,36 +9,39 @@ from dataclasses import dataclass, field
 from math import inf
 
 BETWEEN_LOOKS_S = 0.04
-"""Even interval of readings of a program that wakes up: half-time work is soon found."""
+"""Interval of readings, even: a program that works half the time is soon seen."""
 SHORTEST_PERIOD_MS = 500
-"""A display with a shorter period is taken for progress."""
+"""A display with a shorter period shows progress."""
 
 _STILL_S = 0.3
 """Minimum idle time of a program that wakes up repeatedly."""
 _MAX_STILL_S = 1.5
-"""Maximum idle time: a longer wait is one for input by itself (runtimes/process/input_state.py)."""
+"""A longer wait is always one for input (runtimes/process/input_state.py)."""
 _KNOWN_STILL_S = 0.03
-"""Idle time if waits of this length are known from earlier prompts."""
+"""Idle time if earlier prompts had waits of this length."""
 _KNOWN_MS = 50
-"""Shorter waits are not learned: a program that works and polls the keyboard has them, too."""
+"""Shorter waits are not learned: programs also poll while they work."""
 _DRAWING_S = 0.1
-"""A periodic redraw takes at most this; longer is work."""
+"""A longer redraw is work."""
 
 
 @dataclass(slots=True)
 class Stillness:
-    """Idle evidence of a program with short timed waits. It counts as waiting for input when every
-    seen wait has ended without effect. A length that has ended once may recur; another length has
-    to end as well, as it may be the rest of a longer wait. Since `since` every reading saw a wait,
-    without output. The effect of a wait is known at the program's next prompt: lengths up to
-    `known_ms`."""
+    """Idle evidence of a program with short timed waits, since `since`.
+
+    The program waits for input once every seen wait has ended without effect. A length that has
+    ended may
+    recur; another must end too, as it may be the rest of a longer wait. Earlier prompts ended
+    lengths up
+    to `known_ms`.
+    """
 
     since: float
     known_ms: int
     until: float = 0.0
-    """The end of the last wait that has to end."""
+    """End of the last wait to observe."""
     longest_ms: int = 0
-    """The longest wait that has to end."""
+    """Longest wait to observe."""
     _still_s: float = _KNOWN_STILL_S
     _lengths_ms: list[int] = field(default_factory=list)
 
@@ -55,19 +57,21 @@ class Stillness:
         return True
 
     def doubt(self) -> None:
-        """Forget known lengths: the program works beside."""
+        """Forget known lengths: the program works."""
         self._still_s = _STILL_S
 
     def enough_at(self) -> float:
-        """Return the time at which the evidence suffices."""
+        """Time at which the evidence suffices."""
         return min(max(self.until, self.since + self._still_s), self.since + _MAX_STILL_S)
 
 
 @dataclass(slots=True)
 class Renewal:
-    """Evidence of a periodic redraw: each wait for a key ends in output (`top -d 1`). Such a
-    program is never idle, and counts as waiting for input after two returns to the same wait, with
-    short drawing in between."""
+    """Evidence of a periodic redraw: each wait for a key ends in output (`top -d 1`).
+
+    Such a program is never idle; it waits for input after two returns to the same wait, with little
+    drawing between.
+    """
 
     period_ms: int
     began: float

@@ -23,8 +23,7 @@ from .base import DeferredReply
 def handles_list(
     access: Access, supervisor: Supervisor, caller: Caller, params: HandlesListParams
 ) -> DeferredReply:
-    """List live and kept handles, newest last, without reading output. The kernel is asked for each
-    handle's processes, with a checkpoint between two handles."""
+    """List live and kept handles, newest last, without reading output; a checkpoint follows each."""
     session = access.session_of(caller, params)
     handles = access.handles(None if session == "*" else session)
     handles = [handle for handle in handles if caller.may_reach(handle.settings.may)]

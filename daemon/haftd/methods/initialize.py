@@ -25,9 +25,11 @@ from .access import Access
 def initialize(
     access: Access, facts: Facts, limits: LimitsResult, caller: Caller, params: InitializeParams
 ) -> InitializeResult:
-    """Register the client's name, capabilities and session. Raises `not_authorized` without effect.
-    Raises `invalid_params` for another version of the protocol, with the data that such a client
-    shows its user: both versions, and the process to end."""
+    """Register the client's name, capabilities and session. Raises `not_authorized`.
+
+    For another version of the protocol raises `invalid_params`, with both versions and the process
+    to end.
+    """
     if params.protocol != PROTOCOL:
         version = facts.version
         raise invalid_params(
@@ -59,5 +61,4 @@ def initialize(
 
 
 def ping(caller: Caller, params: Empty) -> PingResult:
-    """Answer."""
     return PingResult()

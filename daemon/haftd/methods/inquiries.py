@@ -1,9 +1,9 @@
-"""inquiries/list and inquiries/answer: open questions, for clients that are not asked.
-inquiries/ask:
-a client's own.
+"""inquiries/list, inquiries/answer: open questions, for clients that are not asked; inquiries/ask:
+a
+client's own.
 
-The first two are limited to the questions that a client with the capability is asked. The first
-answer counts, as a user's; requests to other clients are cancelled.
+List and answer are limited to questions that such a client might be asked. The first answer counts;
+requests to others are cancelled.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from .base import DeferredReply
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List the open questions of the session, or of all: oldest handle first, then turns' ends,
-    then clients' own."""
+    """List the open questions of the session, or of all: by handle (oldest first), then turns'
+    ends, then clients' own."""
     name = access.session_of(caller, params)
     inquiries = router.listed(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in inquiries))
@@ -50,8 +50,8 @@ def inquiries_list(
 def inquiries_answer(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAnswerParams
 ) -> dict[str, object]:
-    """Answer a question. Raises `invalid_answer` for a question that is not open or an answer that
-    does not fit; the question stays open then."""
+    """Answer a question. Raises `invalid_answer` if closed or unfit; an unfit answer leaves it
+    open."""
     session = access.session_of(caller, params)
     entry = router.find(Inquiry, session, caller, params.inquiry_id)
     if entry is None:
@@ -76,7 +76,7 @@ def inquiries_answer(
 def inquiries_ask(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
 ) -> DeferredReply:
-    """Ask, and reply with the answer. Raises `invalid_answer` without one, and `shutting_down`."""
+    """Reply with the answer. Raises `invalid_answer` without one, `shutting_down`."""
     session = access.session_of(caller, params)
     kind = ClientQuestion(
         context=InquiryContext(caller=caller),
@@ -109,7 +109,7 @@ def _sound(question: Question) -> Question:
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
-    """Raise `not_authorized` for an answer, or its remembering, that is reserved to users."""
+    """Raise `not_authorized` for an answer or memory reserved to users."""
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:

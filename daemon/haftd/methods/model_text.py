@@ -1,7 +1,6 @@
 """`format: "text"` of tools/call: the reply as text for a model.
 
-The text is bounded over all handles of a reply. A question comes with instructions for an answer,
-unless a client, a program or a model is being asked.
+The bound covers all handles of a reply. A question has instructions, unless a candidate is asked.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def called_text(
     call_id: str,
     notices: tuple[Notice, ...],
 ) -> CalledText:
-    """Return the reply as text, followed by the notices."""
+    """Return the reply as text, with the notices."""
     states: tuple[HandleState, ...] = ()
     inquiry: Inquiry | UnsetType = UNSET
     failed = False
@@ -96,7 +95,7 @@ def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inq
 
 
 def _bounded(state: HandleState, most: int) -> HandleState:
-    """Limit the output of a state to that many bytes."""
+    """Limit a state's output to `most` bytes."""
     for name in ("content", "result"):
         text = getattr(state, name, UNSET)
         # Truncation adds a line.
@@ -109,7 +108,6 @@ def _bounded(state: HandleState, most: int) -> HandleState:
 
 
 def _bare(state: HandleState) -> HandleState:
-    """Remove the output of a state."""
     bare: dict[str, object] = {"screen": UNSET}
     if isinstance(state, Stopped):
         for name in ("result", "content"):

@@ -1,8 +1,7 @@
-"""Common parts of a model's calls: the tool, the params from its arguments, a run to the end.
+"""Common parts of a model's calls: tool, params, a run to the end.
 
-A run to the end is a spawn under a generated id, read when it has stopped. The run belongs to the
-call: on cancellation or disconnect it is ended. In a batch, which replies as a whole, a run with a
-question that no candidate is asked replies `waiting`, and continues as a handle.
+A run to the end is a spawn under a generated id, read once stopped and ended with its call. In a
+batch, a run with a question and no candidate replies `waiting`, and continues as a handle.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
 
 
 def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
-    """Return the handle; raise `RpcError` (not_authorized) if its tool acts for a user."""
+    """Return the handle; raises `not_authorized` if its tool acts for a user."""
     handle = access.find(caller, params, id)
     # The definition may have changed.
     _refuse_what_acts_for_a_person(handle.tool, handle.settings.may)
@@ -66,7 +65,7 @@ def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) 
 
 
 def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
-    """Raise `RpcError` (not_authorized) if the tool's definition grants a user's rights."""
+    """Raise `not_authorized` for a tool with a user's rights."""
     if may:
         raise not_authorized(
             f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
@@ -75,7 +74,7 @@ def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
 
 
 def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
-    """Return the params of a method; the bounds are narrower than in the schema for models."""
+    """Build a method's params; their bounds are narrower than the schema for models."""
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
@@ -85,9 +84,8 @@ def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
 
 
 def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
-    """Parse an input: while the handle asks, a text may be the JSON of an answer that fits;
-    otherwise a text is literal. Raises `RpcError` (invalid_arguments) for `null`, unless the
-    question takes it."""
+    """Parse an input: JSON that answers an open question, else literal text. Raises
+    `invalid_arguments` for `null`, unless the question takes it."""
     question = handle.question
     if question is not None and not is_beside(value):
         form = answer_schema("", question.answer_type)
@@ -118,8 +116,12 @@ def run_to_end(
     bound_s: float = inf,
     max_bytes: int = _SIZE_THRESHOLD,
 ) -> DeferredReply:
-    """Run the tool to its end. With `bound_s` a longer run, or one with a question that no
-    candidate is asked, continues as the handle `id`, and its state is the reply."""
+    """Run the tool to its end.
+
+    With `bound_s`, a longer run, or one with a question and no candidate, continues as the handle
+    `id`
+    and replies its state.
+    """
     if services.starter.stopping:
         raise shutting_down()
     most = min(tool.size_threshold or _SIZE_THRESHOLD, max_bytes)
@@ -138,7 +140,7 @@ def run_to_end(
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
     if not ready.invocation.terminal and ready.invocation.output != "events":
-        # No client can write to it: end of input, instead of an endless wait.
+        # No client can write input: end of input prevents an endless wait.
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
     handle, use = start(services, caller, ready, params.context, one_shot=True)
 

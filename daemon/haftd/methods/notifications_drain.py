@@ -1,7 +1,4 @@
-"""notifications/drain: the session's notices without another call.
-
-A notice is delivered once, here or on a reply.
-"""
+"""notifications/drain: the session's notices, once each, here or on a reply."""
 
 from __future__ import annotations
 
@@ -20,6 +17,5 @@ from .access import Access
 def notifications_drain(
     access: Access, queues: NoticeQueues, caller: Caller, params: DrainParams
 ) -> NoticesResult:
-    """Return the undelivered notices."""
     notices = queues.drain(access.session_of(caller, params), time.time())
     return NoticesResult(notices, UNSET if params.format == "json" else notices_markdown(notices))

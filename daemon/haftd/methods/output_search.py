@@ -15,8 +15,7 @@ from .base import DeferredReply
 
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
-    """Return the matching lines, oldest first in each handle; the read offset stays. Pattern and
-    ids are checked at once. A checkpoint separates two slices of output."""
+    """Return the matching lines, oldest first in each handle; the read offset stays."""
     compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         access.handles()

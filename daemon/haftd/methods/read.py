@@ -1,9 +1,8 @@
-"""Reading a handle: the condition for a reply (`wait`) and its content (`view`).
+"""Reading a handle: the condition for a reply (`wait`) and its content (`view`). Section 4.
 
-A condition is evaluated synchronously, on arrival and on every change of the handle; the waiting
-call is woken only when it holds. Timers exist for the caller's deadline and requested silence only;
-the input state, of which the kernel has no event, is polled at growing intervals while a call waits
-for it. Section 4 of the protocol.
+The waiting call is woken only when its condition holds. The kernel has no event for the input
+state,
+which is polled at growing intervals during such a wait.
 """
 
 from __future__ import annotations
@@ -42,9 +41,12 @@ _FOUND = ("input", "quiet")
 def plan(
     params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
 ) -> Reading:
-    """Return the wait of a call; raises `invalid_params` before any effect. Without `default` the
-    wait is the usual one of a terminal or a pipe. A start on a pipe also ends at a read of its
-    input; an answer to input does not: a server that always listens has not replied yet."""
+    """Return the wait of a call, by default the usual one of a terminal or pipe; raises
+    `invalid_params`.
+
+    On a pipe a read of input ends a start, but no answer: a server that always reads has not
+    replied.
+    """
     usual: Wait = "input" if terminal else "output"
     wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
     pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
@@ -76,12 +78,12 @@ def plan(
 
 
 def plain_state(handle: Handle) -> HandleState:
-    """Return the handle's state as by a plain fetch, without moving the read offset."""
+    """Return the state as by a plain fetch, without moving the read offset."""
     return handle_state(handle, trio.current_time())
 
 
 def read_plain(handle: Handle) -> HandleState:
-    """Read the handle as a plain fetch does."""
+    """Read the handle as a plain fetch."""
     return read_handle(handle, trio.current_time())
 
 
@@ -93,8 +95,10 @@ def look(
     wanted: Wanted | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | DeferredReply:
-    """Return the requested view, deferred for long text; moves the read offset if the view is
-    `delta` or `answer`. `wanted` is the input state just found, `typed` the call's own input."""
+    """Return the requested view, deferred for long text; `delta` and `answer` move the read offset.
+
+    `wanted` is the input state just found, `typed` the call's own input.
+    """
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
@@ -129,7 +133,7 @@ def look(
         save=True,
         defer=True,
     )
-    # A cursor is another reader than the session's, without an earlier screen.
+    # A cursor is not the session's reader, and has no earlier screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
     handle.read(read_of(state, view, start, viewed), now)
     after = handle.position
@@ -157,8 +161,7 @@ def look(
 
 
 def _without_known(state: HandleState, typed: str) -> HandleState:
-    """Remove the echo of `typed` at the start of the output, and the prompt where it is reported
-    separately."""
+    """Remove the leading echo of `typed`, and a prompt reported separately."""
     name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
     text = getattr(state, name)
     if isinstance(text, UnsetType):
@@ -173,8 +176,8 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 def _input_wanted(
     supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
-    """Return the expected input. A terminal is asked at each view; on a pipe only a call that
-    waited for input reports it, and pays for the reading."""
+    """Return the expected input: of a terminal at each view, of a pipe only after a wait for input,
+    as it is costly."""
     use = supervisor.use_of(handle)
     if handle.state is not State.RUNNING or use is None:
         return UNSET
@@ -189,7 +192,7 @@ def _input_wanted(
 
 
 def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetType) -> bool:
-    """Return True if a signal has stopped the tool; asked only after a while without activity."""
+    """Return True if a signal has stopped the tool; asked only after a silence."""
     if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
         return False
     is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
@@ -197,7 +200,7 @@ def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetT
 
 
 def _prompt(handle: Handle, use: Execution) -> str:
-    """Return the prompt: the last line of output, else of the screen."""
+    """Return the last line of output, else of the screen."""
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line
@@ -229,9 +232,12 @@ def answer(
     began: float | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | DeferredReply:
-    """Reply at once if the condition holds or no wait is requested, else later. `since` is the
-    offset of new output; the bound counts from `began` (trio's clock), by default from now. `typed`
-    is the call's input: a pattern does not match its echo."""
+    """Reply at once if the condition holds or no wait is requested, else later.
+
+    `since` is the offset of new output, `began` (trio's clock, default now) the start of the bound.
+    A
+    pattern does not match the echo of `typed`.
+    """
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
         return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
@@ -274,8 +280,8 @@ def _answer_match(
     deadline: float,
     typed: TypedInput | None,
 ) -> HandleState | DeferredReply:
-    """Reply when the pattern matches. One slice of the existing output is matched now; the rest and
-    new output with checkpoints between: a pattern may be hostile."""
+    """Reply when the pattern matches; slices alternate with checkpoints, as a pattern may be
+    hostile."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
@@ -298,7 +304,7 @@ def _answer_match(
 
 
 def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
-    """Return the reason for a wait for a match that can go on no longer."""
+    """Return why a wait for a match ends."""
     if watch.finish():
         return "matched"
     return "stopped" if handle.stopped else "deadline"

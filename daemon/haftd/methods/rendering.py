@@ -1,8 +1,7 @@
-"""Rendering of a call's arguments for the approving user, by a program of the definition.
+"""Rendering of a call's arguments for the approving user, by a program of the definition. Section
+6.
 
-The program runs only if an approval is about to be asked. Its output is bounded and shown with
-invisible characters escaped. On failure, empty output or timeout the arguments are shown as JSON
-with the reason. Section 6.
+Output is bounded, invisible characters escaped. After a failure the arguments are shown as JSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The parts of the daemon that methods on handles share.
-
-`methods.table` binds them as first parameters. The methods that start, read, feed and end handles
-call each other, and take one of these values.
-"""
+"""Parts of the daemon that methods on handles share, bound by `methods.table`."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ class HandleServices:
 
 @dataclass(frozen=True, slots=True)
 class StartServices(HandleServices):
-    """Parts for methods that may start a tool as well."""
+    """Parts for methods that may start a tool."""
 
     starter: Starter
     helpers: HelperRunner

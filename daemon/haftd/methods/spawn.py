@@ -1,7 +1,8 @@
 """spawn: start a tool under an id.
 
-The call is validated before the id is taken; a batch's spawns take all their ids before any runs. A
-start that awaits approval is cancelled with its call, or with the last retry.
+Validation precedes the id; a batch takes all its ids before any runs. A start that awaits approval
+is
+cancelled with its call, or with the last retry.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .read import answer, plan, read_plain
 from .services import StartServices
 
 _CHECKED_IN_A_ROW = 8
-"""Spawns of a batch checked between two checkpoints: some milliseconds."""
+"""Spawns of a batch checked between two checkpoints."""
 
 
 def spawn(
@@ -48,10 +49,13 @@ def spawn(
     *,
     held_after_s: float = inf,
 ) -> object:
-    """Admit the id and schedule the tool; replies once it runs and `wait` holds. Raises the errors
-    of admission, arguments and definition; a tool that cannot be started gives `spawn_failed` and
-    leaves no handle. A repeated `call_id` gets the first one's handle. A start that awaits approval
-    for longer than `held_after_s` outlives its call, and the reply is `pending`."""
+    """Admit the id and schedule the tool; reply once it runs and `wait` holds.
+
+    Raises errors of admission, arguments and definition; `spawn_failed` leaves no handle. A
+    repeated
+    `call_id` gets the first handle. Approval for longer than `held_after_s` outlives the call:
+    `pending`.
+    """
     if services.starter.stopping:
         raise shutting_down()
     ready = services.starter.prepare(
@@ -89,9 +93,12 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the source of the tool's input, a handle and an offset. Raises
-    `handle_not_found`, `action_not_supported`, `not_approved` if each read of that handle needs
-    approval, and `invalid_params`."""
+    """Return the source of the tool's input: handle and offset.
+
+    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if each
+    read
+    of the handle needs approval.
+    """
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
         return None
@@ -115,8 +122,8 @@ def _source_of(
 def reserve(
     services: StartServices, caller: Caller, spawns: Sequence[SpawnParams]
 ) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
-    """Reserve the ids of a batch's spawns, in steps. Returns each spawn's clash or None; or,
-    without any clash, the functions that release the ids."""
+    """Reserve the ids of a batch's spawns in steps; return each one's clash or None, or without
+    clashes the releases."""
     registry, keys = services.access.registry, []
     for count, params in enumerate(spawns):
         if count and count % _CHECKED_IN_A_ROW == 0:
@@ -125,7 +132,7 @@ def reserve(
         try:
             keys.append(services.starter.prepare(session, params).key)
         except RpcError:
-            # An invalid spawn fails in its turn; its id still counts here.
+            # An invalid spawn fails in its turn; its id still counts.
             keys.append(SpawnKey(session, params.id))
     errors = admit_batch(keys, registry)
     if any(errors):
@@ -134,7 +141,7 @@ def reserve(
 
 
 def vars_of(context: Any) -> dict[str, Any]:
-    """Return the `vars` of a call's `context`. Raises `invalid_params`."""
+    """Return `vars` of a call's `context`. Raises `invalid_params`."""
     vars = context.get("vars", {}) if isinstance(context, dict) else {}
     if not isinstance(vars, dict):
         raise invalid_params("`vars` of `context` must be an object", field="context")
@@ -150,8 +157,10 @@ def start(
     one_shot: bool = False,
     source: tuple[Handle, int] | None = None,
 ) -> tuple[Handle, Execution | None]:
-    """Start a prepared tool, as `Starter.start` does, after approval, and record that. `context`
-    goes to those that answer its questions; the output of `source` is its input."""
+    """Start a prepared tool after approval, and record that.
+
+    `context` goes to those that answer its questions; the output of `source` is its input.
+    """
     inquiry_context = InquiryContext(
         caller=caller,
         call_id=ready.call_id,

@@ -1,7 +1,4 @@
-"""subscribe and unsubscribe: push messages about a session's handles.
-
-Decided at once; events follow as notifications, until the connection ends.
-"""
+"""subscribe and unsubscribe: push messages about a session's handles, until the connection ends."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from .access import Access
 def subscribe(
     access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams
 ) -> SubscribeResult:
-    """Subscribe the caller's connection to these handles, or to all present and future ones of the
-    session. Raises `handle_not_found`, `limit_exceeded`."""
+    """Subscribe to these handles, or to all of the session. Raises `handle_not_found`,
+    `limit_exceeded`."""
     session = access.session_of(caller, params)
     client = access.clients.of(caller)
     if client is None:
@@ -64,7 +61,7 @@ def _check_offsets(params: SubscribeParams, handles: Mapping[str, Handle]) -> No
 def unsubscribe(
     subscriptions: Subscriptions, caller: Caller, params: UnsubscribeParams
 ) -> dict[str, object]:
-    """End a subscription of this connection; no message follows the reply."""
+    """End a subscription; no message follows the reply."""
     if not subscriptions.close(caller, params.subscription):
         raise invalid_params(
             f"this connection has no subscription `{params.subscription}`", field="subscription"

@@ -1,9 +1,7 @@
-"""tools/call: a tool as an assistant calls it: a method by `action`, else a run to the end.
+"""tools/call: a tool as an assistant calls it.
 
-A call with `action` is served by that method's file. A call without is a spawn under a generated
-id, read when it has stopped; the run belongs to the call and is ended on cancellation or
-disconnect. In a batch, which replies as a whole, a run with a question that no candidate is asked
-replies `waiting`, and continues as a handle. Undelivered notices ride on the reply.
+With `action` the call is served by that method's file, else run to the end (see `modelcall`).
+Undelivered notices join the reply.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ def tools_call(
 
 
 def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
-    """Return the spawn of a call, so that a batch can reserve its id first."""
+    """Return the spawn of a call, so that a batch can reserve its id."""
     if params.tool == AWAIT.name or params.surface == "verbs":
         return None
     tool = tool_of(catalogue, params)
@@ -99,7 +97,7 @@ def _with_notices(
     *,
     as_text: bool = False,
 ) -> object:
-    """Return the reply with the notices of this moment."""
+    """Return the reply with the current notices."""
     if isinstance(reply, DeferredReply):
         later = reply
 
@@ -140,7 +138,7 @@ def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[Pendi
 
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
-    """Return True for a call on a handle. Raises `RpcError` (action_not_supported)."""
+    """Return True for a call on a handle. Raises `action_not_supported`."""
     if params.arguments.get("action") is None:
         return False
     if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
@@ -189,7 +187,7 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
 def _await_of(params: ToolsCallParams) -> AwaitParams:
     taken = validation.check(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
     if not taken.get("any") and not taken.get("all"):
-        # The schema cannot express this: providers take no choice at the root.
+        # Schemas cannot express this: providers take no choice at the root.
         raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])
     return params_of(AwaitParams, AWAIT.name, session=params.session, **taken)
 

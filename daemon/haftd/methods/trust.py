@@ -1,9 +1,9 @@
 """trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Trust is a user's decision. It is accepted over the Unix socket only, where the kernel identifies
-the peer, and not from a process started by haftd unless its definition lets it approve: a program
-run by an assistant must not enable a repository's tools. Trust is bound to the digest shown;
-changed files must be shown again. Files are read one at a time, with checkpoints.
+Only users trust: over the Unix socket, where the kernel identifies the peer, and not from processes
+of tools without that permission, so that no assistant enables a repository's tools. Trust is bound
+to
+the digest shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .base import DeferredReply
 
 
 def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) -> DeferredReply:
-    """Show the commands in the files of the root, and which files are trusted."""
+    """Show the commands in the root's files, and which files are trusted."""
     seen = catalogue.inspect(params.root)
     own = catalogue.own
 
@@ -56,8 +56,7 @@ def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) ->
 def trust_grant(
     catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustGrantParams
 ) -> TrustResult:
-    """Trust the files of the root as shown, and no others. Raises `not_authorized`, and
-    `untrusted_root` if they have changed."""
+    """Trust the files as shown. Raises `not_authorized`, `untrusted_root` if they have changed."""
     _refuse_tools(caller)
     try:
         digests = catalogue.grant(params.root, params.digest, round(time.time(), 3))
@@ -71,7 +70,7 @@ def trust_grant(
 def trust_revoke(
     catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustRevokeParams
 ) -> TrustRevokeResult:
-    """Revoke all trust in the root, without effect on running handles."""
+    """Revoke all trust in the root; running handles stay."""
     try:
         root, was = catalogue.revoke(params.root)
     except TrustFault as fault:
@@ -82,7 +81,6 @@ def trust_revoke(
 
 
 def trust_list(catalogue: Catalogue, caller: Caller, params: Empty) -> TrustListResult:
-    """List the roots with trusted files."""
     roots = sorted(catalogue.trusted_roots().items())
     return TrustListResult(
         tuple(TrustedRoot(root, grant.at, tuple(sorted(grant.files))) for root, grant in roots)

@@ -1,8 +1,7 @@
-"""turn/begin and turn/end: the handles of a session at the end of an assistant's turn.
+"""turn/begin and turn/end: the handles of a session at the end of an assistant's turn. Section 7.
 
-Decisions are immediate and survive a disconnect; only the reply waits, within a bound. A wait that
-reaches its bound ends nothing. Questions are asked without their caller as well, and undecided
-handles are aborted. Section 7.
+Decisions are immediate and survive a disconnect; the reply waits, within a bound that ends nothing.
+Undecided handles are aborted.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from .wait import until
 def turn_begin(
     access: Access, router: InquiryRouter, turns: Turns, caller: Caller, params: Empty
 ) -> TurnResult:
-    """Begin a turn, without effect on running handles."""
     session = access.session_of(caller, params)
     router.cache.end_turn(session)
     return TurnResult(turns.begin(session))
@@ -54,8 +52,7 @@ def turn_end(
     caller: Caller,
     params: TurnEndParams,
 ) -> DeferredReply:
-    """End the turn; replies when the aborted handles are gone, and the awaited ones have stopped or
-    timed out."""
+    """End the turn; reply once aborted handles are gone, and awaited ones stopped or timed out."""
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)
@@ -116,7 +113,7 @@ def _ask(
     params: TurnEndParams,
     handles: list[Handle],
 ) -> list[PendingInquiry]:
-    """Return the questions about these handles: the open ones, and a new one for the rest."""
+    """Return the questions about these handles: the open ones, and one for the rest."""
     asked = [
         pending
         for pending, _ in services.inquiries.listed(Inquiry, session)

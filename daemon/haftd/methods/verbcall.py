@@ -1,9 +1,8 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
-Each call becomes one of the client methods, served by its own file; this module translates the
-arguments. They are validated against the schemas of `tools/list`, with JSON texts converted to the
-expected values and all faults reported together. A missing id is generated. Models cannot answer
-questions for a user.
+A call becomes a client method. Arguments are validated against the schemas of `tools/list`, JSON
+texts
+converted, all faults reported together. Models cannot answer users' questions.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ _MAX_NAME_LENGTH = 48
 def verb_call(
     services: StartServices, caller: Caller, params: ToolsCallParams, session: str, call_id: str
 ) -> object:
-    """Serve a call of the surface for models; returns a state, several, or a list of handles, or
-    `DeferredReply`. Raises the method's errors, and `invalid_arguments`."""
+    """Serve a call. Raises the method's errors, and `invalid_arguments`."""
     handle_words = handle_schema(params.tool)
     if handle_words is not None:
         arguments = _listed_words(params.arguments)
@@ -246,7 +244,7 @@ def _stop(
 def _end(
     services: StartServices, caller: Caller, params: ToolsCallParams, handle: Handle
 ) -> object:
-    """End a handle; a stopped one is no error."""
+    """End a handle, also a stopped one."""
     try:
         return abort(services, caller, AbortParams(id=handle.id, session=params.session))
     except RpcError as error:

@@ -1,7 +1,6 @@
 """Waiting for handles: the one place where a call blocks.
 
-The condition is evaluated synchronously on every change of a handle, and the call is woken only
-when it holds. Timers exist for the caller's bounds only.
+Changes of a handle evaluate the condition; only a true one wakes the call.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ async def until(
     deadline: float = float("inf"),
     look_again: Callable[[], float] | None = None,
 ) -> T | None:
-    """Return the first value of `holds` other than None, or None at the deadline. `look_again`
-    returns the time (trio's clock) of the next evaluation without an event, as for silence."""
+    """Return the first value of `holds` other than None, or None at the deadline.
+
+    `look_again` returns the time (trio's clock) of the next evaluation without an event.
+    """
     value = holds()
     if value is not None:
         return value
@@ -41,7 +42,7 @@ async def until(
 
 
 class _Wait(Generic[T]):
-    """One waiting call; an object, as mutually referring closures would wait for the collector."""
+    """Waiting call; as closures, its mutual references would wait for the collector."""
 
     __slots__ = ("_bell", "_deadline", "_holds", "_look_again", "_over", "_timer", "_value")
 
@@ -68,7 +69,7 @@ class _Wait(Generic[T]):
             self._bell.set()
         elif self._look_again is not None:
             when = self._due()
-            # DeferredReply it may come to lie with every change; a timer that is early finds that out.
+            # The time may move later with every change; an early timer finds that out.
             self._timer.deadline = min(self._timer.deadline, when)
             self._be_rung_at(when)
 
