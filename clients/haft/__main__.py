@@ -89,7 +89,8 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
         )
     options.command = name
     options.name = f"haft {name}"
-    module = import_module(f".cli.{name}_" if name == "await" else f".cli.{name}", __package__)
+    stem = "await_" if name == "await" else name
+    module = import_module(f".cli.commands.{stem}", __package__)
     parser = Parser(
         options.name,
         usage=getattr(module, "USAGE", None),

@@ -15,7 +15,7 @@ import pexpect
 import pytest
 
 from haft.__main__ import main
-from haft.cli.spawn import made_up_id
+from haft.cli.commands.spawn import made_up_id
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, FakeDaemon, Peer, Refuse, hello, running, stopped
 

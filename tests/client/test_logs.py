@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from haft.__main__ import main
 from haft.cli import show
-from haft.cli.logs import Follower, last_lines
+from haft.cli.commands.logs import Follower, last_lines
 from haft.cli.values import read_time
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
@@ -62,7 +62,7 @@ def test_a_follower_writes_every_byte_once(
 ) -> None:
     written: list[str] = []
     monkeypatch.setattr(show, "write", written.append)
-    monkeypatch.setattr("haft.cli.logs._PIECE", 10)
+    monkeypatch.setattr("haft.cli.commands.logs._PIECE", 10)
     tape = Tape(chunks)
 
     class Direct:

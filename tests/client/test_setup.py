@@ -10,7 +10,7 @@ import pytest
 
 from haft import Haft
 from haft.__main__ import main
-from haft.cli.setup import _quoted, _Running
+from haft.cli.commands.setup import _quoted, _Running
 from haft.errors import SetupFailed
 from tests.running import RunningDaemon
 

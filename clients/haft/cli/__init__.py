@@ -1,4 +1,4 @@
-"""The command line: one file a command, loaded only when chosen.
+"""The command line: shared modules, and `commands/` with a file for each command, loaded only when chosen.
 
 Rules: content goes to stdout unchanged, remarks to stderr, each error on one line.
 """

@@ -9,9 +9,9 @@ import msgspec
 from haft_protocol.approvals import Approval
 from haft_protocol.methods import ApprovalsListResult
 
-from ..client import Haft
-from . import show
-from .options import connect, session
+from ...client import Haft
+from .. import show
+from ..options import connect, session
 
 EPILOG = """\
 Without --session (or HAFT_SESSION) those of all sessions are shown. `haft approve ID` shows one whole.

@@ -21,10 +21,10 @@ from msgspec import UnsetType
 
 from haft_protocol.trust import DefinedTool, DefinitionFile, TrustListResult, TrustShowResult
 
-from ..client import Haft
-from . import show
-from .options import UsageError, chosen_root, connect
-from .statuses import Status
+from ...client import Haft
+from .. import show
+from ..options import UsageError, chosen_root, connect
+from ..statuses import Status
 
 EPILOG = """\
 ROOT is the folder that tools work in, this one by default; its definitions are the *.toml in

@@ -10,9 +10,9 @@ from msgspec import UnsetType
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
 
-from ..client import Haft
-from . import show
-from .options import connect, session
+from ...client import Haft
+from .. import show
+from ..options import connect, session
 
 EPILOG = """\
 Without --session (or HAFT_SESSION) those of all sessions are shown.

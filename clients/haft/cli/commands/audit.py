@@ -17,9 +17,9 @@ import msgspec
 
 from haft_protocol.paths import PathError, audit_log
 
-from ..errors import Misplaced
-from . import show
-from .options import UsageError, session
+from ...errors import Misplaced
+from .. import show
+from ..options import UsageError, session
 
 EPILOG = """\
 Secret input is recorded without its text.

@@ -9,8 +9,8 @@ import msgspec
 
 from haft_protocol.methods import Provider, Style, ToolInfo, ToolsListResult
 
-from . import show
-from .options import UsageError, connect
+from .. import show
+from ..options import UsageError, connect
 from .status import problem_line
 
 EPILOG = """\

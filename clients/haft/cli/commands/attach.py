@@ -15,15 +15,15 @@ from msgspec import UNSET, structs
 
 from haft_protocol.states import HandleState, Pending, Stopped
 
-from ..daemon_socket import open_daemon
-from ..errors import ConnectionLost, RemoteError
-from . import show
-from .options import UsageError, chosen_socket, session
-from .statuses import Status
-from .terminal.attachment import Attachment
-from .terminal.keyboard import prefix_key
-from .terminal.own_terminal import Overdue, OwnTerminal
-from .terminal.pollable_client import PollableClient
+from ...daemon_socket import open_daemon
+from ...errors import ConnectionLost, RemoteError
+from .. import show
+from ..options import UsageError, chosen_socket, session
+from ..statuses import Status
+from ..terminal.attachment import Attachment
+from ..terminal.keyboard import prefix_key
+from ..terminal.own_terminal import Overdue, OwnTerminal
+from ..terminal.pollable_client import PollableClient
 
 EPILOG = r"""
 Keys go to the program, except those after C-\ :

@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 
-from .open_or_start import open_or_start
-from .options import UsageError, chosen_root, chosen_socket, session, suggestion
-from .statuses import Status
+from ..open_or_start import open_or_start
+from ..options import UsageError, chosen_root, chosen_socket, session, suggestion
+from ..statuses import Status
 
 USAGE = "haft mcp [install HOST | uninstall HOST | import HOST|FILE] [options]"
 EPILOG = """\
@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> int:
     if getattr(options, "http", None) is None and (sys.stdin is None or sys.stdout is None):
         raise UsageError("mcp is started by a host, with its standard input and output open")
     port: int | None = getattr(options, "http", None)
-    from ..mcp.bridge import Bridge
-    from ..mcp.resources import CAPABILITIES, Resources
-    from ..mcp.stdio import DaemonLink, StdioTransport
-    from ..mcp.steps import Host
-    from ..mcp.tools import Options, Tools
+    from ...mcp.bridge import Bridge
+    from ...mcp.resources import CAPABILITIES, Resources
+    from ...mcp.stdio import DaemonLink, StdioTransport
+    from ...mcp.steps import Host
+    from ...mcp.tools import Options, Tools
 
     chosen = chosen_socket(options)
     tools = Tools(
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
 
     if port is not None:
         # Loaded on demand: it brings an HTTP server.
-        from ..mcp.http import serve_http
+        from ...mcp.http import serve_http
 
         return serve_http(port, new_link, bridge_of)
     link = new_link()
@@ -128,8 +128,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
-    from ..mcp.hosts import HOSTS, entry_for
-    from . import show
+    from ...mcp.hosts import HOSTS, entry_for
+    from .. import show
 
     action: str | None = getattr(options, "action", None)
     host: str | None = printed or getattr(options, "host", None)
@@ -165,9 +165,9 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
 
 
 def _import(source: str | None, *, sure: bool) -> int:
-    from ..mcp.hosts import HOSTS, path_of
-    from ..mcp.server_import import ServerImport
-    from . import confirmation, show
+    from ...mcp.hosts import HOSTS, path_of
+    from ...mcp.server_import import ServerImport
+    from .. import confirmation, show
 
     if source is None or (source not in HOSTS and not os.path.isfile(source)):  # noqa: PTH113
         known = f"one of {', '.join(HOSTS)}, or a file of theirs"

@@ -12,11 +12,11 @@ from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
 from haft_protocol.questions import Question, Secret
 
-from ..requests import drop_unset
-from . import show
-from .options import UsageError, connect
+from ...requests import drop_unset
+from .. import show
+from ..options import UsageError, connect
+from ..values import read_answer, read_text
 from .questions import asked
-from .values import read_answer, read_text
 
 EPILOG = """\
 ID is that of `haft questions`, or the id of the handle that asks. Without VALUE the question is

@@ -29,14 +29,14 @@ from haft_protocol.paths import (
     with_login_folder,
 )
 
-from .. import __version__
-from ..client import Haft
-from ..errors import HaftError, Misplaced, NotRunning, SetupFailed
-from ..usermanager import UserManager
-from . import show
-from .options import chosen_socket, connect
+from ... import __version__
+from ...client import Haft
+from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ...usermanager import UserManager
+from .. import show
+from ..options import chosen_socket, connect
+from ..statuses import Status
 from .status import problem_line
-from .statuses import Status
 
 EPILOG = """\
 examples:

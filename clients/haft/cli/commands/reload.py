@@ -8,10 +8,10 @@ import msgspec
 
 from haft_protocol.methods import ReloadResult
 
-from . import show
-from .options import connect
+from .. import show
+from ..options import connect
+from ..statuses import Status
 from .status import problem_line
-from .statuses import Status
 
 EPILOG = """\
 Exit status 1 when a file has errors; the valid parts take effect.

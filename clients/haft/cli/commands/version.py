@@ -6,10 +6,10 @@ import argparse
 
 import msgspec
 
-from .. import __version__
-from ..errors import HaftError, VersionMismatch
-from . import show
-from .options import connect
+from ... import __version__
+from ...errors import HaftError, VersionMismatch
+from .. import show
+from ..options import connect
 
 EPILOG = ""
 

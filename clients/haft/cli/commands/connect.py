@@ -13,11 +13,11 @@ import select
 import socket
 import sys
 
-from ..errors import ConnectionLost
-from .open_or_start import open_or_start
-from .options import UsageError, chosen_socket
-from .show import OutputFailed
-from .statuses import Status
+from ...errors import ConnectionLost
+from ..open_or_start import open_or_start
+from ..options import UsageError, chosen_socket
+from ..show import OutputFailed
+from ..statuses import Status
 
 EPILOG = """\
 Write requests to its standard input and read the replies from its standard output, as on the daemon's

@@ -10,13 +10,13 @@ from typing import Literal
 
 from haft_protocol.methods import HandleInfo
 
-from ..client import Haft
-from ..daemon_socket import announced_pid, find_socket
-from ..errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
-from . import show
-from .confirmation import ask, can_ask, handle_names, live_handles
-from .options import chosen_socket, connect
-from .statuses import Status
+from ...client import Haft
+from ...daemon_socket import announced_pid, find_socket
+from ...errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
+from .. import show
+from ..confirmation import ask, can_ask, handle_names, live_handles
+from ..options import chosen_socket, connect
+from ..statuses import Status
 
 EPILOG = """\
 examples:

@@ -8,8 +8,8 @@ import msgspec
 
 from haft_protocol.methods import NoticesResult
 
-from . import show
-from .options import connect
+from .. import show
+from ..options import connect
 
 EPILOG = """\
 Notices are shown once: the session's next call does not repeat them. So a host can put them into a

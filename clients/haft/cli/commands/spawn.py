@@ -8,12 +8,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from ..errors import RemoteError
-from ..requests import drop_unset
-from . import show
-from .options import Parser, UsageError, connect, words_behind
-from .read_options import add_reading, approved, finish, reading_of
-from .values import read_arguments
+from ...errors import RemoteError
+from ...requests import drop_unset
+from .. import show
+from ..options import Parser, UsageError, connect, words_behind
+from ..read_options import add_reading, approved, finish, reading_of
+from ..values import read_arguments
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""

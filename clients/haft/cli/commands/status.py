@@ -10,8 +10,8 @@ from msgspec import UnsetType
 
 from haft_protocol.methods import Problem, StatusResult
 
-from . import show
-from .options import connect
+from .. import show
+from ..options import connect
 
 EPILOG = """\
 examples:

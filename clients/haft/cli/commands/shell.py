@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..errors import RemoteError
+from ...errors import RemoteError
+from ..options import UsageError, connect
 from . import attach
-from .options import UsageError, connect
 from .spawn import environment
 
 _TOOL = "user_shell"

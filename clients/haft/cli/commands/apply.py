@@ -13,12 +13,12 @@ from haft_protocol.errors import handle_stopped
 from haft_protocol.questions import Secret
 from haft_protocol.states import Stopped, Waiting
 
-from ..client import Haft
-from ..errors import RemoteError
-from . import show
-from .options import UsageError, connect
-from .read_options import add_reading, approved, finish, reading_of, state_of
-from .values import read_answer, read_json, read_place, read_size, read_text
+from ...client import Haft
+from ...errors import RemoteError
+from .. import show
+from ..options import UsageError, connect
+from ..read_options import add_reading, approved, finish, reading_of, state_of
+from ..values import read_answer, read_json, read_place, read_size, read_text
 
 EPILOG = """\
 `-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it

@@ -8,10 +8,10 @@ import msgspec
 
 from haft_protocol.methods import AwaitResult
 
-from ..requests import drop_unset
-from . import show
-from .options import UsageError, connect
-from .statuses import Status
+from ...requests import drop_unset
+from .. import show
+from ..options import UsageError, connect
+from ..statuses import Status
 
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
 EPILOG = """\

@@ -21,16 +21,16 @@ import msgspec
 from haft_protocol.methods import HandleInfo
 from haft_protocol.paths import PathError, config_home, data_folder, state_folder
 
-from ..autostart import is_in_handle, starts_barred
-from ..client import Haft
-from ..daemon_socket import find_socket
-from ..errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
-from ..installation import Environment, is_installed, unit_templates
-from ..usermanager import ManagerFailed, UserManager
-from . import show
-from .confirmation import ask, can_ask, handle_names, live_handles
-from .options import UsageError, chosen_socket, connect
-from .statuses import Status
+from ...autostart import is_in_handle, starts_barred
+from ...client import Haft
+from ...daemon_socket import find_socket
+from ...errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
+from ...installation import Environment, is_installed, unit_templates
+from ...usermanager import ManagerFailed, UserManager
+from .. import show
+from ..confirmation import ask, can_ask, handle_names, live_handles
+from ..options import UsageError, chosen_socket, connect
+from ..statuses import Status
 from .stop import shut_down
 
 USAGE = "haft setup service [--dry-run | --undo] [--yes]"

@@ -12,14 +12,14 @@ from msgspec import MsgspecError
 
 from haft_protocol.states import HandleState
 
-from ..client import Haft
-from ..errors import RemoteError
-from ..requests import drop_unset
-from . import show
-from .options import connect
-from .read_options import approved, finish
-from .statuses import Status
-from .words import in_our_words
+from ...client import Haft
+from ...errors import RemoteError
+from ...requests import drop_unset
+from .. import show
+from ..options import connect
+from ..read_options import approved, finish
+from ..statuses import Status
+from ..words import in_our_words
 
 EPILOG = """\
 A handle that has ended already is no failure. With several ids --json has their states in `handles`,

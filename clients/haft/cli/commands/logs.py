@@ -13,13 +13,13 @@ import time
 from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
 
-from ..client import Haft
-from ..errors import ConnectionLost, HaftError, NotRunning
-from . import show
-from .options import UsageError, connect
-from .read_options import state_of
-from .statuses import Status
-from .values import read_time
+from ...client import Haft
+from ...errors import ConnectionLost, HaftError, NotRunning
+from .. import show
+from ..options import UsageError, connect
+from ..read_options import state_of
+from ..statuses import Status
+from ..values import read_time
 
 EPILOG = """\
 examples:

@@ -8,10 +8,10 @@ import msgspec
 
 from haft_protocol.methods import SearchResult
 
-from ..requests import drop_unset
-from . import show
-from .options import connect
-from .statuses import Status
+from ...requests import drop_unset
+from .. import show
+from ..options import connect
+from ..statuses import Status
 
 EPILOG = """\
 Exit status 1 when nothing is found, as grep has it.

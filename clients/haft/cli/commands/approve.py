@@ -10,11 +10,11 @@ import msgspec
 from haft_protocol.approvals import Approval
 from haft_protocol.methods import ApprovalsListResult
 
-from ..requests import drop_unset
-from . import show
+from ...requests import drop_unset
+from .. import show
+from ..options import UsageError, connect
+from ..values import read_json
 from .approvals import waiting
-from .options import UsageError, connect
-from .values import read_json
 
 EPILOG = """\
 ID is that of `haft approvals`, or the id of the handle. Without a decision the action is shown

@@ -11,9 +11,9 @@ from msgspec import UnsetType
 from haft_protocol.methods import HandleInfo, HandlesListResult
 from haft_protocol.states import Stopped
 
-from ..requests import drop_unset, handle_infos
-from . import show
-from .options import connect
+from ...requests import drop_unset, handle_infos
+from .. import show
+from ..options import connect
 
 EPILOG = """\
 Running handles come first, then stopped ones, the latest first. Handles that stopped more than a

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from .options import connect
-from .read_options import add_reading, approved, finish, reading_of
+from ..options import connect
+from ..read_options import add_reading, approved, finish, reading_of
 
 EPILOG = """\
 examples:
