@@ -22,7 +22,7 @@ export interface AbortParams {
   grace_ms?: number;
 }
 
-/** A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is false, and `open_world` means that the tool reaches beyond this machine's own data. */
+/** A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is false; `open_world`: the tool reaches beyond this machine's own data. */
 export interface Annotations {
   /** it changes nothing */
   read_only: boolean;
@@ -64,7 +64,7 @@ export interface ApplyParams {
   question?: string;
 }
 
-/** An action that awaits a person's decision. `rendered` is for display; with the `mode` `edit` the person gets the arguments to change. `refused` tells the client why its previous decision was invalid. The action `result` releases a tool's result: its one argument is `text`, beside `failed`, `bytes` and `omitted`. */
+/** An action that awaits a person's decision. `rendered` is for display; mode `edit` permits changed arguments. `refused`: the reason why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
   /** given once; cannot be guessed */
   approval_id: string;
@@ -118,7 +118,7 @@ export interface ApprovalsListParams {
   root?: string;
 }
 
-/** The open approvals, each as a client with the capability `approval` gets it. */
+/** The open approvals, as in `approval/ask`. */
 export interface ApprovalsListResult {
   /** the open approvals, the longest waiting first */
   approvals: Approval[];
@@ -144,7 +144,7 @@ export interface AskpassResult {
   answer: string | boolean | null;
 }
 
-/** Wait until all of `all` and one of `any` have stopped, or the rest of them waits for answers. */
+/** Wait until all of `all` and one of `any` have stopped, or the rest waits for answers. */
 export interface AwaitParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -158,7 +158,7 @@ export interface AwaitParams {
   timeout_secs?: number;
 }
 
-/** The states of the stopped handles, of the live ones, and of those that wait for an answer. */
+/** The states of stopped handles, of live ones, and of those that wait for an answer. */
 export interface AwaitResult {
   /** those that have stopped, each with its result */
   completed: HandleState[];
@@ -320,7 +320,7 @@ export interface CalledStopped {
   notifications: Notice[];
 }
 
-/** A reply as text for a model, notices included. `failed`: the tool itself has failed. `inquiry` is a question of the handle that no client, program or model is being asked; `states` are the handles in the text, without their output. */
+/** A reply as text for a model, with notices. `failed`: the tool itself has failed. `inquiry`: the handle's question, if no client, program or model is asked; `states`: the handles in the text, without output. */
 export interface CalledText {
   /** one header line (id, state, age, wanted input), the output, the omitted part, notices */
   text: string;
@@ -395,7 +395,7 @@ export interface ClientCapabilities {
   approval: boolean;
 }
 
-/** A decision. `arguments` replace all arguments and go with `edit` only. */
+/** A decision. `arguments` replace all arguments, with `edit` only. */
 export interface Decided {
   /** as for `approvals/decide` */
   decision: "allow" | "deny" | "edit" | "skip";
@@ -524,7 +524,7 @@ export interface FoundLine {
   line: string;
 }
 
-/** A handle's state, and facts by which an assistant finds the handle again. Times are seconds since the epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) sums over its processes. */
+/** A handle's state and metrics. Times are seconds since the epoch, `age_s` seconds since spawn; `cpu_s` and `memory` (resident bytes) are sums over processes. */
 export interface HandleInfo {
   /** the command that runs */
   command: string;
@@ -554,7 +554,7 @@ export interface HandlesListParams {
   root?: string;
 }
 
-/** The handles, each a state object with the fields of `HandleInfo` beside it. */
+/** The handles, each a state object with the fields of `HandleInfo`. */
 export interface HandlesListResult {
   /** each the handle state without its text, with the fields of HandleInfo beside */
   handles: (HandleState & HandleInfo)[];
@@ -604,7 +604,7 @@ export interface InputWanted {
   certain?: boolean;
 }
 
-/** The decision about a handle that was inquired about; `stopped` where it had stopped before. `why` is set where no decision was made. */
+/** The decision about a handle that was inquired about; `stopped` if stopped before. `why`: the reason for no decision. */
 export interface Inquired {
   /** the handle */
   id: string;
@@ -614,7 +614,7 @@ export interface Inquired {
   why?: string;
 }
 
-/** Answer a question, for a person. With `question` the answer counts only while that question is open: a tool asks all of its questions under one `inquiry_id`. With `remember` the answer is reused when the same tool asks the same. */
+/** Answer a question, for a person. With `question` the answer counts only while that question is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for the same question of the tool. */
 export interface InquiriesAnswerParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -630,7 +630,7 @@ export interface InquiriesAnswerParams {
   remember?: "session" | "turn";
 }
 
-/** Ask a question of the client's own, and wait for the answer. Whoever would be asked a tool's question is asked, but for this client. The question is withdrawn when the call is cancelled or the connection ends. */
+/** Ask a question of the client's own, and wait for the answer. The candidates are those of a tool's question, but for this client. Cancelling the call or closing the connection withdraws the question. */
 export interface InquiriesAskParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -644,7 +644,7 @@ export interface InquiriesAskParams {
   timeout_s?: number;
 }
 
-/** The answer to a client's own question, of the type that the question has. */
+/** The answer to a client's own question, of the question's type. */
 export interface InquiriesAskResult {
   /** of the type that the question has */
   answer: boolean | number | string | null | { [name: string]: boolean | number | string | null };
@@ -658,13 +658,13 @@ export interface InquiriesListParams {
   root?: string;
 }
 
-/** The open questions, each as a client with the capability `inquiry` gets it. */
+/** The open questions, as in `inquiry/ask`. */
 export interface InquiriesListResult {
   /** the open questions, the oldest handle first */
   inquiries: Inquiry[];
 }
 
-/** A question on its way. `target` is `caller` unless the definition says `assistant`, `user` (a person only) or a table of its own. `schema` is that of the answer, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused` tells the client why its previous answer was invalid. */
+/** A question on its way. `target` is `caller`, unless the definition says `assistant`, `user` (a person only) or a table of its own. `schema` is the answer's, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused`: the reason why the client's previous answer was invalid. */
 export interface Inquiry {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session: string;
@@ -716,7 +716,7 @@ export interface LimitsResult {
   max_queued: number;
 }
 
-/** One mouse action; rows and columns count from 0. A `click` is a press and a release; a `move` with a `button` drags. */
+/** One mouse action; rows and columns count from 0. `click`: press and release; `move` with a `button`: drag. */
 export interface Mouse {
   row: number;
   col: number;
@@ -725,7 +725,7 @@ export interface Mouse {
   mods?: ("ctrl" | "meta" | "shift")[];
 }
 
-/** An event that the session has not seen yet; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7. */
+/** An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7. */
 export interface Notice {
   /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed */
   kind: string;
@@ -745,7 +745,7 @@ export interface Notice {
   count?: number;
 }
 
-/** The unseen notices of the session, oldest first, each returned once. `text` is their Markdown. */
+/** The session's unseen notices, oldest first, each returned once. `text` is their Markdown. */
 export interface NoticesResult {
   /** notices that the session has not seen, oldest first; each is returned once */
   notifications: Notice[];
@@ -753,7 +753,7 @@ export interface NoticesResult {
   text?: string;
 }
 
-/** A question that waits for its answer; `since` is in seconds since the epoch. The question at a turn's end is not about a single handle. */
+/** An open question; `since` is in seconds since the epoch. That at a turn's end is about no single handle. */
 export interface OpenQuestion {
   /** the id under which `inquiries/answer` answers it */
   inquiry_id: string;
@@ -856,7 +856,7 @@ export interface PushedOutput {
   omitted_from?: number;
 }
 
-/** A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since the previous push of this subscription. */
+/** A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the subscription's previous push. */
 export interface PushedScreen {
   /** its name */
   subscription: string;
@@ -868,7 +868,7 @@ export interface PushedScreen {
   screen: Screen;
 }
 
-/** Definitions were reloaded, or the trust in a root has changed: `tools/list` may differ. */
+/** Definitions were reloaded, or trust in a root has changed: `tools/list` may differ. */
 export interface PushedTools {
   /** its name */
   subscription: string;
@@ -969,7 +969,7 @@ export interface SearchParams {
   max_matches?: number;
 }
 
-/** The matches; `more` means that the limit was met and others may exist. */
+/** The matches; `more`: the limit was met, others may exist. */
 export interface SearchResult {
   /** the lines, oldest first in each handle */
   matches: FoundLine[];
@@ -977,12 +977,12 @@ export interface SearchResult {
   more: boolean;
 }
 
-/** A text that only a person is asked for; never stored, logged or shown to an assistant. */
+/** A text from a person; never stored, logged or shown to an assistant. */
 export interface Secret {
   type: "secret";
 }
 
-/** One of the options, scalars that compare as JSON values (1 is not true). */
+/** One of the options, scalars compared as JSON values (1 is not true). */
 export interface Select {
   type: "select";
   /** one of these */
@@ -1041,7 +1041,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes the output of a handle into the tool's standard input. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. */
 export interface SpawnParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1073,7 +1073,7 @@ export interface SpawnParams {
   stdin_from?: StdinFrom;
 }
 
-/** The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil. */
+/** The daemon's metrics: `memory` in resident bytes, `cpu_s` in seconds. */
 export interface StatusResult {
   /** of the daemon */
   version: string;
@@ -1123,7 +1123,7 @@ export interface StatusResult {
   refused?: { [name: string]: number };
 }
 
-/** A handle of the same session whose output is the input of another, from its beginning or from `cursor` on. */
+/** A handle of the session whose output, from the beginning or from `cursor`, is another's input. */
 export interface StdinFrom {
   /** a handle of the session, running or stopped */
   id: string;
@@ -1178,7 +1178,7 @@ export interface Stopped {
   truncated?: Truncated;
 }
 
-/** Receive notifications about the handles named in `handles`, by default about all handles of the session that live now and all that are started later. */
+/** Receive notifications about `handles`, by default about all present and future ones of the session. */
 export interface SubscribeParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1283,7 +1283,7 @@ export interface ToolInfo {
   annotations?: Annotations;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. `context` is handed to the side that answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. With the surface `verbs` the tool is one of those that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
+/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
 export interface ToolsCallParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1321,7 +1321,7 @@ export interface ToolsDescribeResult {
   tools: ToolDescription[];
 }
 
-/** List the tools with their schemas in a provider's dialect. With the surface `verbs` each definition has a tool that starts it, and five tools are for all handles; `style` has no meaning then. */
+/** List the tools with their schemas in a provider's dialect. The surface `verbs` has a tool to start each definition and five for all handles, and ignores `style`. */
 export interface ToolsListParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1343,7 +1343,7 @@ export interface ToolsListResult {
   problems?: Problem[];
 }
 
-/** A truncated result: `bytes` in all, `kept` of them here, all of them in `path` if set, except the `omitted` bytes of output that are no longer kept. */
+/** A truncated result: `bytes` in all, `kept` of them here, all in `path` if set, except `omitted` bytes no longer kept. */
 export interface Truncated {
   /** of the whole */
   bytes: number;
@@ -1387,7 +1387,7 @@ export interface TrustRevokeParams {
   root: string;
 }
 
-/** The root; `was` is true where a file of it was trusted. */
+/** The root; `was`: a file of it was trusted. */
 export interface TrustRevokeResult {
   /** the path under which it was trusted */
   root: string;
@@ -1427,7 +1427,7 @@ export interface TrustedRoot {
   files: string[];
 }
 
-/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says. `target` names the side to answer, `context` is handed to that side. */
+/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says. `target` names the side to answer, which gets `context`. */
 export interface TurnEndParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;

@@ -195,8 +195,7 @@ def websocket_listener(
     """Return the WebSocket's listeners, closed by `stack`, and the credentials.
 
     Credentials exist only while the port is open, so that clients send no token to another process;
-    a
-    manager keeps the port open.
+    a manager keeps the port open.
     """
     try:
         if activated:

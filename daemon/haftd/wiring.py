@@ -464,8 +464,7 @@ def _reloader(
     """Return the reload function, serialised; files are read in a thread.
 
     `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed
-    settings
-    are reported as problems.
+    settings are reported as problems.
     """
     turn = trio.Lock()
     inquiry = parts.settings.inquiry

@@ -1,9 +1,7 @@
 """Messages and codecs of haft's wire: no I/O, no clock, no event loop, no logging.
 
-The table of all methods is `methods`, over their types: `params` of all, then `handles` `tools` `sessions`
-`pushes` `inquiries` `approvals` `reports` `trust`.
-Parts of those: `states` `questions` `inputs` `outcome`, `errors` and their `validation_messages`.
-Bytes: `rpc` in and `encoding` out, `value_counter` and `nesting` before decoding, `framing`; `json_text`
-is JSON inside a text.
-The rest: `discover`, `markdown` `model_text`, `paths`; `mcp`, the envelope of another protocol.
+`methods` is the table of methods over their types: `params`, `handles` `tools` `sessions` `pushes`
+`inquiries` `approvals` `reports` `trust`. Parts: `states` `questions` `inputs` `outcome`, `errors`,
+`validation_messages`. Bytes: `framing`, `rpc` in, `encoding` out, `value_counter` and `nesting`
+before decoding, `json_text`. Else: `discover`, `markdown`, `model_text`, `paths`, `mcp`.
 """

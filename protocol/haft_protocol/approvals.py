@@ -1,7 +1,7 @@
-"""Approvals: the request to a client and the client's decision.
+"""Approvals: the request to a client and the client's decision. Section 6.
 
-Rules: every client gets the same fields, pushed (`approval/ask`) or pulled (`approvals/list`). A decision is
-validated as a whole before any of it counts. Arguments are in no `repr`. Section 6.
+Pushed (`approval/ask`) and pulled (`approvals/list`) approvals have the same fields. An invalid
+decision has no effect. Arguments are in no `repr`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ASK_APPROVAL = "approval/ask"
-"""The request that a client with the capability `approval` gets."""
+"""Request to clients with the capability `approval`."""
 
 PolicedAction = Literal["spawn", "call", "fetch", "apply", "abort", "result"]
 Decision = Literal["allow", "deny", "skip", "edit"]
@@ -38,9 +38,11 @@ Reason = Annotated[str, Meta(max_length=1024)]
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An action that awaits a person's decision. `rendered` is for display; with the `mode` `edit` the person
-    gets the arguments to change. `refused` tells the client why its previous decision was invalid. The action
-    `result` releases a tool's result: its one argument is `text`, beside `failed`, `bytes` and `omitted`."""
+    """An action that awaits a person's decision. `rendered` is for display; mode `edit` permits
+    changed arguments. `refused`: the reason why the client's previous decision was invalid. The
+    action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and
+    `omitted`.
+    """
 
     approval_id: str
     session: str
@@ -60,7 +62,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A decision. `arguments` replace all arguments and go with `edit` only."""
+    """A decision. `arguments` replace all arguments, with `edit` only."""
 
     decision: Decision
     arguments: dict[str, Any] | UnsetType = UNSET
@@ -71,7 +73,7 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"Decided({self.decision}, …)"
 
     def check(self) -> Decided:
-        """Return the decision; raise `InvalidAnswer` where its fields contradict each other.
+        """Return the decision; raise `InvalidAnswer` where fields contradict each other.
 
         >>> Decided("allow", remember="session").check().remember
         'session'
@@ -105,13 +107,14 @@ class ApprovalsListParams(
 
 
 class ApprovalsListResult(msgspec.Struct, frozen=True):
-    """The open approvals, each as a client with the capability `approval` gets it."""
+    """The open approvals, as in `approval/ask`."""
 
     approvals: tuple[Approval, ...]
 
 
 class ApprovalsDecideParams(Params, frozen=True, kw_only=True):
-    """Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`."""
+    """Decide, for a person, an action that awaits approval. With `edit` the action proceeds with
+    these `arguments`."""
 
     approval_id: Annotated[str, Meta(max_length=64)]
     decision: Decision

@@ -1,7 +1,4 @@
-"""The OpenRPC document of the protocol, made from the types that the daemon decodes with.
-
-Rules: nothing is described here that the types describe. Made once, on first use.
-"""
+"""OpenRPC document of the protocol, generated once from the types that the daemon decodes with."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _OWN_ERRORS = {
 
 @lru_cache(maxsize=2)
 def document(version: str) -> dict[str, Any]:
-    """Return the document of a daemon of this `version`; the value is shared and must not be changed."""
+    """Return the document of a daemon of this `version`; shared, not to be changed."""
     methods = list(METHODS.values())
     kinds = [kind for method in methods for kind in (method.params, *_results(method))]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
@@ -66,7 +63,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return descriptors with required params first, as OpenRPC demands; calls go by name."""
+    """Return descriptors with required params first, as OpenRPC demands."""
     required = set(schema.get("required", ()))
     described = [
         {"name": name, "required": name in required, "schema": form}
@@ -76,7 +73,7 @@ def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(method: Method) -> tuple[Any, ...]:
-    """Return the possible types of the method's result."""
+    """Return the possible result types."""
     return method.result if isinstance(method.result, tuple) else (method.result,)
 
 
@@ -89,7 +86,7 @@ def _result(method: Method, schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _portable(node: Any) -> Any:
-    r"""Rewrite patterns for the regular expressions of JSON Schema, which have no `\Z`."""
+    r"""Rewrite `\Z`, unknown to the regular expressions of JSON Schema."""
     if isinstance(node, dict):
         return {
             key: re.sub(r"\\Z$", "$", form)

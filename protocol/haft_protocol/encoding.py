@@ -1,7 +1,7 @@
-"""Encoder of replies, of the daemon's own requests, and of batches: the bytes of one message each.
+"""Encoder of replies, the daemon's requests, and batches: the bytes of one message each.
 
-Rules: an id is written as received. A value without a JSON form is mended, never refused: the caller is owed
-a reply. Sections 1 and 9 of the protocol; the reader of incoming messages is `rpc`.
+Ids are written as received. A value without a JSON form is mended, as a caller must get a reply.
+Sections 1 and 9; `rpc` reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _PIECE = 262_144
-"""Characters of a text that are encoded at once, in a millisecond."""
+"""Characters encoded at once, in a millisecond."""
 
 _encode = msgspec.json.Encoder(enc_hook=as_text).encode
 
@@ -32,7 +32,7 @@ def _encode_any(value: object) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        # A file name that is no UTF-8, carried by surrogates, must not cost the caller its reply.
+        # For example a file name that is no UTF-8, carried by surrogates.
         return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
 
 
@@ -49,17 +49,17 @@ def _mend(value: object) -> object:
 
 
 def encode_reply(id_: bytes, result: object) -> bytes:
-    """Encode a success reply; `id_` is the JSON of the request's id."""
+    """Encode a success reply; `id_` is the request's id in JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
 
 
 def is_long(result: object) -> bool:
-    """Return whether a result has a text that takes milliseconds to encode."""
+    """Return True for a result with a text that takes milliseconds to encode."""
     return bool(_long_texts(result))
 
 
 def encode_long_reply(id_: bytes, result: object) -> bytes:
-    """Encode a success reply with a long text, in pieces, so that other threads run in between."""
+    """Encode a success reply in pieces, so that other threads run between."""
     texts = {name: msgspec.Raw(_encode_text(text)) for name, text in _long_texts(result).items()}
     return encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **texts))
 
@@ -79,13 +79,13 @@ def _encode_text(text: str) -> bytes:
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:
-    """Encode an error reply; `id_` is the JSON of the request's id, `null` without one."""
+    """Encode an error reply; `id_` is the request's id in JSON, or `null`."""
     body = {"code": error.code, "message": error.message, "data": error.data}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
 
 
 def encode_request(id_: str | None, method: str, params: object) -> bytes:
-    """Encode a request of the daemon, or a notification where `id_` is None."""
+    """Encode a request of the daemon; a notification if `id_` is None."""
     number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
     return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
         number,
@@ -95,5 +95,5 @@ def encode_request(id_: str | None, method: str, params: object) -> bytes:
 
 
 def join_batch(parts: list[bytes]) -> bytes:
-    """Join encoded messages, at least one, into a batch in their order."""
+    """Join encoded messages, at least one, into a batch."""
     return b"[%b]" % b",".join(parts)

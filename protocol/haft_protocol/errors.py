@@ -1,7 +1,7 @@
-"""Errors of the wire: each a code, a kind, and one sentence with the fault and the remedy.
+"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy. Section 9.
 
-Rules: sentences are made in this module only; any text of the caller in them is cut and escaped; no
-environment value, token or traceback enters one. Section 9.
+All sentences are made here. A caller's text is cut and escaped; environment values, tokens and
+tracebacks never enter.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ _MAX_COMPARED_CHARS = 64
 
 
 def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
-    """Escape invisible characters and cut to `limit` bytes of UTF-8, never inside a character."""
+    """Escape invisible characters; cut to `limit` bytes of whole UTF-8 characters."""
     if len(text) > limit:
         text = text[: limit + 1]
     if not text.isprintable():
-        # Control characters, surrogates, and what changes a text without being seen in it.
+        # Control characters, surrogates, and invisible characters such as reordering marks.
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     encoded = text.encode()
     if len(encoded) <= limit:
@@ -95,12 +95,12 @@ def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
 
 
 def _end(why: str) -> str:
-    """Return `why` without its full stop, as the end of a longer sentence."""
+    """Return `why` without its full stop."""
     return why[: _MAX_TEXT_BYTES + 1].rstrip(" .\n")
 
 
 def shown(text: object, limit: int = 120) -> str:
-    """Quote `text` for a message: control characters escaped, cut to about `limit` characters."""
+    """Quote `text` for a message: escaped, cut to about `limit` characters."""
     if isinstance(text, str | bytes) and len(text) > limit:
         text = text[: limit + 1]
     quoted = repr(text) if isinstance(text, str) and text.isprintable() else ascii(text)
@@ -108,7 +108,7 @@ def shown(text: object, limit: int = 120) -> str:
 
 
 class RpcError(Exception):
-    """An error reply. `data` always holds `kind`; message and texts are cut to 512 bytes.
+    """Error reply. `data` always holds `kind`; message and texts are cut to 512 bytes.
 
     >>> error = RpcError("handle_not_found", "There is no handle 'build'.", id="build")
     >>> error.code, error.data
@@ -129,7 +129,7 @@ class RpcError(Exception):
 
     @classmethod
     def received(cls, code: int, message: str, data: Mapping[str, Any]) -> RpcError:
-        """Return the error that a peer sent; an unknown code keeps its number."""
+        """Return a peer's error; an unknown code keeps its number."""
         error = cls(_KINDS.get(code, "internal_error"), message)
         error.code = code
         error.data.update(data)
@@ -148,7 +148,6 @@ def invalid_request(why: str) -> RpcError:
 
 
 def method_not_found(name: str) -> RpcError:
-    """Refuse an unknown method."""
     return RpcError(
         "method_not_found", f"There is no method {shown(name)}; `rpc.discover` lists all methods."
     )
@@ -169,7 +168,6 @@ def internal(incident: str) -> RpcError:
 
 
 def request_cancelled() -> RpcError:
-    """Answer a request that its caller has cancelled."""
     return RpcError(
         "request_cancelled",
         "The request was cancelled by `$/cancelRequest`; a handle that it only waited for lives on.",
@@ -179,8 +177,8 @@ def request_cancelled() -> RpcError:
 def handle_not_found(
     handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
 ) -> RpcError:
-    """Refuse an unknown handle; `expired` means that the id was used and its result is gone. The message
-    names the first of the `known` handles: a model that mistypes one cannot list them."""
+    """Refuse an unknown handle, listing the first `known` ones; `expired`: the id was used, its
+    result is gone."""
     if expired:
         return RpcError(
             "handle_not_found",
@@ -198,7 +196,7 @@ def handle_not_found(
 
 
 def _those(known: Sequence[str]) -> str:
-    """Return the known handles as the end of a sentence."""
+    """Format the known handles as the end of a sentence."""
     if not known:
         return ", nor any other; `spawn` starts one"
     named = ", ".join(map(shown, known[:_MAX_NAMED_HANDLES]))
@@ -209,7 +207,7 @@ def _those(known: Sequence[str]) -> str:
 
 
 def mark_not_found() -> RpcError:
-    """Refuse a mark of no live handle, or of a handle that is not the caller's."""
+    """Refuse a mark of no live handle, or of another handle's process."""
     return RpcError(
         "handle_not_found",
         "This process belongs to no running tool of that mark; only what a tool itself runs may ask.",
@@ -217,7 +215,7 @@ def mark_not_found() -> RpcError:
 
 
 def question_gone(handle: str, question: str) -> RpcError:
-    """Refuse an answer to a question that is not open; the handle got no input."""
+    """Refuse an answer to a closed question; the handle got no input."""
     return RpcError(
         "invalid_answer",
         f"Handle {shown(handle)} does not ask the question {shown(question)} now; fetch it again.",
@@ -227,7 +225,7 @@ def question_gone(handle: str, question: str) -> RpcError:
 
 
 def inquiry_gone(inquiry: str, session: str) -> RpcError:
-    """Refuse an answer to an inquiry that is not open."""
+    """Refuse an answer to a closed inquiry."""
     return RpcError(
         "invalid_answer",
         f"Nothing is asked now under the id {shown(inquiry)} in session {shown(session)}; "
@@ -238,7 +236,7 @@ def inquiry_gone(inquiry: str, session: str) -> RpcError:
 
 
 def for_a_person(question: str) -> RpcError:
-    """Refuse an assistant's answer to a question for a person."""
+    """Refuse an assistant's answer to a person's question."""
     return RpcError(
         "invalid_answer",
         f"The question {shown(question)} is asked of a person, so an assistant's answer is not "
@@ -248,7 +246,7 @@ def for_a_person(question: str) -> RpcError:
 
 
 def inquiry_failed(handle: str, why: str) -> RpcError:
-    """Report that a program's question outside its input will not be answered."""
+    """Report that a program's question outside its input gets no answer."""
     return RpcError(
         "invalid_answer",
         f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
@@ -257,7 +255,7 @@ def inquiry_failed(handle: str, why: str) -> RpcError:
 
 
 def unanswered(question: str, why: str) -> RpcError:
-    """Report that the question of a client has no answer."""
+    """Report that a client's question has no answer."""
     return RpcError(
         "invalid_answer",
         f"Question {shown(question)} has no answer: {_end(why)}.",
@@ -277,8 +275,8 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
 
 
 def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
-    """Refuse an unknown tool; the message names the known tools, the nearest where there are many. `refused`
-    is a clause about a definition of that name which is not used ("its definition was refused …")."""
+    """Refuse an unknown tool, naming the known ones, or the nearest of many. `refused` is a clause
+    about an unused definition of that name ("its definition was refused …")."""
     why = f": {_cut(_end(refused), _MAX_TEXT_BYTES // 2)}" if refused else ""
     return RpcError(
         "tool_not_found",
@@ -288,7 +286,7 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """Return the known tools as the end of a sentence."""
+    """Format the known tools as the end of a sentence."""
     if not known:
         return "; there are none"
     if len(known) <= _MAX_NAMED_TOOLS:
@@ -314,7 +312,7 @@ def action_not_supported(tool: str, action: str, why: str) -> RpcError:
 
 
 def input_refused(tool: str, why: str) -> RpcError:
-    """Refuse a valid input that this handle cannot take, or not now; none of it was written."""
+    """Refuse a valid input that this handle cannot take now; none was written."""
     return RpcError(
         "action_not_supported",
         f"The input cannot be given: {_end(why)}.",
@@ -324,9 +322,9 @@ def input_refused(tool: str, why: str) -> RpcError:
 
 
 def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError:
-    """Refuse the tool's arguments; `problems` is the list of all {path, message}.
+    """Refuse the tool's arguments; `problems` are {path, message}.
 
-    The message has the first ten, `data.problems` up to 100; further ones are counted in `data.more`.
+    The message has the first ten, `data.problems` up to 100; `data.more` counts the rest.
     """
     kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MAX_PROBLEMS]]
     listed = "; ".join(f"{each['path']}: {_end(each['message'])}" for each in kept[:10])
@@ -342,13 +340,13 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 
 
 def not_authorized(why: str) -> RpcError:
-    """Refuse a request that the connection is not allowed to make."""
+    """Refuse a request that the connection may not make."""
     return RpcError("not_authorized", why)
 
 
 def confined(what: str, handle: str | None, session: str | None) -> RpcError:
-    """Refuse a process that haftd started and whose definition does not allow the action. `handle` and
-    `session` name its place; both are None where unknown."""
+    """Refuse an undeclared action of a process started by haftd, at `handle` and `session` if
+    known."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
         data = {}
@@ -363,7 +361,7 @@ def confined(what: str, handle: str | None, session: str | None) -> RpcError:
 
 
 def peer_gone() -> RpcError:
-    """Refuse a process that cannot be identified: it has ended, or hides its connection."""
+    """Refuse a process that has ended or hides its connection."""
     return RpcError(
         "not_authorized",
         "haftd cannot tell which process has connected: it has ended, or hides what it has open; connect "
@@ -372,8 +370,7 @@ def peer_gone() -> RpcError:
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:
-    """Refuse an action that was denied or not approved in time; nothing was done. For the action `result`
-    the tool has run, and its result is withheld."""
+    """Refuse an action denied or not approved in time; for the action `result` the tool has run."""
     what = f"Tool {shown(tool)} was not approved for {shown(action)}"
     if action == "result":
         what = f"Tool {shown(tool)} has run, and its result was withheld"
@@ -386,7 +383,7 @@ def not_approved(tool: str, action: str, why: str) -> RpcError:
 
 
 def approval_gone(approval: str, session: str) -> RpcError:
-    """Refuse a decision about an approval that is not open."""
+    """Refuse a decision about a closed approval."""
     return RpcError(
         "invalid_answer",
         f"Nothing waits for approval under the id {shown(approval)} in session {shown(session)}; "
@@ -397,7 +394,7 @@ def approval_gone(approval: str, session: str) -> RpcError:
 
 
 def handle_stopped(handle: str, state: object) -> RpcError:
-    """Refuse an action on a stopped handle, with its state in `data.state`."""
+    """Refuse an action on a stopped handle; `data.state` is its state."""
     return RpcError(
         "handle_stopped",
         f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.",
@@ -414,7 +411,7 @@ def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
 
 
 def invalid_answer(why: str) -> RpcError:
-    """Refuse an answer that does not fit the question; the question stays open."""
+    """Refuse an answer that does not fit; the question stays open."""
     return RpcError(
         "invalid_answer", f"The answer does not fit: {_end(why)}; the question is still open."
     )

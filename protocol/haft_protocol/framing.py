@@ -1,8 +1,8 @@
 """Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks.
+Section 1.
 
-Rules: the first non-blank byte of a connection decides the kind. Limits are checked before more is buffered,
-so the buffer exceeds them by one read at most. Every byte is read once; new data rescans nothing. Messages
-complete before a fault are still returned; after a fault nothing is read. Messages are not parsed. Section 1.
+The first non-blank byte of a connection decides the kind. Limits precede buffering, so the buffer
+exceeds them by one read at most. Messages complete before a fault are returned, none after.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _USUAL = b"Content-Length: "
 
 
 def encode_lines(message: bytes) -> bytes:
-    """Frame one message as a line. A line end inside JSON can only be a blank, and becomes one."""
+    """Frame one message as a line. A line end inside JSON is blank space, and becomes a blank."""
     if b"\n" in message:
         message = message.replace(b"\n", b" ")
     return message + b"\n"
@@ -32,10 +32,10 @@ def encode_headers(message: bytes) -> bytes:
 
 
 class Framer:
-    r"""Framing state of one side of one connection; not to be shared.
+    r"""Framing state of one side of one connection.
 
-    `fault` is None until the stream breaks the framing or exceeds a limit; then it is the one error to send
-    before closing.
+    `fault` is the error to send before closing, once the stream breaks the framing or exceeds a
+    limit.
 
     >>> framer = Framer(max_message=1024)
     >>> framer.feed(b'{"id":1}\n{"id"')
@@ -52,21 +52,21 @@ class Framer:
         self._max = max_message
         self._buffer = bytearray()
         self._missing = -1
-        """Header framing: length of the body that is being read, -1 between messages."""
+        """Length of the body being read; -1 between blocks."""
         self.kind: Literal["unknown", "lines", "headers"] = "unknown"
         self.fault: RpcError | None = None
 
     @property
     def partial(self) -> bool:
-        """Return whether an incomplete message is buffered."""
+        """True while an incomplete message is buffered."""
         return bool(self._buffer) or self._missing >= 0
 
     def frame(self, message: bytes) -> bytes:
-        """Frame `message` as the peer frames its own; as a line until that is known."""
+        """Frame `message` as the peer does; as a line until known."""
         return encode_headers(message) if self.kind == "headers" else encode_lines(message)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take received bytes; return the messages that they complete, in order."""
+        """Take received bytes; return completed messages in order."""
         if self.fault is not None:
             return []
         if not isinstance(data, bytes):
@@ -83,9 +83,9 @@ class Framer:
         return []
 
     def finish(self) -> list[bytes]:
-        """Take the end of the stream; return the last line where no newline ended it.
+        """Take the end of the stream; return a last line without newline.
 
-        Sets `fault` where the stream ends within a `Content-Length` block.
+        Sets `fault` within a `Content-Length` block.
         """
         if self.fault is not None or not self.partial:
             return []
@@ -113,7 +113,7 @@ class Framer:
         buffer = self._buffer
         lines = data.split(b"\n")
         if buffer or len(lines) == 1:
-            # The end of a line that was begun, or another piece of it.
+            # The end of a begun line, or another piece.
             if len(buffer) + len(lines[0]) > self._max:
                 return self._too_long("A line")
             buffer += lines[0]
@@ -165,9 +165,9 @@ class Framer:
             self._missing = -1
 
     def _head(self, data: bytes, at: int) -> int:
-        """Read a header block, or more of one, from `data[at:]`; return the offset of its end.
+        """Read a header block, or more of one, from `data[at:]`; return the end's offset.
 
-        Sets `_missing` when the block is complete and valid.
+        Sets `_missing` once the block is complete and valid.
         """
         buffer = self._buffer
         seam = min(len(buffer), 3)  # the blank line may lie across two reads
@@ -194,7 +194,7 @@ class Framer:
         return len(data)
 
     def _length(self, block: bytes) -> int:
-        """Return the body's length from a header block, or -1 with `fault` set."""
+        """Return the body's length, or -1 with `fault` set."""
         if len(block) > _MAX_HEADER_BYTES:
             self.fault = parse_error(
                 f"the header block does not end within {_MAX_HEADER_BYTES} bytes"

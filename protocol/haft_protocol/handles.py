@@ -1,6 +1,6 @@
-"""Params and results of the methods on handles: the five verbs, the list, the search.
+"""Params and results of the methods on handles. Sections 4 and 8.
 
-Rules: those of `params`. A reply with a handle's state is one of `states`. Sections 4 and 8.
+A reply with a handle's state is one of `states`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ __all__ = [
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 
 View = Literal["delta", "answer", "all", "tail", "screen", "raw", "paint"]
-"""`answer`: the delta without the echo of the call's input and without the prompt, which stands beside it;
-`raw`: the bytes, from `cursor` or the read offset on, at most `max_bytes` of them, in base64;
-`paint`: bytes that draw a terminal's present screen on an empty one, in base64."""
+"""`answer`: the delta without the echo of the call's input and without the prompt, which stands
+beside it; `raw`: at most `max_bytes` from `cursor` or the read offset on, in base64; `paint`: bytes
+that draw a terminal's screen on an empty one, in base64.
+"""
 
 
 class ReadingParams(Params, frozen=True, kw_only=True):
@@ -54,15 +55,16 @@ class ReadingParams(Params, frozen=True, kw_only=True):
 
 
 class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A handle of the same session whose output is the input of another, from its beginning or from `cursor` on."""
+    """A handle of the session whose output, from the beginning or from `cursor`, is another's
+    input."""
 
     id: Id
     cursor: Offset | UnsetType = UNSET
 
 
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
-    """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes the
-    output of a handle into the tool's standard input."""
+    """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name.
+    `stdin_from` pipes a handle's output into the tool's standard input."""
 
     tool: str
     id: Id
@@ -103,7 +105,7 @@ class AbortParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitParams(Params, frozen=True, kw_only=True):
-    """Wait until all of `all` and one of `any` have stopped, or the rest of them waits for answers."""
+    """Wait until all of `all` and one of `any` have stopped, or the rest waits for answers."""
 
     any: tuple[Id, ...] = ()
     all: tuple[Id, ...] = ()
@@ -111,7 +113,7 @@ class AwaitParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of the stopped handles, of the live ones, and of those that wait for an answer."""
+    """The states of stopped handles, of live ones, and of those that wait for an answer."""
 
     completed: tuple[HandleState, ...]
     pending: tuple[HandleState, ...]
@@ -129,8 +131,8 @@ class HandlesListParams(
 
 
 class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A handle's state, and facts by which an assistant finds the handle again. Times are seconds since the
-    epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) sums over its processes."""
+    """A handle's state and metrics. Times are seconds since the epoch, `age_s` seconds since spawn;
+    `cpu_s` and `memory` (resident bytes) are sums over processes."""
 
     state: HandleState
     command: str
@@ -145,7 +147,7 @@ class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HandlesListResult(msgspec.Struct, frozen=True):
-    """The handles, each a state object with the fields of `HandleInfo` beside it."""
+    """The handles, each a state object with the fields of `HandleInfo`."""
 
     handles: tuple[dict[str, Any], ...]
 
@@ -168,7 +170,7 @@ class FoundLine(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The matches; `more` means that the limit was met and others may exist."""
+    """The matches; `more`: the limit was met, others may exist."""
 
     matches: tuple[FoundLine, ...]
     more: bool
@@ -183,8 +185,10 @@ class TimelineParams(Params, frozen=True, kw_only=True):
 
 
 class TimelineResult(msgspec.Struct, frozen=True):
-    """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte; the bytes
-    up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output."""
+    """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte;
+    the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the
+    end of the output.
+    """
 
     generation: int
     started_at: float

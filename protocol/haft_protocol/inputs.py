@@ -1,7 +1,6 @@
-"""The forms of `input` for a running tool, read and validated.
+"""Forms of `input` for a running tool, read and validated. Section 4.
 
-Rules: one kind an input; nothing is coerced, no unknown field ignored; typed text is in no `repr`. A
-runtime's abilities are not known here. Section 4.
+One kind per input, nothing coerced, unknown fields refused. Typed text is in no `repr`.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _FORMS = (
 
 
 class Mouse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One mouse action; rows and columns count from 0. A `click` is a press and a release; a `move` with a
-    `button` drags."""
+    """One mouse action; rows and columns count from 0. `click`: press and release; `move` with a
+    `button`: drag."""
 
     row: Annotated[int, msgspec.Meta(ge=0, lt=_MAX_ROWS)]
     col: Annotated[int, msgspec.Meta(ge=0, lt=_MAX_COLS)]
@@ -70,7 +69,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 def read_input(form: object) -> Input:
-    """Read an input in any of its forms; raise `RpcError` (invalid_params) that lists the forms."""
+    """Read an input in any form; raise `RpcError` (invalid_params) that lists the forms."""
     if isinstance(form, str):
         return Input(kind="text", text=form)
     if not isinstance(form, dict):
@@ -98,7 +97,7 @@ def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -
 
 
 def _line(value: object, secret: bool) -> Input:
-    """Read a line; a line end at its end is the one that is written anyway."""
+    """Read a line without its line end, which is written anyway."""
     if isinstance(value, str) and value.endswith("\n"):
         value = value[:-1].removesuffix("\r")
     return _text("line", value, secret)

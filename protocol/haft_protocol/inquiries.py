@@ -1,7 +1,7 @@
-"""Inquiries: a tool's question on its way to a client, and the answer.
+"""Inquiries: a tool's question on its way to a client, and the answer. Section 6.
 
-Rules: every client gets the same fields, pushed (`inquiry/ask`) or pulled (`inquiries/list`). An answer is
-validated as a whole before any of it counts, and is in no error message and no `repr`. Section 6.
+Pushed (`inquiry/ask`) and pulled (`inquiries/list`) questions have the same fields. An invalid
+answer has no effect; answers are in no error message and no `repr`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ __all__ = [
 ]
 
 ASK = "inquiry/ask"
-"""The request that a client with the capability `inquiry` gets."""
+"""Request to clients with the capability `inquiry`."""
 
 Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 
 
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question on its way. `target` is `caller` unless the definition says `assistant`, `user` (a person
-    only) or a table of its own. `schema` is that of the answer, `context` that of the `tools/call`. The daemon's own
-    question at a turn's end has no `handle` and no `call_id`. `refused` tells the client why its previous answer
-    was invalid."""
+    """A question on its way. `target` is `caller`, unless the definition says `assistant`, `user`
+    (a person only) or a table of its own. `schema` is the answer's, `context` that of the
+    `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`.
+    `refused`: the reason why the client's previous answer was invalid.
+    """
 
     session: str
     inquiry_id: str
@@ -71,17 +72,17 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def is_for_a_person(self) -> bool:
-        """Return whether only a person may answer."""
+        """Only a person may answer."""
         return self.target == "user"
 
     @property
     def is_secret(self) -> bool:
-        """Return whether only the tool may see the answer."""
+        """Only the tool may see the answer."""
         return isinstance(self.question.answer_type, Secret)
 
     @property
     def needs_a_person(self) -> bool:
-        """Return whether an answer of an assistant or of a program that haftd runs is invalid.
+        """An answer of an assistant, or of a program run by haftd, is invalid.
 
         >>> question = Question(id="go", text="Go on?", answer_type=Boolean())
         >>> fields = {"session": "s", "inquiry_id": "tool_call.deploy.1", "schema": {}, "target": "user"}
@@ -92,14 +93,13 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def can_be_remembered(self) -> bool:
-        """Return whether an answer may be kept: not a secret, not a model's answer (a model has to think each
-        time), and not the answer to the daemon's own question."""
+        """True unless the answer is a secret, a model's, or to the daemon's own question."""
         is_for_a_person = self.target in ("caller", "user")
         return is_for_a_person and not self.is_secret and self.handle is not UNSET
 
 
 class RememberedAnswer(msgspec.Struct, frozen=True):
-    """An answer to reuse, without asking, for the same question of the same program."""
+    """An answer reused for the same question of the same program."""
 
     answer: Any
     remember: Remember
@@ -115,17 +115,15 @@ class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def turn_end_id(session: str, number: int) -> str:
-    """Return the id of the question at the end of a turn."""
     return f"turn_end.{session}.{number}"
 
 
 def client_question_id(session: str, number: int) -> str:
-    """Return the id of a question that a client asks by itself."""
     return f"client_question.{session}.{number}"
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
-    """Return the id of a call's questions, which come one after the other and share the id."""
+    """Return the id that all questions of a call share, one after the other."""
     return f"tool_call.{tool}.{call_id}"
 
 
@@ -186,7 +184,7 @@ def read_remembered_answer(inquiry: Inquiry, reply: object) -> tuple[Answer, Rem
 
 
 def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
-    """Raise `InvalidAnswer` where `remember` is set and the answer cannot be kept."""
+    """Raise `InvalidAnswer` if `remember` is set for an answer that cannot be kept."""
     if remember is not UNSET and not inquiry.can_be_remembered:
         what = "a secret" if inquiry.is_secret else "what a model is asked"
         if inquiry.handle is UNSET:
@@ -207,15 +205,16 @@ class InquiriesListParams(
 
 
 class InquiriesListResult(msgspec.Struct, frozen=True):
-    """The open questions, each as a client with the capability `inquiry` gets it."""
+    """The open questions, as in `inquiry/ask`."""
 
     inquiries: tuple[Inquiry, ...]
 
 
 class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
-    """Answer a question, for a person. With `question` the answer counts only while that question is open: a
-    tool asks all of its questions under one `inquiry_id`. With `remember` the answer is reused when the same tool
-    asks the same."""
+    """Answer a question, for a person. With `question` the answer counts only while that question
+    is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for
+    the same question of the tool.
+    """
 
     inquiry_id: Annotated[str, Meta(max_length=512)]
     answer: Any
@@ -227,8 +226,10 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
 
 
 class InquiriesAskParams(Params, frozen=True, kw_only=True):
-    """Ask a question of the client's own, and wait for the answer. Whoever would be asked a tool's question is asked,
-    but for this client. The question is withdrawn when the call is cancelled or the connection ends."""
+    """Ask a question of the client's own, and wait for the answer. The candidates are those of a
+    tool's question, but for this client. Cancelling the call or closing the connection withdraws
+    the question.
+    """
 
     question: Question
     target: Target
@@ -236,7 +237,7 @@ class InquiriesAskParams(Params, frozen=True, kw_only=True):
 
 
 class InquiriesAskResult(msgspec.Struct, frozen=True):
-    """The answer to a client's own question, of the type that the question has."""
+    """The answer to a client's own question, of the question's type."""
 
     answer: Answer
 

@@ -1,7 +1,6 @@
-"""JSON inside a text, as models write the arguments of a call or one of them.
+"""JSON inside a text, as models write arguments, with the default bounds of a message.
 
-Rules: the text has the default bounds of a message. The daemon counts values and nesting of a message before
-decoding, and counts such a text as one value.
+Counts before a message is decoded take such a text for one value.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ MAX_NESTING = 64
 
 
 class TooManyValues(ValueError):
-    """The text holds more than `MAX_VALUES` names and values; none of it was decoded."""
+    """More than `MAX_VALUES` names and values; nothing was decoded."""
 
 
 def decode_text(text: str) -> Any:
-    """Decode a JSON text; raise `TooManyValues`, or another ValueError for malformed JSON."""
+    """Decode a JSON text; raise `TooManyValues`, or another ValueError if malformed."""
     data = text.strip().encode()
     if len(data) > MAX_VALUES:  # a shorter text cannot hold as many
         counter = ValueCounter(data, MAX_VALUES)

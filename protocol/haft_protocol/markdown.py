@@ -1,7 +1,7 @@
-"""Notices as Markdown, for a host that shows them to a model or a person.
+"""Notices as Markdown (CommonMark), for a host that shows them to a model or a person.
 
-Rules: pure. One list item a notice, a program's output lines in a fence. Words of a program or a question
-are text: none becomes structure, is hidden, or leaves its item. Follows CommonMark.
+One list item per notice, output lines in a fence. Words of a program or a question never become
+structure, invisible, or leave their item.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .states import Notice
 __all__ = ["notices_markdown"]
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$!]")
-"""Characters with a meaning within a line of Markdown or of its usual extensions."""
+"""Characters with a meaning within a line of Markdown or its usual extensions."""
 
 _MAX_CHARS = 2_000
 _MAX_LINE_CHARS = 400
 
 
 def notices_markdown(notices: Iterable[Notice]) -> str:
-    """Return the notices in order, each with its level; empty without notices."""
+    """Return the notices in order, each with its level."""
     return "".join(map(_item, notices))
 
 
@@ -31,7 +31,7 @@ def _item(notice: Notice) -> str:
     lines = () if isinstance(notice.lines, UnsetType) else notice.lines
     message = notice.message
     if lines:
-        # The lines follow in a fence, so the sentence need not end with the first of them.
+        # The lines follow in a fence.
         message = message.removesuffix(lines[0]).rstrip()
     head = f"- **{notice.level}** {_sentence(notice, message)}\n"
     if not lines:
@@ -43,7 +43,7 @@ def _item(notice: Notice) -> str:
 
 
 def _sentence(notice: Notice, message: str) -> str:
-    """Return the message; a handle's name at its beginning is code, as haft wrote it."""
+    """Return the message, escaped but for a leading handle's name, which is code."""
     name = f"`{notice.id}` "
     if not isinstance(notice.id, UnsetType) and message.startswith(name) and "`" not in notice.id:
         return name + _escaped(message.removeprefix(name))
@@ -55,7 +55,7 @@ def _escaped(text: str) -> str:
 
 
 def _printable(text: str, max_chars: int) -> str:
-    """Return the text on one line, with invisible and reordering characters escaped."""
+    """Return the text on one line; escape invisible and reordering characters."""
     text = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
     if text.isprintable():
         return text

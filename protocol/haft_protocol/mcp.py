@@ -1,8 +1,7 @@
-"""The envelope of the Model Context Protocol: revisions, error codes, one message.
+"""Envelope of the Model Context Protocol: revisions, error codes, one message.
 
-Rules: no I/O. Two eras: "modern" is the revision 2026-07-28, where each request names its revision and the client's
-capabilities in `_meta`; "legacy" are the revisions that a connection opens by `initialize`. The server for hosts of
-MCP and the daemon, which is a client of MCP servers, read the same envelope; the params and results are their own.
+Two eras: in "modern" (2026-07-28), each request names its revision and the client's capabilities in
+`_meta`; "legacy" revisions are opened by `initialize`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Newest first."""
 
 SERVER_NAME = "haft"
-"""The name of `haft mcp` as a server. The daemon refuses a server of that name: it would be its own client."""
+"""Name of `haft mcp` as a server, which the daemon refuses: it would be its own client."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -1,8 +1,7 @@
-"""The table of all methods: name, params, result and summary of each.
+"""Table of all methods: name, params, result and summary.
 
-Rules: the table is flat and complete; the types stand with their nouns (`handles`, `tools`, `sessions`,
-`inquiries`, `approvals`, `pushes`, `trust`, `reports`) and are exported here, too. The daemon decodes with these
-types, the clients build them, the OpenRPC document is generated from them.
+The daemon decodes with these types, clients build them, the OpenRPC document is generated from
+them.
 """
 
 from __future__ import annotations
@@ -214,8 +213,8 @@ __all__ = [
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method: its wire name, the types of params and result, and one line about it. A tuple of types
-    lists alternative results."""
+    """One method: wire name, types of params and result, a one-line summary. A tuple of types lists
+    alternative results."""
 
     name: str
     params: type[Any]

@@ -1,8 +1,7 @@
-"""Replies as text for a model: one header line, the output, and notices.
+"""Replies as text for a model: a header line in square brackets, the output, notices.
 
-Rules: pure. The header line is the only text of haft's own before the output, in square brackets; a program's
-prompt stands behind its output, as on a terminal. A model calls the verbs `handle_send`, `handle_read`,
-`handle_stop`, so these are the names in every hint. An exit status is information, never a failure of the call.
+A program's prompt follows its output, as on a terminal. Hints name the verbs `handle_send`,
+`handle_read`, `handle_stop`. An exit status is no failure of the call.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ _ENDS = {
 
 
 def state_text(state: HandleState, *, inquiry: Inquiry | None = None) -> str:
-    """Return the text of one handle. `inquiry` is its question where no client, program or model is being
-    asked."""
+    """Return the text of one handle. `inquiry` is its question if no candidate is asked."""
     parts = [f"[{state.id}: {', '.join(_header(state))}]"]
     body = _body(state)
     if body.strip():
@@ -61,8 +59,10 @@ def state_text(state: HandleState, *, inquiry: Inquiry | None = None) -> str:
 
 
 def await_text(result: AwaitResult, inquiries: Mapping[str, Inquiry]) -> str:
-    """Return the text of several handles: those that have stopped with their output, the others by their
-    header line. `inquiries` are the open questions by handle."""
+    """Return the text of several handles: stopped ones with output, others by header line.
+
+    `inquiries` are the open questions by handle.
+    """
     texts = [state_text(state) for state in result.completed]
     texts += [state_text(state, inquiry=inquiries.get(state.id)) for state in result.waiting]
     texts += [f"[{state.id}: {', '.join(_header(state))}]" for state in result.pending]
@@ -70,7 +70,7 @@ def await_text(result: AwaitResult, inquiries: Mapping[str, Inquiry]) -> str:
 
 
 def list_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return one line a handle of `handles/list`, with its command."""
+    """Return a line per handle of `handles/list`, with its command."""
     lines = []
     for row in rows:
         state = msgspec.convert({"content": "", **row}, HandleState)
@@ -82,7 +82,7 @@ def list_text(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def notices_text(notices: Iterable[Notice]) -> str:
-    """Return one line a notice."""
+    """Return a line per notice."""
     return "\n".join(
         f"[{notice.level}] {_shortened(_printable(notice.message), MAX_NOTICE)}"
         for notice in notices
@@ -90,7 +90,7 @@ def notices_text(notices: Iterable[Notice]) -> str:
 
 
 def has_failed(state: object) -> bool:
-    """Return whether the tool itself reported an error, as opposed to an exit status."""
+    """Return True if the tool itself reported an error; an exit status is none."""
     return (
         isinstance(state, Stopped)
         and state.error is not UNSET
@@ -148,7 +148,7 @@ def _body(state: HandleState) -> str:
 
 
 def _prompt(state: HandleState) -> str:
-    """Return the line that asks, where the output is text."""
+    """Return the line that asks, if the output is text."""
     if not isinstance(state, Running) or not isinstance(state.screen, UnsetType):
         return ""
     wanted = state.input_wanted
@@ -163,7 +163,7 @@ def _screen_text(screen: Screen) -> str:
 
 
 def _left_out(state: HandleState, body: str) -> str | None:
-    """Say how much is missing and how to read it."""
+    """Return the amount missing and the way to read it."""
     cut = _LEFT_OUT.search(body)
     if isinstance(state, Stopped) and not isinstance(state.truncated, UnsetType):
         missing = state.truncated.bytes - state.truncated.kept

@@ -1,7 +1,4 @@
-"""Nesting depth of a JSON text, found before decoding.
-
-Rules: the result is defined for well-formed text only. Time grows with length, not with nesting.
-"""
+"""Nesting depth of well-formed JSON text, before decoding; time grows with length, not depth."""
 
 from __future__ import annotations
 
@@ -15,18 +12,16 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
 
 
 def nesting(message: bytes) -> int:
-    """Return the depth of well-formed JSON: 0 for a scalar. 8 MiB of anything take less than a second.
+    """Return the depth of well-formed JSON: 0 for a scalar. Any 8 MiB take less than a second.
 
-    Strings are removed first, then the innermost pairs of brackets, a level a round: most messages are empty
-    after a few.
+    Strings are removed first, then the innermost brackets, a level per round.
     """
     if b"\\" in message:
-        # In this order: a run of backslashes pairs up from its left, so an escaped quote is
-        # whatever is left of `\"` after that.
+        # In this order: backslashes pair up from the left, so a remaining `\"` is an escaped quote.
         message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     message = message.translate(_TO_SQUARE, _NOT_STRUCTURE)
-    # Two quotes side by side are an empty string, or the seam of two strings: either way what
-    # follows is as much inside or outside as before.
+    # Two adjacent quotes are an empty string or the seam of two: what follows stays inside or
+    # outside.
     message = message.replace(b'""', b"")
     if b'"' in message:
         message = b"".join(message.split(b'"')[::2])
@@ -34,7 +29,7 @@ def nesting(message: bytes) -> int:
         if not message:
             return depth
         message = message.replace(b"[]", b"")
-    # What is left has few tips for its length, so walking it run by run is cheap.
+    # The rest has few innermost brackets, so walking run by run is cheap.
     runs = re.findall(rb"\[+|\]+", message)
     level = deepest = 0
     for opening, closing in zip(runs[::2], runs[1::2], strict=False):

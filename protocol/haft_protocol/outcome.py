@@ -1,8 +1,7 @@
-"""The printed forms in which a tool process reports, in both generations.
+"""Printed forms in which a tool process reports, in both generations. Section 10.
 
-Rules: an object with a known `type` is an outcome, or `Malformed` where a field does not fit, with the field's
-name. Anything else is `Raw`, a supported form and no error. Nothing is guessed, no text of the tool changed.
-The effect on the handle is not known here. Section 10.
+An object with a known `type` is an outcome, or `Malformed` if a field does not fit. Anything else
+is `Raw`, which is no error. The tool's text is unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 
 class Success(msgspec.Struct, frozen=True, tag=True):
-    """The tool succeeded with the result `content`. `output` is what a state printed beside it."""
+    """The tool succeeded with the result `content`. `output`: printed beside it by a state."""
 
     content: str
     output: str = ""
@@ -46,7 +45,7 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
 
 
 class NeedsInput(msgspec.Struct, frozen=True, tag=True):
-    """The tool asks. After the process has ended: run it again with the answer added to `answers`."""
+    """The tool asks. After the end of the process: run again with the answer in `answers`."""
 
     question: Question
     content: str = ""
@@ -59,12 +58,12 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 
 
 class Raw(msgspec.Struct, frozen=True, tag=True):
-    """The tool printed another form: the text itself is the output."""
+    """Another form: the text itself is the output."""
 
 
 class Malformed(msgspec.Struct, frozen=True, tag=True):
-    """An outcome with an invalid field; `message` is a clause that names the field
-    ("a malformed `error` outcome: `message` is missing; it must be a string")."""
+    """Outcome with an invalid field; `message` is a clause ("a malformed `error` outcome: `message`
+    is missing; it must be a string")."""
 
     message: str
 
@@ -77,7 +76,7 @@ _BLANK = b" \t\r\n"
 
 
 def _read_object(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in `text`; None for anything else."""
+    """Return the JSON object in `text`, or None."""
     if not (text.lstrip(_BLANK).startswith(b"{") and text.rstrip(_BLANK).endswith(b"}")):
         return None
     try:
@@ -88,13 +87,13 @@ def _read_object(text: bytes) -> dict[str, Any] | None:
 
 
 def read_outcome(stdout: bytes) -> Outcome:
-    """Read all that an ended process printed to stdout."""
+    """Read the whole stdout of an ended process."""
     form = _read_object(stdout)
     return _RAW if form is None else _read(form)
 
 
 def read_event(line: bytes) -> Outcome:
-    """Read one line of a live tool: a tool state, or the notification `state` around one."""
+    """Read one line of a live tool: a state, bare or in a notification `state`."""
     form = _read_object(line)
     if form is None:
         return _RAW
@@ -106,7 +105,7 @@ def read_event(line: bytes) -> Outcome:
 
 
 class _Wrong(ValueError):
-    """A field is invalid; the message is a clause about it."""
+    """Invalid field; the message is a clause."""
 
 
 def _read(form: dict[str, Any]) -> Outcome:
@@ -143,7 +142,7 @@ def _string(form: dict[str, Any], key: str, path: str = "") -> str:
 
 
 def _optional_string(form: dict[str, Any], key: str) -> str:
-    """Return a string that may be null or absent, then as an empty one."""
+    """Return a string, empty if null or absent."""
     return "" if form.get(key) is None else _string(form, key)
 
 
@@ -169,7 +168,7 @@ def _question(form: dict[str, Any]) -> Question:
 
 
 def _stopped(form: dict[str, Any]) -> Outcome:
-    """Read a state `stopped`: `result` and `error` side by side, or nested in one envelope."""
+    """Read a state `stopped`: `result` and `error` side by side, or in an envelope."""
     content = _optional_string(form, "content")
     if form.get("error") is not None:
         return _error(form, "error", "", content)
@@ -195,8 +194,7 @@ def _error(form: dict[str, Any], key: str, path: str, output: str) -> Failure:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as its program describes it; `parameters` as in a definition: a form by each name, or a whole
-    schema."""
+    """A tool as its program describes it; `parameters`: a form by each name, or a whole schema."""
 
     name: str
     summary: str | None = None
@@ -210,7 +208,7 @@ class _Schema(msgspec.Struct, frozen=True):
 
 
 class SchemaUnreadable(ValueError):
-    """A program did not describe itself; the message names the fault in its answer."""
+    """A program did not describe itself; the message names the fault."""
 
 
 _decode_schema = msgspec.json.Decoder(_Schema).decode

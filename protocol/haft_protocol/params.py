@@ -1,8 +1,4 @@
-"""Params of every method, and the annotated types of their fields.
-
-Rules: params are frozen and refuse unknown fields; the daemon decodes with these types, the clients build
-them. A bound stands in the type.
-"""
+"""Params of every method, frozen, without unknown fields; bounds stand in the types."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ __all__ = [
 ]
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-"""The regular expression of an id, without its anchors."""
+"""Regular expression of an id, without anchors."""
 
 Id = Annotated[
     str,
@@ -57,7 +53,7 @@ if TYPE_CHECKING:
     Arguments = dict[str, Any]
     ArgumentsOrText = dict[str, Any]
 else:
-    # On the wire. Decoded params hold an object in any case: `__post_init__` sees to that.
+    # On the wire; `__post_init__` decodes a text to an object.
     Arguments = dict[str, Any] | None
     ArgumentsOrText = dict[str, Any] | str | None
 
@@ -65,8 +61,8 @@ else:
 class Params(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Params common to all methods. The default of `session` is the one named by `initialize` on this
-    connection, else `default`."""
+    """Params common to all methods. `session` defaults to that of `initialize` on this connection,
+    else `default`."""
 
     session: Id | UnsetType = UNSET
     root: Root | UnsetType = UNSET

@@ -1,8 +1,7 @@
-"""Paths of the daemon's files: the same for the daemon and for every client.
+"""Paths of the daemon's files, the same for daemon and clients. Pure. Sections 1 and 11.
 
-Rules: pure. Environment, uid and file status come in; no folder is made. An empty variable counts as absent,
-a relative XDG folder is ignored (as the XDG specification asks). A command line makes its paths absolute
-first. Sections 1 and 11.
+An empty variable counts as absent; a relative XDG folder is ignored (XDG specification). Options
+are absolute already.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ MAX_SOCKET_PATH = 107
 
 
 class PathError(ValueError):
-    """A path cannot be used; the message names the path, the reason, and the variable to set."""
+    """Unusable path; the message names path, reason, and the variable to set."""
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """The runtime folder (0700) and its files. `ours`: made by haft, not chosen by `HAFT_SOCKET`."""
+    """Runtime folder (0700) and its files. `ours`: made by haft, not chosen by `HAFT_SOCKET`."""
 
     folder: str
     socket: str
@@ -54,10 +53,12 @@ class Runtime(msgspec.Struct, frozen=True):
 
 
 def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> str:
-    """Return the daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else /tmp.
+    """Return the daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else
+    /tmp.
 
-    Raises `PathError` for a chosen path that cannot be bound. One under `XDG_RUNTIME_DIR` that is too long gives
-    way to a short one of the user's under /tmp, which depends on the uid and that folder only.
+    Raises `PathError` for a chosen path that cannot be bound. A path under
+    `XDG_RUNTIME_DIR` that is too long is replaced by a short one under /tmp, derived from the uid and
+    that folder.
 
     >>> socket_path({"XDG_RUNTIME_DIR": "/run/user/1000"}, 1000)
     '/run/user/1000/haft/haftd.sock'
@@ -80,10 +81,9 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
 def with_login_folder(
     env: Mapping[str, str], uid: int, lstat: Callable[[str], os.stat_result]
 ) -> Mapping[str, str]:
-    """Return `env`, with /run/user/<uid> as `XDG_RUNTIME_DIR` where that is unset and the folder the user's.
+    """Return `env`, with the user's existing /run/user/<uid> for an unset `XDG_RUNTIME_DIR`.
 
-    A host may start its children with a handful of variables, and these children have to find the daemon that a
-    terminal of the same login finds.
+    A host may start children with few variables; they must find the daemon of the same login.
     """
     if _folder(env, "XDG_RUNTIME_DIR") is not None:
         return env
@@ -98,7 +98,7 @@ def with_login_folder(
 
 
 def runtime_paths(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:
-    """Return the runtime folder and its files, which lie beside the socket."""
+    """Return the runtime folder and its files, beside the socket."""
     path = socket_path(env, uid, socket=socket)
     folder = _parent(path)
     base = folder.rstrip("/")
@@ -115,7 +115,8 @@ def runtime_paths(env: Mapping[str, str], uid: int, *, socket: str | None = None
 
 
 def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
-    """Return the configuration file: `config` (an option), else `haft/config.toml` in the config home."""
+    """Return the configuration file: `config` (an option), else `haft/config.toml` in the config
+    home."""
     if config:
         if not config.startswith("/") or "\0" in config:
             raise PathError(f"--config must be an absolute path, not {config!r}")
@@ -124,12 +125,12 @@ def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
 
 
 def config_home(env: Mapping[str, str]) -> str:
-    """Return the user's configuration folder of all programs: `XDG_CONFIG_HOME`, else `~/.config`."""
+    """Return `XDG_CONFIG_HOME`, else `~/.config`."""
     return _home(env, "XDG_CONFIG_HOME", ".config")
 
 
 def tools_folder(config: str) -> str:
-    """Return the folder of further definition files, beside the configuration file."""
+    """Return the folder of definition files, beside the configuration file."""
     return f"{_parent(config).rstrip('/')}/tools"
 
 
@@ -139,12 +140,12 @@ def state_folder(env: Mapping[str, str]) -> str:
 
 
 def data_folder(env: Mapping[str, str]) -> str:
-    """Return the folder of the Python environment that the service runs from."""
+    """Return the folder of the service's Python environment."""
     return f"{_home(env, 'XDG_DATA_HOME', '.local/share')}/haft"
 
 
 def audit_log(env: Mapping[str, str]) -> str:
-    """Return the audit log; older events are in the file of that name and `.1`."""
+    """Return the audit log; older events have the suffix `.1`."""
     return f"{state_folder(env)}/audit.jsonl"
 
 
@@ -156,9 +157,8 @@ def trust_store(env: Mapping[str, str]) -> str:
 def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
     """Return 16 hex digits that name this machine among those that share a home.
 
-    `machine_id` is the text of /etc/machine-id and enters as a hash, since machine-id(5) asks not to disclose
-    it. Without a valid one, as in many containers, the boot id and the inode of the pid namespace take its
-    place, and the name holds for one boot.
+    They hash /etc/machine-id, which machine-id(5) asks not to disclose. Without a valid one, as in
+    many containers, they hash boot id and pid namespace, for one boot.
     """
     from hashlib import sha256
 
@@ -169,9 +169,9 @@ def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
 
 
 def machine_lock(state: str, machine: str) -> str:
-    """Return the lock of this state folder's one daemon on the machine of that name.
+    """Return the lock of this state folder's daemon on the machine.
 
-    Its first line is a JSON object; `socket` in it is the path at which that daemon serves.
+    Its first line is a JSON object with that daemon's `socket`.
     """
     return f"{state}/daemon-{machine}.lock"
 

@@ -1,7 +1,7 @@
-"""Pushes: the daemon's notifications to a subscriber, each with its subscription.
+"""Pushes: the daemon's notifications to a subscriber. Section 7, "Push".
 
-Rules: values only, frozen. `handle/state` is the handle state object and `session/notification` the notice,
-each with `subscription` beside its fields. Section 7, "Push".
+`handle/state` is the handle state object, `session/notification` the notice, each with
+`subscription`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ TOOLS = "tools/changed"
 class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     """New output as text: the bytes from offset `start` to offset `cursor` of the handle's output.
 
-    `start` is the `cursor` of the push before it. Where a reader is too far behind, `omitted` bytes
-    between the two are left out, and a fetch from the cursor `omitted_from` returns them."""
+    `start` is the previous push's `cursor`. For a slow reader, `omitted` bytes are left out; a
+    fetch from the cursor `omitted_from` returns them.
+    """
 
     subscription: str
     id: str
@@ -55,8 +56,8 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PushedScreen(msgspec.Struct, frozen=True):
-    """A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since the
-    previous push of this subscription."""
+    """A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the
+    subscription's previous push."""
 
     subscription: str
     id: str
@@ -65,18 +66,18 @@ class PushedScreen(msgspec.Struct, frozen=True):
 
 
 class PushedTools(msgspec.Struct, frozen=True):
-    """Definitions were reloaded, or the trust in a root has changed: `tools/list` may differ."""
+    """Definitions were reloaded, or trust in a root has changed: `tools/list` may differ."""
 
     subscription: str
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
-    """Receive notifications about the handles named in `handles`, by default about all handles of the
-    session that live now and all that are started later.
+    """Receive notifications about `handles`, by default about all present and future ones of the
+    session.
 
-    `from` maps ids to offsets: the output of these handles is sent from there on, also of those that
-    have stopped. A client that reconnects passes the last `cursor` that it received for each handle,
-    and misses nothing."""
+    `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
+    reconnects passes the last `cursor` of each handle, and misses nothing.
+    """
 
     events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
     handles: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=4096)] | UnsetType = UNSET

@@ -1,8 +1,7 @@
-"""Questions of a tool and their answers.
+"""Questions of a tool and their answers. Sections 3 and 6.
 
-Rules: a question is frozen; an answer is validated before it changes anything; both generations of
-`answer_type` are read (`{"type": "boolean"}` and `"Boolean"`), only the newer is written.
-Follows sections 3 and 6 of the protocol.
+Both generations of `answer_type` are read (`{"type": "boolean"}` and `"Boolean"`), only the newer
+is written.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Text(msgspec.Struct, frozen=True, tag="text"):
 
 
 class Secret(msgspec.Struct, frozen=True, tag="secret"):
-    """A text that only a person is asked for; never stored, logged or shown to an assistant."""
+    """A text from a person; never stored, logged or shown to an assistant."""
 
 
 class Select(msgspec.Struct, frozen=True, tag="select"):
-    """One of the options, scalars that compare as JSON values (1 is not true)."""
+    """One of the options, scalars compared as JSON values (1 is not true)."""
 
     options: tuple[Scalar, ...]
 
@@ -68,7 +67,8 @@ AnswerType = Boolean | Text | Secret | Select | Form
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question that a tool needs answered before it continues. `default` is offered, never applied unasked."""
+    """A question that a tool needs answered before it continues. `default` is offered, never
+    applied unasked."""
 
     id: str
     text: str
@@ -78,7 +78,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class InvalidAnswer(ValueError):
-    """The answer does not fit the question; the message describes one that does."""
+    """Answer that does not fit; the message describes one that does."""
 
 
 _MAX_NAMED_FIELDS = 8
@@ -107,7 +107,7 @@ def _read_answer_type(form: object) -> AnswerType:
 
 
 def read_question(form: object) -> Question:
-    """Read a question in either generation of forms; raise `msgspec.ValidationError`."""
+    """Read a question of either generation; raise `msgspec.ValidationError`."""
     if not isinstance(form, dict):
         raise msgspec.ValidationError("a question is an object with `id`, `text` and `answer_type`")
     known = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
@@ -152,7 +152,7 @@ def check_answer(question: Question, value: object) -> Answer:
 
 
 def takes_null(question: Question) -> bool:
-    """Return whether `null` is a valid answer, as opposed to a missing one."""
+    """Return True if `null` is a valid answer."""
     kind = question.answer_type
     return isinstance(kind, Select) and None in kind.options
 

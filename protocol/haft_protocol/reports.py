@@ -1,8 +1,4 @@
-"""Reports of the daemon about itself: version, limits, figures, problems, sessions.
-
-Rules: results only, frozen; the methods that return them are in `methods`, which offers these types too.
-Section 8.
-"""
+"""Reports of the daemon about itself: version, limits, metrics, problems, sessions. Section 8."""
 
 from __future__ import annotations
 
@@ -90,8 +86,8 @@ class WebSocketInfo(msgspec.Struct, frozen=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question that waits for its answer; `since` is in seconds since the epoch. The question at a turn's end
-    is not about a single handle."""
+    """An open question; `since` is in seconds since the epoch. That at a turn's end is about no
+    single handle."""
 
     inquiry_id: str
     session: str
@@ -103,7 +99,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil."""
+    """The daemon's metrics: `memory` in resident bytes, `cpu_s` in seconds."""
 
     version: str
     pid: int

@@ -1,9 +1,8 @@
-"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults.
+"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults. Sections 1, 2 and 9.
 
-Rules: one typed decode a message; `params` and `id` stay as received (`msgspec.Raw`), so nothing is decoded
-twice and an id is echoed exactly. A faulty message is a value (`ParseFault`, `Invalid`), never an exception;
-only `read_params` and `read_reply` raise. Methods are unknown here. The daemon's side; `encoding` is the way
-back, and `haft.wire` the client's side. Sections 1, 2 and 9 of the protocol.
+One typed decode per message; `params` and `id` stay as received (`msgspec.Raw`). A faulty message
+is a value (`ParseFault`, `Invalid`); only `read_params` and `read_reply` raise. The daemon's side;
+`encoding` writes, `haft.wire` is the client's side.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """A response of the peer, to a request of the daemon or to none; never answered. `id`, `result` and
-    `error` are JSON as received, for `read_reply`."""
+    """A peer's response; never answered. `id`, `result` and `error` are JSON as received, for
+    `read_reply`."""
 
     id: bytes
     result: bytes | None = None
@@ -59,7 +58,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """An element that is no request and gets `error`; `id` is null where unusable."""
+    """Element that is no request and gets `error`; `id` is null where unusable."""
 
     error: RpcError
     id: bytes
@@ -69,19 +68,19 @@ Element = Request | Response | Invalid
 
 
 class Single(msgspec.Struct, frozen=True):
-    """A message that is one object."""
+    """Message that is one object."""
 
     item: Element
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A message that is a list; `items` in order, at least one."""
+    """Message that is a list; `items` in order, at least one."""
 
     items: tuple[Element, ...]
 
 
 class ParseFault(msgspec.Struct, frozen=True):
-    """A message that gets one error as a whole, with the id null."""
+    """Message that gets one error as a whole, with the id null."""
 
     error: RpcError
 
@@ -120,14 +119,15 @@ def read_message(
     max_values: int = 0,
     value_count: ValueCount | None = None,
 ) -> Message:
-    """Read one message; never raises. Nesting counts from the request object, which is 1. The values of a long
-    message were counted before: one with more than `max_values` is refused undecoded.
+    """Read one message; never raises. Nesting counts from the request object, which is 1.
+
+    `value_count` is that of a long message; more than `max_values` are refused undecoded.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', max_batch=16, max_nesting=64)
     Single(item=Request(method='ping', params=None, id=b'1'))
     """
     if not message.isascii():
-        # msgspec passes over what it does not decode, also over bytes that are no UTF-8.
+        # msgspec does not check undecoded parts, not even for UTF-8.
         try:
             str(message, "utf-8")
         except UnicodeDecodeError as fault:
@@ -166,8 +166,8 @@ def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
 
 @lru_cache(maxsize=8)
 def _batch_decoder(max_batch: int) -> msgspec.json.Decoder[Any]:
-    # An array-like struct refuses the first element too many at once, where a list would first be
-    # filled: 4 million of them in 8 MiB.
+    # An array-like struct refuses the first excess element, where a list would be filled first: 4
+    # million of them in 8 MiB.
     fields = [(f"m{n}", Raw | UnsetType, UNSET) for n in range(max_batch)]
     kind = msgspec.defstruct(
         "_Batch", fields, array_like=True, forbid_unknown_fields=True, gc=False
@@ -217,7 +217,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
         return _response(id_ or NULL, envelope.result, envelope.error)
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
-    # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
+    # Two cheap bounds first: a level takes two bytes, and an opening bracket.
     structure = message if brackets is None else brackets
     if (
         len(structure) > 2 * max_nesting
@@ -237,7 +237,7 @@ _VERSION_RULE = '`jsonrpc` must be "2.0"'
 
 
 def _is_usable_id(id_: bytes) -> bool:
-    """Return whether the JSON in `id_` may be an id: an integer (no float), a text, or null."""
+    """Return True if JSON `id_` is an integer (no float), a text, or null."""
     if id_.startswith(b'"'):
         if len(id_) - 2 <= _MAX_ID_BYTES:
             return True
@@ -263,7 +263,7 @@ def _refuse(loose: _LooseEnvelope) -> Element:
 
 
 def _response(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> Response:
-    # Copied: a raw part would keep its whole message alive until the asking task reads it.
+    # A copy: a raw part would keep the whole message alive.
     return Response(
         id_,
         None if result is UNSET else bytes(result),
@@ -278,7 +278,7 @@ def _too_many(max_values: int) -> RpcError:
 
 
 def _refuse_values(item: Element, max_values: int) -> Element:
-    """Return the refusal of a message with too many values, by its id where there is one."""
+    """Refuse a message with too many values, by its id if any."""
     match item:
         case Request(id=id_):
             return Invalid(_too_many(max_values), id_ or NULL)
@@ -293,8 +293,6 @@ def _too_deep(max_nesting: int) -> RpcError:
     return limit_exceeded("max_nesting", max_nesting, "The message is nested too deeply")
 
 
-# ── params ───────────────────────────────────────────────────────────────────────────────────────
-
 _decoders: dict[Any, Any] = {}
 _ABSENT = re.compile(rb"null|\[[ \t\r\n]*\]")
 """Forms in which clients write absent params."""
@@ -303,8 +301,8 @@ _ABSENT = re.compile(rb"null|\[[ \t\r\n]*\]")
 def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     """Decode params into `kind`; raise `RpcError` with the field and the expected form.
 
-    `null` and an empty list stand for no params. A number that no 64-bit float or 4,300-digit integer holds is a
-    parse error, as elsewhere in a message. `method` only improves the sentences.
+    `null` and an empty list stand for no params. A number beyond a 64-bit float or 4,300 digits is
+    a parse error. `method` only improves the sentences.
     """
     decode = _decoders.get(kind)
     if decode is None:
@@ -324,9 +322,6 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
 
 
-# ── replies ──────────────────────────────────────────────────────────────────────────────────────
-
-
 class _Error(msgspec.Struct):
     code: int
     message: str = ""
@@ -337,11 +332,11 @@ _error = msgspec.json.Decoder(_Error).decode
 
 
 class BadReply(Exception):
-    """A malformed response; the argument is the reason."""
+    """Malformed response; the argument is the reason."""
 
 
 def read_reply(response: Response, *, max_nesting: int) -> Any:
-    """Return the result of a response. Raises the `RpcError` of the peer, or `BadReply`."""
+    """Return the result of a response. Raises the peer's `RpcError`, or `BadReply`."""
     result, error = response.result, response.error
     if result is not None and error is not None:
         raise BadReply("it has both a `result` and an `error`")

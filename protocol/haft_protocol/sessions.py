@@ -1,6 +1,6 @@
 """Clients and sessions, and the fate of handles when a turn, a session or the daemon ends.
 
-Rules: those of `params`. Sections 7 and 8.
+Sections 7 and 8.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ClientCapabilities(msgspec.Struct, frozen=True):
 
 
 PROTOCOL = 1
-"""The version of the protocol that these types are."""
+"""Version of the protocol."""
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
@@ -85,8 +85,8 @@ class TurnResult(msgspec.Struct, frozen=True):
 
 
 class TurnEndParams(Params, frozen=True, kw_only=True):
-    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says.
-    `target` names the side to answer, `context` is handed to that side."""
+    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each
+    tool says. `target` names the side to answer, which gets `context`."""
 
     policy: TurnPolicy | UnsetType = UNSET
     timeout_ms: Milliseconds = 60_000
@@ -95,8 +95,8 @@ class TurnEndParams(Params, frozen=True, kw_only=True):
 
 
 class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The decision about a handle that was inquired about; `stopped` where it had stopped before. `why` is set
-    where no decision was made."""
+    """The decision about a handle that was inquired about; `stopped` if stopped before. `why`: the
+    reason for no decision."""
 
     id: str
     decided: Literal["wait", "abort", "keep", "stopped"]
@@ -104,7 +104,8 @@ class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEndResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of the handles that were live at the turn's end; their output does not count as read."""
+    """The states of the handles that were live at the turn's end; their output does not count as
+    read."""
 
     turn: int
     handles: tuple[HandleState, ...]

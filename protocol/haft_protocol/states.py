@@ -1,7 +1,7 @@
-"""The handle state object: the result of spawn, fetch, apply and abort.
+"""Handle state object: the result of spawn, fetch, apply and abort. Section 3.
 
-Rules: each state carries exactly its own data; an absent field is omitted (`null` is never written for
-"absent", except where the protocol gives `null` a meaning). Section 3.
+Each state carries only its own data. An absent field is omitted; `null` has a meaning where
+permitted.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", 
 
 
 SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} lets it go on, and abort ends it.'
-"""The hint beside `suspended`."""
+"""Hint beside `suspended`."""
 
 
 class Base64(str):
-    """Bytes in a field that otherwise holds a text. The type marks them, since half of an encoding is useless.
-    On the wire it is any text."""
+    """Bytes in a text field; the type marks them as indivisible. On the wire they are a text."""
 
     __slots__ = ()
 
@@ -96,8 +95,8 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text; `scrollback`
-    counts the lines above it."""
+    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text;
+    `scrollback` counts the lines above it."""
 
     rows: int
     cols: int
@@ -111,8 +110,9 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An event that the session has not seen yet; `at` is in seconds since the epoch, `id` names the handle. Of
-    output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7."""
+    """An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of
+    output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7.
+    """
 
     kind: str
     level: Literal["info", "warning", "error", "critical"]
@@ -125,8 +125,8 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Truncated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A truncated result: `bytes` in all, `kept` of them here, all of them in `path` if set, except the
-    `omitted` bytes of output that are no longer kept."""
+    """A truncated result: `bytes` in all, `kept` of them here, all in `path` if set, except
+    `omitted` bytes no longer kept."""
 
     bytes: int
     kept: int

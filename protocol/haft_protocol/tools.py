@@ -1,7 +1,6 @@
-"""Params and results of the methods on tools, and of an assistant's call.
+"""Params and results of the methods on tools, and of an assistant's call. Section 5.
 
-Rules: those of `params`. A call gets the reply of the method that it stands for, with notices attached.
-Section 5.
+A call gets the reply of the method that serves it, with notices.
 """
 
 from __future__ import annotations
@@ -51,14 +50,16 @@ Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 Style = Literal["oneof", "flat"]
 
 Surface = Literal["actions", "verbs"]
-"""Form in which handles are offered to a model: an `action` of each tool, or a tool for each verb."""
+"""Form in which models see handles: an `action` of each tool, or a tool for each verb."""
 
 
 class ToolsCallParams(Params, frozen=True, kw_only=True):
-    """Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle,
-    else the tool runs to its end. `context` is handed to the side that answers the tool's questions; its `vars`, an
-    object, to the tool as well; `env` is as for spawn. With the surface `verbs` the tool is one of those that
-    `tools/list` gives for that surface; with the format `text` the reply is a text for a model."""
+    """Call a tool as an assistant does. With `action` among the arguments the call is that verb on
+    a handle, else the tool runs to its end. The side that answers questions gets `context`, the
+    tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those
+    that `tools/list` gives for that surface; with the format `text` the reply is a text for a
+    model.
+    """
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
@@ -78,7 +79,8 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
 def _read_arguments(tool: str, given: str) -> dict[str, Any]:
     """Decode the JSON text of arguments; an empty text and `null` stand for none.
 
-    Raises `RpcError` (invalid_arguments, limit_exceeded)."""
+    Raises `RpcError` (invalid_arguments, limit_exceeded).
+    """
     if not given.strip():
         return {}
     try:
@@ -104,15 +106,15 @@ class DrainParams(Params, frozen=True, kw_only=True):
 
 
 class NoticesResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The unseen notices of the session, oldest first, each returned once. `text` is their Markdown."""
+    """The session's unseen notices, oldest first, each returned once. `text` is their Markdown."""
 
     notifications: tuple[Notice, ...]
     text: str | UnsetType = UNSET
 
 
 class ToolsListParams(Params, frozen=True, kw_only=True):
-    """List the tools with their schemas in a provider's dialect. With the surface `verbs` each definition has a
-    tool that starts it, and five tools are for all handles; `style` has no meaning then."""
+    """List the tools with their schemas in a provider's dialect. The surface `verbs` has a tool to
+    start each definition and five for all handles, and ignores `style`."""
 
     provider: Provider = "generic"
     style: Style | UnsetType = UNSET
@@ -120,8 +122,8 @@ class ToolsListParams(Params, frozen=True, kw_only=True):
 
 
 class Annotations(msgspec.Struct, frozen=True):
-    """A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is
-    false, and `open_world` means that the tool reaches beyond this machine's own data."""
+    """A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where
+    `read_only` is false; `open_world`: the tool reaches beyond this machine's own data."""
 
     read_only: bool = False
     destructive: bool = True
@@ -227,9 +229,10 @@ class CalledList(HandlesListResult, frozen=True, kw_only=True):
 
 
 class CalledText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reply as text for a model, notices included. `failed`: the tool itself has failed. `inquiry` is a
-    question of the handle that no client, program or model is being asked; `states` are the handles in the text,
-    without their output."""
+    """A reply as text for a model, with notices. `failed`: the tool itself has failed. `inquiry`:
+    the handle's question, if no client, program or model is asked; `states`: the handles in the
+    text, without output.
+    """
 
     text: str
     call_id: str

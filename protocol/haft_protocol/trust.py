@@ -1,7 +1,6 @@
-"""The effects of a root's definition files, for the person who may trust them.
+"""Effects of a root's definition files, for the person who may trust them. Section 5.
 
-Rules: nothing is left out. Texts of the files are unchanged; escaping for a terminal is the viewer's task.
-Section 5.
+Nothing is left out; texts are unchanged: the viewer escapes for a terminal.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class TrustResult(msgspec.Struct, frozen=True):
 
 
 class TrustRevokeResult(msgspec.Struct, frozen=True):
-    """The root; `was` is true where a file of it was trusted."""
+    """The root; `was`: a file of it was trusted."""
 
     root: str
     was: bool
@@ -101,8 +100,8 @@ class TrustShowParams(Params, frozen=True, kw_only=True):
 
 
 class TrustGrantParams(Params, frozen=True, kw_only=True):
-    """Trust the files of a root as `trust/show` has shown them. `root` is required. Over the Unix socket only,
-    and not from a tool's process."""
+    """Trust the files of a root as `trust/show` has shown them. `root` is required. Over the Unix
+    socket only, and not from a tool's process."""
 
     root: Root
     digest: Annotated[str, Meta(max_length=64)]

@@ -1,7 +1,6 @@
-"""Sentences about a refused message: the fault in its JSON, or in a field of its params.
+"""Messages about faulty JSON or params; imported by a faulty call only.
 
-Rules: only a faulty call imports this module. The sentences are made from msgspec's messages and the
-description beside a type (`Meta(description=…)`), so a field is described once.
+They combine msgspec's messages with the descriptions of types (`Meta(description=…)`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ELSEWHERE = {
     "names": "tools",
     "protocolVersion": "protocol",
 }
-"""Fields of other protocols (MCP, the providers' tool calls) and the field that does the same here."""
+"""Fields of other protocols (MCP, the providers' tool calls) and their counterparts here."""
 _WORDS = {
     "int": "an integer",
     "str": "a text",
@@ -43,13 +42,13 @@ _WORDS = {
 
 
 def why_malformed(fault: str, message: bytes) -> str:
-    """Return the reason for which `message` is no JSON; `fault` is msgspec's message."""
+    """Return why `message` is no JSON; `fault` is msgspec's message."""
     if not message:
         return "it is empty"
     if message.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark, which JSON on the wire does not have"
     why = fault.removeprefix("JSON is malformed: ")
-    # msgspec looks for the second half of a pair even behind the text's end.
+    # msgspec seeks the second half of a surrogate pair even behind the text's end.
     may_be_half = "truncated" in why or "hex escape" in why
     is_whole = message.rstrip().endswith((b"}", b"]"))
     if "surrogate" in why or (may_be_half and is_whole and _HALF.search(message)):
@@ -58,7 +57,7 @@ def why_malformed(fault: str, message: bytes) -> str:
 
 
 def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
-    """Translate msgspec's `problem` about `raw`, which should have been a `kind`, into the error."""
+    """Translate msgspec's `problem` with `raw`, which is no `kind`, into the error."""
     if raw.startswith(b"["):
         return invalid_params(f"params go by name, send an object; {_takes(kind, method)}")
     if not raw.startswith(b"{"):
@@ -87,7 +86,7 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
 
 
 def _meant(name: str, known: list[str]) -> str | None:
-    """Return the known field that an unknown one stands for, or is a misspelling of."""
+    """Return the known field meant by an unknown one."""
     if (ours := _ELSEWHERE.get(name)) in known:
         return ours
     near = difflib.get_close_matches(name, known, 1)
@@ -127,7 +126,7 @@ def _fields(kind: type[Any]) -> list[str]:
 
 
 def _takes(kind: type[Any], method: str) -> str:
-    """Return the list of `kind`'s fields, required ones first and marked."""
+    """List `kind`'s fields, required ones first and marked."""
     fields = msgspec.structs.fields(kind)
     ordered = [f for f in fields if f.required] + [f for f in fields if not f.required]
     listed = ", ".join(f.encode_name + (" (required)" if f.required else "") for f in ordered)
@@ -142,7 +141,7 @@ def _method(kind: type[Any]) -> str:
 
 
 def _walk(node: inspect.Type | None, path: str) -> inspect.Type | None:
-    """Return the type at a path of msgspec's (`a.b[0]`), None where unknown."""
+    """Return the type at a path of msgspec's (`a.b[0]`), or None."""
     for name, index in _STEP.findall("." + path if path and not path.startswith("[") else path):
         node = _bare(node)
         match node:

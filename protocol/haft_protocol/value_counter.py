@@ -1,8 +1,6 @@
-"""Counter of the names and values in a long JSON text, which runs a slice at a time, before decoding.
+"""Counter of names and values in long JSON text, in slices, before decoding.
 
-Rules: one step takes a millisecond or two, so that the caller can yield between steps. A name or value is
-counted by the bracket, comma or colon before it. Only the text's brackets are kept. The count of a malformed
-text means nothing.
+The bracket, comma or colon before a name or value counts. Malformed text has no meaningful count.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class ValueCount(msgspec.Struct, frozen=True):
 
 
 class ValueCounter:
-    """Count one message: call `step` until it returns True, at the end or past `max_values`.
+    """Counter of one message: call `step` until True, at the end or past `max_values`.
 
     >>> counter = ValueCounter(b'{"a": [1, 2]}', max_values=100)
     >>> counter.step()
@@ -49,11 +47,11 @@ class ValueCounter:
         return ValueCount(self._values, b"".join(self._brackets))
 
     def step(self) -> bool:
-        """Count the next slice; return whether the count is finished."""
+        """Count the next slice, in a millisecond or two; return True once finished."""
         message, at = self._message, self._at
         piece = message[at : at + _SLICE]
         if piece.endswith(b"\\") and at + len(piece) < len(message):
-            # An escape must not be split. A slice of backslashes alone holds whole pairs.
+            # Do not split an escape; a slice of backslashes alone holds whole pairs.
             piece = piece.rstrip(b"\\") or piece
         self._at = at + len(piece)
         if b"\\" in piece:

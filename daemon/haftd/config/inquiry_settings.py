@@ -52,8 +52,7 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[inquiry.llm]`: the answering model.
 
     The key is in variable `key_env` or file `key_file`, or not needed; `is_default_url`: `url` is
-    the
-    provider's own.
+    the provider's own.
     """
 
     provider: ProviderName

@@ -2,8 +2,7 @@
 
 A start waits as a `pending` handle; an action waits bound to its execution, and is withdrawn when
 the handle stops. Invalid calls are refused before a user is asked. Secret input is neither shown
-nor
-editable.
+nor editable.
 """
 
 from __future__ import annotations

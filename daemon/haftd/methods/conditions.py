@@ -90,10 +90,8 @@ class _InputCondition(Condition):
     """The program waits for input.
 
     Once output has settled, the kernel is asked at doubling intervals; if its answer is unknown,
-    silence
-    decides: no output, no process begun or ended. Output without visible change is no work:
-    programs may
-    redraw at every tick.
+    silence decides: no output, no process begun or ended. Output without visible change is no work:
+    programs may redraw at every tick.
     """
 
     use: Execution | None

@@ -30,10 +30,8 @@ class Stillness:
     """Idle evidence of a program with short timed waits, since `since`.
 
     The program waits for input once every seen wait has ended without effect. A length that has
-    ended may
-    recur; another must end too, as it may be the rest of a longer wait. Earlier prompts ended
-    lengths up
-    to `known_ms`.
+    ended may recur; another must end too, as it may be the rest of a longer wait. Earlier prompts
+    ended lengths up to `known_ms`.
     """
 
     since: float

@@ -1,6 +1,5 @@
 """inquiries/list, inquiries/answer: open questions, for clients that are not asked; inquiries/ask:
-a
-client's own.
+a client's own.
 
 List and answer are limited to questions that such a client might be asked. The first answer counts;
 requests to others are cancelled.

@@ -119,8 +119,7 @@ def run_to_end(
     """Run the tool to its end.
 
     With `bound_s`, a longer run, or one with a question and no candidate, continues as the handle
-    `id`
-    and replies its state.
+    `id` and replies its state.
     """
     if services.starter.stopping:
         raise shutting_down()

@@ -1,8 +1,7 @@
 """Reading a handle: the condition for a reply (`wait`) and its content (`view`). Section 4.
 
 The waiting call is woken only when its condition holds. The kernel has no event for the input
-state,
-which is polled at growing intervals during such a wait.
+state, which is polled at growing intervals during such a wait.
 """
 
 from __future__ import annotations
@@ -235,8 +234,7 @@ def answer(
     """Reply at once if the condition holds or no wait is requested, else later.
 
     `since` is the offset of new output, `began` (trio's clock, default now) the start of the bound.
-    A
-    pattern does not match the echo of `typed`.
+    A pattern does not match the echo of `typed`.
     """
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":

@@ -1,8 +1,7 @@
 """spawn: start a tool under an id.
 
 Validation precedes the id; a batch takes all its ids before any runs. A start that awaits approval
-is
-cancelled with its call, or with the last retry.
+is cancelled with its call, or with the last retry.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ def spawn(
     """Admit the id and schedule the tool; reply once it runs and `wait` holds.
 
     Raises errors of admission, arguments and definition; `spawn_failed` leaves no handle. A
-    repeated
-    `call_id` gets the first handle. Approval for longer than `held_after_s` outlives the call:
-    `pending`.
+    repeated `call_id` gets the first handle. Approval for longer than `held_after_s` outlives the
+    call: `pending`.
     """
     if services.starter.stopping:
         raise shutting_down()
@@ -96,8 +94,7 @@ def _source_of(
     """Return the source of the tool's input: handle and offset.
 
     Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if each
-    read
-    of the handle needs approval.
+    read of the handle needs approval.
     """
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):

@@ -2,8 +2,7 @@
 
 Only users trust: over the Unix socket, where the kernel identifies the peer, and not from processes
 of tools without that permission, so that no assistant enables a repository's tools. Trust is bound
-to
-the digest shown.
+to the digest shown.
 """
 
 from __future__ import annotations

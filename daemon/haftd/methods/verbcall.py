@@ -1,8 +1,7 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
 A call becomes a client method. Arguments are validated against the schemas of `tools/list`, JSON
-texts
-converted, all faults reported together. Models cannot answer users' questions.
+texts converted, all faults reported together. Models cannot answer users' questions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Per-session queues of undelivered notices. Section 7.
 
 Pure. A notice is delivered once, and dropped if the session meanwhile reads or awaits the handle;
-the
-notice of an awaited end stays until the call has replied. Unread output has one growing notice for
-each handle and pattern. Queues are bounded; lost notices (oldest first, critical last) are counted.
+the notice of an awaited end stays until the call has replied. Unread output has one growing notice
+for each handle and pattern. Queues are bounded; lost notices (oldest first, critical last) are
+counted.
 """
 
 from __future__ import annotations

@@ -92,8 +92,7 @@ class Dispatcher:
 
     `spawning` identifies spawns; `reserve` checks a batch's spawns in steps and reserves their ids.
     `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable to finish
-    before a
-    batch's spawns are decided together. `find` returns the handle of a result to truncate.
+    before a batch's spawns are decided together. `find` returns the handle of a result to truncate.
     """
 
     methods: Mapping[str, tuple[type[Any], MethodHandler]]

@@ -44,8 +44,7 @@ class Wire(Protocol):
         """Wait for input; return the complete messages, None after the last.
 
         One message where writes must not join frames. May omit a checkpoint, but not for ever.
-        Raises
-        `Disconnected`. Cancelling loses nothing.
+        Raises `Disconnected`. Cancelling loses nothing.
         """
 
     def frame(self, message: bytes) -> bytes:

@@ -1,4 +1,2 @@
 """Sources of connections: `unix`, `websocket`, `socket_activation`, with `accept`; a browser's
-checks:
-`handshake`, `credentials`.
-"""
+checks: `handshake`, `credentials`."""
