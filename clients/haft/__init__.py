@@ -1,6 +1,6 @@
 """haft: the blocking client, the client on trio, and the command line.
 
-Rules: importing the package costs nothing; each name is loaded at its first use.
+Names are loaded at their first use.
 """
 
 from __future__ import annotations

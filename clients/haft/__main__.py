@@ -1,7 +1,6 @@
-"""`haft`: run one command; turn errors into one line and an exit status.
+"""`haft`: run one command; turn errors into one line and an exit status (`cli/statuses`).
 
-Rules: only the chosen command is loaded. Exit statuses are those of `cli/statuses`; no traceback is shown. A broken
-pipe is not reported, as in every filter.
+Only the chosen command is loaded. A broken pipe is not reported.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # Only stdout raises it: the socket's errors have other names, and stderr's are dropped.
+        # Raised by stdout only: socket errors have other names, stderr's are dropped.
         from .cli.show import discard_rest
         from .cli.statuses import Status
 
@@ -60,8 +59,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Read the global options, the command and the command's options into `options`; return the function to run.
-    `options.name` begins the error messages."""
+    """Read options and command into `options`; return the function to run. `options.name` begins
+    error messages."""
     import argparse
     from importlib import import_module
 

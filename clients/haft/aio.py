@@ -1,20 +1,15 @@
-"""The client on trio: one connection, any number of tasks.
+"""Client on trio: one connection, any number of tasks.
 
-Rules: a call belongs to the task that makes it; cancelling the task (`trio.move_on_after`) cancels
-the request at the daemon and harms neither the handle nor the connection. Timeouts are trio's.
-A frame is never cut by a cancellation: all messages leave through one buffer.
+Cancelling a task (`trio.move_on_after`) cancels its request at the daemon, and harms neither handle
+nor connection. Messages leave whole, through one buffer.
 
-    async with haft.aio.connect(autostart=True) as haft:
-        await haft.spawn("run", "build", {"argv": ["make"]})
-        await haft.await_(all=["build"])
+    async with haft.aio.connect(autostart=True) as haft: await haft.spawn("run", "build", {"argv": ["make"]}) await haft.await_(all=["build"])
 
-A host that serves inquiries passes `answer` (a tool's questions) and `approve` (approvals):
+A host serves inquiries by `answer` (a tool's questions) and `approve` (approvals):
 
-    async def answer(inquiry):
-        return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
+    async def answer(inquiry): return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
 
-    async with haft.aio.connect(answer=answer) as haft:
-        print((await haft.call_tool("fs_modify_file", {"path": "a.txt"}))["result"])
+    async with haft.aio.connect(answer=answer) as haft: print((await haft.call_tool("fs_modify_file", {"path": "a.txt"}))["result"])
 """
 
 from __future__ import annotations
@@ -61,10 +56,10 @@ async def connect(
 ) -> AsyncIterator[Haft]:
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
-    `hear` is called with each notification of the daemon; it must not block. `answer` is awaited with each question
-    for this client, `approve` with each approval request; raising `Declined` leaves the request to others. Each
-    request runs in a task of its own. With either function, loss of the connection ends the block with
-    `ConnectionLost` at once, as the client may make no call that would notice. Otherwise the next call raises it.
+    `hear` gets each notification and must not block. `answer` is awaited for each question,
+    `approve` for each approval, in tasks of their own; raising `Declined` leaves the request to
+    others. With either, loss of the connection ends the block with `ConnectionLost` at once;
+    otherwise the next call raises.
     """
     try:
         connected = open_daemon(socket, timeout)
@@ -97,7 +92,7 @@ async def connect(
             except (trio.Cancelled, GeneratorExit):
                 raise
             except BaseException as raised:
-                # Kept out of the nursery, which would wrap the caller's exception into a group.
+                # Kept out of the nursery, which would wrap the exception into a group.
                 fault = raised
             nursery.cancel_scope.cancel()
     finally:
@@ -108,14 +103,14 @@ async def connect(
 
 
 class Haft(AsyncCalls):
-    """A connection, opened by `connect`.
+    r"""A connection, opened by `connect`.
 
     >>> async def greet() -> str:
     ...     async with connect(socket) as haft:
     ...         await haft.spawn("run", "greet", {"argv": ["echo", "hello"]})
     ...         return (await haft.await_(all=["greet"])).completed[0].result
     >>> trio.run(greet)
-    'hello\\n'
+    'hello\n'
     """
 
     def __init__(
@@ -143,8 +138,6 @@ class Haft(AsyncCalls):
         able = {key: True for key, is_able in can.items() if is_able}
         self._hello = self._wire.greet(hello(name, session, **able))
         self._server: InitializeResult | None = None
-
-    # ── any method ──────────────────────────────────────────────────────────────────────────
 
     async def call(self, method: str, /, **params: object) -> Any:
         """Call a method by its wire name and return its typed result; raises `RemoteError`."""
@@ -183,8 +176,6 @@ class Haft(AsyncCalls):
             self._server = decode("initialize", answer)
         return self._server
 
-    # ── the wire ────────────────────────────────────────────────────────────────────────────
-
     def _heard(self, method: str, params: Raw) -> None:
         if method == "$/cancelRequest":
             self._requests_in.cancel(params)
@@ -218,7 +209,7 @@ class Haft(AsyncCalls):
         except BlockingIOError:
             pass
         except OSError:
-            # Messages from before the hangup are still to be read; then comes the end.
+            # Messages from before the hangup come first, then the end.
             self._wire.to_send.clear()
         if self._wire.to_send:
             self._more.set()

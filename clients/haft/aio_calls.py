@@ -1,7 +1,7 @@
-"""The typed calls of the client on trio, and the source of those of the blocking client.
+"""Typed calls of the client on trio. Sections 4 to 8.
 
-`python -m tests.unasync` makes `calls` from this module: each coroutine becomes a function with a `timeout`. Sections
-4 to 8 of the protocol.
+`python -m tests.unasync` makes the blocking `calls` from this module: each coroutine becomes a
+function with a `timeout`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .requests import Common, Reading, drop_unset, handle_infos, ids
 
 
 class AsyncCalls:
-    """The methods of the protocol, typed; a client provides `call`."""
+    """Methods of the protocol, typed; a client provides `call`."""
 
     async def call(self, method: str, /, **params: object) -> Any:
         """Call a method by its wire name and return its typed result; raises `RemoteError`."""
@@ -47,8 +47,8 @@ class AsyncCalls:
         stdin_from: str | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment. The output of the handle
-        `stdin_from` becomes the input."""
+        """Start `tool` under `id`. `env` replaces the daemon's environment; the output of the
+        handle `stdin_from` becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
             tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source
@@ -79,8 +79,8 @@ class AsyncCalls:
         since_revision: int | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
-        counts only while that question is open."""
+        """Give input or an answer; then read as `fetch` does. With `question` the input counts only
+        while that question is open."""
         fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = await self.call("apply", input=input, **fields, **reading)
         return state
@@ -154,7 +154,6 @@ class AsyncCalls:
         return result
 
     async def sessions(self) -> SessionListResult:
-        """List the sessions."""
         result: SessionListResult = await self.call("session/list")
         return result
 
@@ -164,7 +163,7 @@ class AsyncCalls:
         return result
 
     async def status(self) -> StatusResult:
-        """Return the daemon's figures and problems."""
+        """Return the daemon's metrics and problems."""
         result: StatusResult = await self.call("daemon/status")
         return result
 
@@ -192,9 +191,12 @@ class AsyncCalls:
         env: Mapping[str, str | None] | None = None,
         **common: Unpack[Common],
     ) -> dict[str, Any]:
-        """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
-        this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
-        one."""
+        """Call a tool as an assistant does: a verb by `action`, else a run that ends with this
+        call.
+
+        `context` accompanies the tool's questions. There is no time limit unless the caller sets
+        one.
+        """
         fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = await self.call("tools/call", tool=tool, **fields, **common)
         return result
@@ -218,7 +220,8 @@ class AsyncCalls:
         context: object = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` accompany
+        the question."""
         fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = await self.call("turn/end", **fields, **common)
         return ended

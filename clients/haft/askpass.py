@@ -1,8 +1,9 @@
-"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd runs.
+"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd
+runs.
 
-Rules: the prompt is the first argument; the answer goes to standard output, with a newline, and nowhere else. A
-`confirm` answers by exit status alone. An error is one sentence on standard error and exit status 1. Each question
-starts this program, so it imports next to nothing; the daemon closes the question when the process ends.
+The prompt is the first argument; the answer goes to stdout only. A `confirm` answers by exit
+status. An error is a sentence on stderr and exit status 1. Keep imports few: each question starts
+this program, and its end closes the question.
 """
 
 from __future__ import annotations

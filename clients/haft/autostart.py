@@ -1,9 +1,9 @@
 """Start of haftd where none answers: concurrent clients get one daemon.
 
-Rules: the daemon is detached: own session, cwd /, no descriptor or child relation of the client's, and only a
-service's environment (no secret of a shell). One client at a time starts; the others connect to that daemon. A
-program below a daemon starts none: that daemon would not know the first one's handles, and its own would outlive the
-handle. Connecting is retried for a bounded time. Output of the start goes to `haftd.log` in the state folder, 0600.
+The daemon is detached, without descriptors of the client and with a service's environment (no
+secret of a shell). One client starts, the others connect. A program below a daemon starts none: the
+new daemon would not know the first one's handles. Output of the start goes to `haftd.log` in the
+state folder, 0600.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
 _TAG = "HAFT_HANDLE"
 _TAG_BIT = 62
-"""The mark of a daemon's descendants, in the soft limit of real-time CPU time, which has no effect there."""
+"""Mark of a daemon's descendants in the soft limit of real-time CPU time, without effect there."""
 _LOG_BYTES = 4 << 20
 
 _KEPT = frozenset(
@@ -58,8 +58,8 @@ _KEPT = frozenset(
     ]
 )
 
-# The shell reports the daemon's exit status during the wait; then the shell is killed and init is the daemon's
-# parent. In the foreground of a shell no signal is ignored.
+# The shell reports the daemon's exit status during the wait; once killed, it leaves the daemon to
+# init. In a shell's foreground no signal is ignored.
 _SHELL = '"$@" >&2; echo $?'
 
 
@@ -77,7 +77,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
     with _log() as log:
         while time.monotonic() < deadline:
             if _first(log):
-                # The previous holder of the lock may have just started one.
+                # The previous holder of the lock may have started one.
                 return _try(chosen, deadline) or _start(chosen, deadline, log)
             if (connected := _try(chosen, deadline)) is not None:
                 return connected
@@ -88,16 +88,18 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
 
 
 def is_in_handle() -> bool:
-    """Return whether a daemon started this process or one of its ancestors. The limit is inherited even if a program
-    clears its environment."""
+    """Return True below a daemon; the limit stays when a program clears its environment."""
     limit, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
     return _TAG in os.environ or limit >> _TAG_BIT == 1
 
 
 @contextmanager
 def starts_barred(timeout: float = 10.0) -> Iterator[None]:
-    """Keep clients from starting a daemon while the block runs: they wait, and connect to any daemon that answers
-    meanwhile. Raises `StartFailed` while another client starts one."""
+    """Keep clients from starting a daemon while the block runs: they wait, or connect to one that
+    answers.
+
+    Raises `StartFailed` while another client starts one.
+    """
     deadline = time.monotonic() + timeout
     with _log() as log:
         while not _first(log):
@@ -116,7 +118,7 @@ def log_file() -> str:
 
 def daemon_command(path: str) -> list[str]:
     if sys.executable:
-        # The client's own installation, regardless of PATH; -P: no module from the folder /.
+        # The client's own installation, not PATH's; -P: no module from the folder /.
         return [sys.executable, "-P", "-m", "haftd", "--socket", path]
     import shutil
 
@@ -137,7 +139,7 @@ def _start(chosen: str | None, deadline: float, log: int) -> socket.socket:
     if os.fstat(log).st_size > _LOG_BYTES:
         os.ftruncate(log, 0)
     begin = os.fstat(log).st_size
-    # Opened anew, not duplicated: a duplicate would carry the lock.
+    # Opened anew: a duplicate would carry the lock.
     with open(log_file(), "ab") as output:
         shell = subprocess.Popen(
             ["/bin/sh", "-c", _SHELL, "haftd", *daemon_command(path)],
@@ -178,7 +180,7 @@ def _try(chosen: str | None, deadline: float) -> socket.socket | None:
 
 
 def _check_chosen(chosen: str | None, path: str) -> None:
-    """Raise `StartFailed` where the daemon of the state folder serves a socket other than the chosen one."""
+    """Raise `StartFailed` if the state folder's daemon serves another socket than the chosen one."""
     serves = announced_socket()
     if is_chosen(chosen) and serves is not None and serves != path:
         raise StartFailed(
@@ -188,7 +190,8 @@ def _check_chosen(chosen: str | None, path: str) -> None:
 
 
 def _first(log: int) -> bool:
-    """Take the lock on starting a daemon; closing the log releases it, however the process ends."""
+    """Take the lock on starting a daemon; closing the log, or any end of the process, releases the
+    lock."""
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -29,7 +29,7 @@ from .requests import Common, Reading, drop_unset, handle_infos, ids
 
 
 class Calls:
-    """The methods of the protocol, typed; a client provides `call`."""
+    """Methods of the protocol, typed; a client provides `call`."""
 
     def call(self, method: str, /, *, timeout: float | None = None, **params: object) -> Any:
         """Call a method by its wire name and return its typed result; raises `RemoteError`."""
@@ -47,8 +47,8 @@ class Calls:
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment. The output of the handle
-        `stdin_from` becomes the input."""
+        """Start `tool` under `id`. `env` replaces the daemon's environment; the output of the
+        handle `stdin_from` becomes the input."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
             tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source
@@ -81,8 +81,8 @@ class Calls:
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With `question` the input
-        counts only while that question is open."""
+        """Give input or an answer; then read as `fetch` does. With `question` the input counts only
+        while that question is open."""
         fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
         return state
@@ -168,7 +168,6 @@ class Calls:
         return result
 
     def sessions(self, *, timeout: float | None = None) -> SessionListResult:
-        """List the sessions."""
         result: SessionListResult = self.call("session/list", timeout=timeout)
         return result
 
@@ -178,7 +177,7 @@ class Calls:
         return result
 
     def status(self, *, timeout: float | None = None) -> StatusResult:
-        """Return the daemon's figures and problems."""
+        """Return the daemon's metrics and problems."""
         result: StatusResult = self.call("daemon/status", timeout=timeout)
         return result
 
@@ -207,9 +206,12 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> dict[str, Any]:
-        """Call a tool as an assistant does: a verb by `action` in its arguments, else an execution that ends with
-        this call. `context` accompanies the tool's questions. The call has no time limit unless the caller sets
-        one."""
+        """Call a tool as an assistant does: a verb by `action`, else a run that ends with this
+        call.
+
+        `context` accompanies the tool's questions. There is no time limit unless the caller sets
+        one.
+        """
         fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = self.call(
             "tools/call", timeout=timeout, tool=tool, **fields, **common
@@ -238,7 +240,8 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` accompany the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` accompany
+        the question."""
         fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended

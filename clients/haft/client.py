@@ -1,12 +1,10 @@
-"""The blocking client: one connection to haftd.
+"""Blocking client: one connection to haftd, for one thread.
 
-Rules: one client belongs to one thread; connections are cheap. Every call is bounded by its own limit (`timeout_ms`,
-`timeout_secs`) plus `patience`, or by `timeout`; past the bound the request is cancelled, `ReplyTimeout` is raised,
-and the connection stays usable. Replies may come in any order: `start` several calls, then `finish` each.
+A call is bounded by its own limit (`timeout_ms`, `timeout_secs`) plus `patience`, or by `timeout`;
+then the request is cancelled, `ReplyTimeout` raised, and the connection stays usable. Replies may
+come in any order: `start` several calls, then `finish` each.
 
-    with Haft.connect(autostart=True) as haft:
-        haft.spawn("run", "build", {"argv": ["make", "-j4"]})
-        print(haft.fetch("build", wait="stopped", timeout_ms=600_000))
+    with Haft.connect(autostart=True) as haft: haft.spawn("run", "build", {"argv": ["make", "-j4"]}) print(haft.fetch("build", wait="stopped", timeout_ms=600_000))
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ _CHUNK = 1 << 18
 
 
 class Haft(Calls):
-    """A connection, opened by `connect` and closed by `close` or the end of the `with` block.
+    r"""A connection, opened by `connect` and closed by `close` or the end of the `with` block.
 
     >>> with Haft.connect(socket) as haft:
     ...     state = haft.spawn("run", "hello", {"argv": ["echo", "hello"]}, wait="stopped")
     >>> state.exit.code, state.result
-    (0, 'hello\\n')
+    (0, 'hello\n')
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class Haft(Calls):
         self._due: dict[int, tuple[str, float | None]] = {}
         self._lost: ConnectionLost | None = None
         self.patience = patience
-        # Sent with the first call in one write: a name costs no round trip.
+        # Sent with the first call, without a round trip of its own.
         self._hello = self._wire.greet(hello(name, session))
         self._server: InitializeResult | None = None
 
@@ -89,15 +87,15 @@ class Haft(Calls):
     ) -> Haft:
         """Connect to the daemon at `socket`, by default at the path of section 1.
 
-        With `autostart` a daemon is started when none answers. `session` and `root` are the defaults
-        of calls. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
+        `autostart` starts a daemon when none answers. `session` and `root` are defaults of calls.
+        Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
         """
         try:
             connected = open_daemon(socket, timeout)
         except NotRunning:
             if not autostart:
                 raise
-            # Loaded on demand: most calls find a daemon.
+            # Most calls find a daemon.
             from .autostart import start_and_connect
 
             connected = start_and_connect(socket, timeout=timeout)
@@ -118,8 +116,6 @@ class Haft(Calls):
         """Return the socket's descriptor for polling; -1 when closed."""
         return self._socket.fileno()
 
-    # ── any method ──────────────────────────────────────────────────────────────────────────
-
     def call(self, method: str, /, *, timeout: float | None = None, **params: object) -> Any:
         """Call a method by its wire name and return its typed result; raises `RemoteError`."""
         return self.finish(self.start(method, **params), timeout=timeout)
@@ -127,7 +123,7 @@ class Haft(Calls):
     def raw(
         self, method: str, params: Mapping[str, object] = {}, *, timeout: float | None = None
     ) -> bytes:
-        """Call a method and return its result as the JSON that the daemon sent."""
+        """Call a method and return its result as JSON."""
         return bytes(self._answer(self._start(method, params), timeout))
 
     def start(self, method: str, /, **params: object) -> int:
@@ -168,15 +164,13 @@ class Haft(Calls):
 
     @property
     def server(self) -> InitializeResult:
-        """Return the daemon's introduction, with its limits."""
+        """The daemon's introduction, with its limits."""
         if self._server is None:
-            # Any reply implies this one: it was requested first.
+            # Any reply follows this one, which was requested first.
             while (answer := self._wire.take(self._hello)) is None:
                 self.ping()
             self._server = decode("initialize", result_of(answer))
         return self._server
-
-    # ── the wire ────────────────────────────────────────────────────────────────────────────
 
     def _start(self, method: str, params: Mapping[str, object]) -> int:
         full = with_defaults(method, params, self._session, self._root)
@@ -222,7 +216,7 @@ class Haft(Calls):
         except BlockingIOError:
             pass
         except OSError:
-            # Messages from before the hangup are still to be read; then comes the end.
+            # Messages from before the hangup come first, then the end.
             self._wire.to_send.clear()
 
     def _receive(self) -> None:

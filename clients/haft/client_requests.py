@@ -1,10 +1,9 @@
-"""The daemon's requests to a client on trio: a tool's question, an approval.
+"""The daemon's requests to a client on trio: a tool's question, an approval. Sections 5 and 6.
 
-Rules: each request has a task of its own, so a slow person delays nothing; the daemon may cancel it. `Declined`
-leaves the question to others. Any other exception is the program's fault: it propagates to the program, and the
-daemon learns only that no answer comes. The daemon alone validates an answer and asks again with the errors, so that
-a model can correct them. Loss of the connection ends all requests and the block around them. Sections 5 and 6 of the
-protocol.
+Each request has a task, which the daemon may cancel. `Declined` leaves the question to others. Any
+other exception propagates to the program, and the daemon learns only that no answer comes. The
+daemon validates an answer and asks again with the errors. Loss of the connection ends requests and
+the block.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from .errors import Declined, HaftError
 from .wire import Conversation, Id
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
-"""Answers a question by a bool, a text or an option, or by one of these in a `RememberedAnswer`."""
+"""Returns a bool, a text or an option, or one of these in a `RememberedAnswer`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Decides on an action that awaits approval."""
 
 Server = Callable[[Raw], Awaitable[object]]
-"""Handles a request: JSON params to a result. Raises `Declined` or `_Unreadable`."""
+"""From JSON params to a result. Raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
 
@@ -39,8 +38,7 @@ _BROKEN = -32603
 
 
 class _Unreadable(Exception):
-    """The daemon's request cannot be decoded. A class of its own: an answerer may raise any other error, also that of
-    another connection."""
+    """Undecodable request. A class of its own: an answerer may raise any other error."""
 
 
 def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Server]:
@@ -74,7 +72,7 @@ def _read(params: Raw, kind: type[T]) -> T:
 
 
 class ClientRequests:
-    """Serves the requests of one connection; `sent` is called when output is queued."""
+    """Server of one connection's requests; `sent` is called when output is queued."""
 
     def __init__(
         self, wire: Conversation, served: Mapping[str, Server], sent: Callable[[], None]
@@ -88,16 +86,16 @@ class ClientRequests:
         self._broken: Exception | None = None
         self._loss: HaftError | None = None
         self.block = trio.CancelScope()
-        """The scope around the program's block; cancelled when serving ends."""
+        """Scope of the program's block, cancelled when serving ends."""
 
     @property
     def fault(self) -> Exception | None:
-        """Return the exception to end the block with: a handler's, or the loss that interrupted the block."""
+        """Exception to end the block with: a handler's, or the loss that interrupted the block."""
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, until a handler fails, or until the connection is lost. Requests taken before the
-        start are not served."""
+        """Serve until cancelled, a handler fails, or the connection is lost; earlier requests are
+        not served."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:
@@ -108,16 +106,16 @@ class ClientRequests:
         self.block.cancel()
 
     def lost(self, fault: HaftError) -> None:
-        """End all requests, as the connection is lost.
+        """End all requests after the connection's loss.
 
-        A program that serves nothing is not interrupted: its next call raises the loss.
+        A program that serves nothing is not interrupted: its next call raises.
         """
         if self._served:
             self._loss = fault
             self._all.cancel()
 
     def take(self, number: Id, method: str, params: Raw) -> bool:
-        """Take a request; return false where no handler serves it, or serving has ended."""
+        """Take a request; return False if no handler serves it, or serving has ended."""
         server = self._served.get(method)
         if server is None or self._nursery is None or self._all.cancel_called:
             return False

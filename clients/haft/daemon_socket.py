@@ -1,8 +1,8 @@
 """Discovery of the daemon's socket, connection, and the check of the peer.
 
-Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment. A socket chosen by
-option or `HAFT_SOCKET` is the only candidate. Otherwise the lock in the state folder names the socket of a daemon
-that started with other variables.
+The peer must be this user: a spawn carries the whole environment. A socket chosen by option or
+`HAFT_SOCKET` is the only candidate; otherwise the lock in the state folder names the socket of a
+daemon started with other variables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
 _LINE = 1024
 _ROOT = 0
-"""Root may be the peer: nothing can be kept from it anyway."""
+"""Root may be the peer: nothing can be kept from root."""
 
 
 def find_socket(chosen: str | None = None) -> str:
@@ -62,13 +62,15 @@ def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socke
 
 
 def announced_socket() -> str | None:
-    """Return the socket of the daemon that uses, or last used, this user's state folder here."""
+    """Return the socket of the daemon that uses, or last used, this user's state folder."""
     return _holder().socket or None
 
 
 def announced_pid(path: str) -> int | None:
-    """Return the pid of the daemon at `path`, if the lock names one and is held: the file outlives its daemon, and
-    the pid may belong to another process or container."""
+    """Return the pid of the daemon at `path`, if its lock is held and the pid valid here.
+
+    The file outlives its daemon; the pid may be of another process or container.
+    """
     holder = _holder(held=True)
     if holder.socket != path or holder.ns != _pid_namespace():
         return None
@@ -90,7 +92,7 @@ def _holder(*, held: bool = False) -> _Holder:
 
 
 def _is_locked(fd: int) -> bool:
-    """Return whether a daemon holds the lock. Takes the lock for a moment where none does."""
+    """Return True if a daemon holds the lock, which is otherwise taken for a moment."""
     import fcntl  # Only `haft stop` asks, and seldom.
 
     try:
@@ -104,7 +106,7 @@ class _Holder(msgspec.Struct, frozen=True):
     pid: int | None = None
     socket: str | None = None
     ns: int | None = None
-    """The inode of the pid namespace in which `pid` is valid."""
+    """Inode of the pid namespace of `pid`."""
 
 
 def _machine() -> str:

@@ -1,7 +1,6 @@
-"""The demonstration: `git add --patch`, staged hunk by hunk through the daemon by clients that come and go, in a
-temporary folder.
+"""Demonstration: `git add --patch`, staged hunk by hunk by clients that come and go.
 
-Rules: the public client, and real results: the text is git's own, the outcome is from `git diff --cached`.
+Public client, temporary folder, real results: git's own text, and `git diff --cached`.
 """
 
 from __future__ import annotations

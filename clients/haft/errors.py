@@ -1,7 +1,4 @@
-"""Client errors, grouped by origin.
-
-Rules: each message is one sentence that names the fault and the remedy.
-"""
+"""Client errors, grouped by origin; a message names the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ __all__ = [
 
 
 class HaftError(Exception):
-    """The base of all client errors."""
+    """Base of all client errors."""
 
 
 class RemoteError(HaftError):
@@ -54,7 +51,7 @@ class StartFailed(NotRunning):
 
 
 class ConnectionLost(HaftError):
-    """The daemon closed the connection, or it broke, while a reply was due."""
+    """The connection ended while a reply was due."""
 
 
 class ReplyTimeout(HaftError, TimeoutError):
@@ -66,7 +63,7 @@ class ProtocolFault(HaftError):
 
 
 class NotUnicode(HaftError, ValueError):
-    """A text of a request cannot be encoded as UTF-8. `field` names the param, as in `args.path`."""
+    """A text of a request is not UTF-8. `field` names the param, as in `args.path`."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"`{field}` is not UTF-8 (it has a lone surrogate): {text!a}")
@@ -79,8 +76,8 @@ class SetupFailed(HaftError):
 
 
 class VersionMismatch(ProtocolFault):
-    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are the daemon's, None where
-    unknown."""
+    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are the
+    daemon's, if known."""
 
     def __init__(
         self, own: int, protocol: int | None, version: str | None, pid: int | None

@@ -1,8 +1,7 @@
-"""A lighter import of msgspec for a command that ends once it has printed.
+"""Lighter import of msgspec, for the command line; called before any other import of msgspec.
 
-Rules: called once, by the command line alone, before any other import of msgspec. msgspec asks typing_extensions for
-features that `typing` has since Python 3.11, which loads `inspect` and the parsers of source code: a fifth of the
-whole command.
+msgspec asks typing_extensions for features that `typing` has since Python 3.11; that loads
+`inspect` and source parsers, a fifth of a command's time.
 """
 
 from __future__ import annotations

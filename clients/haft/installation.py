@@ -1,8 +1,7 @@
-"""The installed distribution of this process, and copies of it.
+"""Installed distribution of this process, and copies of it.
 
-Rules: a copy holds the distribution and its requirements in exactly the installed versions, and needs no network. A
-digest of the content is the name, so equal content is copied once. A folder without the file `complete` is an
-interrupted copy.
+A copy has the same versions of all requirements, made without a network, named by a digest of the
+content. Without the file `complete`, a folder is an interrupted copy.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _PACKAGES = ("haft", "haft_protocol", "haftd")
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _METADATA = ("METADATA", "entry_points.txt")
 
-# A `#!` line cannot name an interpreter with a blank in its path, or one of more than 127 bytes; these lines are a
-# command to `sh` and a text to Python.
+# A `#!` line holds no path with a blank, or above 127 bytes; these lines are a command to `sh` and
+# a text to Python.
 _SCRIPT = """\
 #!/bin/sh
 '''exec' "{python}" "$0" "$@"
@@ -46,7 +45,7 @@ class CopyFailed(SetupFailed):
 
 
 def is_installed() -> bool:
-    """Return whether the code is in site-packages, not in a source tree."""
+    """Return True for code in site-packages, not in a source tree."""
     return Path(__file__).is_relative_to(sysconfig.get_path("purelib"))
 
 
@@ -70,7 +69,8 @@ class Environment:
         return (self.path / "complete").exists()
 
     def create(self) -> None:
-        """Make the copy unless it is complete; wait for another process that makes it. Raises `CopyFailed`."""
+        """Make the copy unless complete; wait for another process that makes it. Raises
+        `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -114,8 +114,7 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
-    """Yield the distribution and its requirements. A requirement that is not installed was ruled out by its marker:
-    the installed code runs."""
+    """Yield the distribution and its requirements; an uninstalled one was ruled out by its marker."""
     seen = set() if seen is None else seen
     try:
         package = distribution(name)

@@ -1,6 +1,6 @@
-"""The typed requests of both clients: params, results and time limits.
+"""Typed requests of both clients: params, results and time limits.
 
-Rules: no I/O. Absent params are not sent; the daemon alone validates, so an error has one wording.
+Absent params are not sent; the daemon alone validates, so an error has one wording.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def drop_unset(**fields: object) -> dict[str, object]:
 
 
 def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
-    """Return the params of `initialize`: the client's name and capabilities."""
+    """Return the params of `initialize`."""
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
@@ -62,8 +62,7 @@ def with_defaults(
 ) -> dict[str, object]:
     """Add the client's session, and its root where a tool may start, unless the call names others.
 
-    The session accompanies each call, not only `initialize`: after a refused name there, later calls would fall into
-    another session.
+    Each call has the session: after a refused `initialize`, others would fall into another session.
     """
     full = dict(params)
     if session is not None:
@@ -89,7 +88,7 @@ def decode(method: str, result: Raw) -> Any:
 
 
 def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
-    """Type the listed handles: on the wire the state's fields stand beside the others, and the output is not read."""
+    """Type the listed handles: on the wire a state's fields stand beside the others."""
     try:
         return tuple(
             msgspec.convert({**entry, "state": {"content": "", **entry}}, HandleInfo)
@@ -120,7 +119,7 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
 
 
 def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
-    """Return the bound of a batch: one answer, so each call may take as long as the slowest."""
+    """Return the bound of a batch's one answer: that of its slowest call."""
     bounds = [own_bound(method, params) for method, params in calls]
     return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 

@@ -1,7 +1,4 @@
-"""The systemd user manager, through `systemctl --user`.
-
-Rules: each method starts one `systemctl` and blocks until it has ended. Only `call` changes anything.
-"""
+"""systemd user manager, through `systemctl --user`; each method blocks until that has ended."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from haft_protocol.paths import config_home
 from .errors import SetupFailed
 
 _CALL_S = 90.0
-"""`systemctl` waits for its jobs: a start or a stop takes as long as the unit's timeouts at most."""
+"""`systemctl` waits for its jobs, as long as the unit's timeouts at most."""
 
 _WITHOUT_SERVICE = "without a service the first `haft spawn` starts the daemon"
 
 
 class NoUserManager(SetupFailed):
-    """No systemd user manager runs for this user, or it cannot be reached from here."""
+    """No systemd user manager is reachable for this user."""
 
 
 class ManagerFailed(SetupFailed):
@@ -29,11 +26,11 @@ class ManagerFailed(SetupFailed):
 
 
 class UserManager:
-    """The running user manager; `connect` returns one."""
+    """The running user manager, from `connect`."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
-        """The environment of its services."""
+        """Environment of its services."""
 
     @classmethod
     def connect(cls) -> UserManager:

@@ -1,7 +1,7 @@
-"""The client's messages as bytes: numbered requests, and replies matched by number.
+"""The client's messages as bytes: numbered requests, and replies matched by number. Section 1.
 
-Rules: no I/O, no clock, no event loop. Replies may come in any order. A reply to a forgotten request is dropped. A
-reply without an id is the connection's fault. Newline framing, section 1 of the protocol.
+Replies may come in any order; one to a forgotten request is dropped, one without an id is the
+connection's fault.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from haft_protocol.sessions import PROTOCOL
 from .errors import NotUnicode, ProtocolFault, RemoteError, VersionMismatch
 
 Id = int | str | None
-"""The id of a request of the daemon."""
+"""Id of a request of the daemon."""
 
 Answer = Raw | RemoteError
-"""The reply to a request: the result as JSON, or the error."""
+"""Result as JSON, or the error."""
 
 
 class _Error(msgspec.Struct):
@@ -43,12 +43,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Conversation:
-    """The requests and replies of one connection. `hear` is called with each notification of the daemon."""
+    """Requests and replies of one connection. `hear` is called with each notification of the
+    daemon."""
 
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
         self._hear = hear
         self.take_request: Callable[[Id, str, Raw], bool] | None = None
-        """Called with each request of the daemon; returns false where no handler exists."""
+        """Called with each request of the daemon; returns False without a handler."""
         self._last = 0
         self._greeting: int | None = None
         self._mismatch: VersionMismatch | None = None
@@ -67,8 +68,8 @@ class Conversation:
         return number
 
     def greet(self, params: Mapping[str, object]) -> int:
-        """Queue `initialize`. If the reply shows another version of the protocol, `take` raises `VersionMismatch` for
-        every reply."""
+        """Queue `initialize`. After a reply of another version, `take` always raises
+        `VersionMismatch`."""
         self._greeting = self.request("initialize", params)
         return self._greeting
 
@@ -88,7 +89,7 @@ class Conversation:
         self.to_send += _line({"jsonrpc": "2.0", "id": request, "error": error})
 
     def forget(self, number: int) -> None:
-        """Stop waiting for a reply and ask the daemon to cancel the request."""
+        """Stop waiting for a reply and cancel the request at the daemon."""
         if number in self._expected:
             self._expected.discard(number)
             self.to_send += _line(
@@ -97,7 +98,7 @@ class Conversation:
         self._answers.pop(number, None)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[int]:
-        """Take received bytes; return the numbers of the replies that are now complete."""
+        """Take received bytes; return the numbers of completed replies."""
         self._partial += data
         arrived: list[int] = []
         begin = 0
@@ -106,7 +107,7 @@ class Conversation:
             begin = end + 1
             if line:
                 self._read(line, arrived)
-        # One deletion a feed: removing each line from the front would move the rest every time.
+        # One deletion per feed: removing each line from the front would move the rest every time.
         del self._partial[:begin]
         self._scanned = len(self._partial)
         return arrived
@@ -212,7 +213,7 @@ def _line(message: object) -> bytes:
 
 
 def _not_unicode(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Yield each text that cannot be encoded, as a key or as a value, with the path that leads to it."""
+    """Yield each text that cannot be encoded, key or value, with its path."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
             yield path, value

@@ -1,6 +1,7 @@
-"""The command line: shared modules, and `commands/` with a file for each command, loaded only when chosen.
+"""Command line: shared modules, and `commands/` with a file for each command, loaded only when
+chosen.
 
-Rules: content goes to stdout unchanged, remarks to stderr, each error on one line.
+Content goes to stdout unchanged, remarks to stderr, each error on one line.
 """
 
 from __future__ import annotations
@@ -33,4 +34,4 @@ COMMANDS: dict[str, str] = {
     "doctor": "look for problems and suggest remedies",
     "version": "show the versions",
 }
-"""The commands and their lines in the help."""
+"""Commands and their lines in the help."""

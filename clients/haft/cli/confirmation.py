@@ -1,7 +1,4 @@
-"""Confirmation by the person at the terminal before a command acts.
-
-Rules: shown on stderr, answered on stdin. Only an explicit yes confirms; the end of the input is a no.
-"""
+"""Confirmation at the terminal: shown on stderr, answered on stdin; only an explicit yes confirms."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ _MAX_NAMED = 20
 
 
 def can_ask() -> bool:
-    """Return whether a person can answer: stdin and the stream of the question are terminals."""
+    """Return True if a person can answer."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def ask(question: str) -> bool:
-    """Show the question, read a line from stdin, and return whether it is a yes."""
+    """Show the question; return True for a yes."""
     show.line(f"{question} [y/N]", "bold")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -1,4 +1,4 @@
-"""Connection to the daemon, which is started if none answers."""
+"""Connection to the daemon, started if none answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _START_S = 10.0
 def open_or_start(chosen: str | None) -> socket.socket:
     """Return a socket connected to the daemon at `chosen`, or at its usual path.
 
-    Raises `NotRunning` where none answers within ten seconds of its start.
+    Raises `NotRunning` if none answers within ten seconds of its start.
     """
     try:
         return open_daemon(chosen, _START_S)
     except NotRunning:
-        # Loaded on demand: most starts find a daemon.
+        # Most starts find a daemon.
         from ..autostart import start_and_connect
 
         return start_and_connect(chosen, timeout=_START_S)

@@ -1,6 +1,6 @@
 """Options of every command, and the parser.
 
-Rules: an option stands before or behind the command; a mistake is one line and exit status 2.
+An option stands before or behind the command; a mistake is one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_S = 10.0
-"""A daemon's time to start: twice that of a busy machine. An ended daemon is reported at once."""
+"""Time of a start: twice that of a busy machine."""
 
 
 _MIN_COLUMNS = 40
@@ -32,11 +32,11 @@ Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message names the fault."""
+    """Wrong command line; the message names the fault."""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps prose at the terminal's width; indented lines, as of examples, stay unchanged."""
+    """Wraps prose at the terminal's width, but not indented lines."""
 
     def __init__(self, prog: str) -> None:
         # Without a width argparse loads shutil at every added option.
@@ -56,7 +56,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
                 prose = []
             example = _TOLD.fullmatch(line)
             if len(line) > width and example is not None:
-                # An example stands above its explanation where the line has no room for both.
+                # An example stands above its explanation if the line is too short.
                 lines += [
                     example[1],
                     fill(example[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         self._beyond = beyond
 
     def read(self, words: Sequence[str], options: argparse.Namespace) -> None:
-        """Read a command's own words into `options`, wherever among them its options stand."""
+        """Read a command's own words into `options`, wherever its options stand."""
         self._words = words
         _, left = self.parse_known_args(words, options)
         _, behind = words_behind(list(words))
@@ -176,8 +176,8 @@ def unicode(text: str, name: str) -> str:
 
 
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
-    """Connect for a command; `start` a daemon when none answers. Commands that need existing handles do not: a new
-    daemon has none."""
+    """Connect for a command; `start` a daemon when none answers, unless the command needs existing
+    handles."""
     # Two commands do without the client.
     from ..client import Haft
 
@@ -209,7 +209,7 @@ def _absolute(path: str) -> str:
 
 
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
-    """Return the absolute path of `folder`, of the root named by an option, or of the working folder."""
+    """Return the absolute path of `folder`, else of the root option, else of the working folder."""
     try:
         return _absolute(folder or options.root or ".")
     except OSError:

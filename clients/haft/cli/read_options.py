@@ -1,7 +1,4 @@
-"""Options of the commands that read a handle, and the output of the state read.
-
-Rules: absent options leave the daemon's defaults.
-"""
+"""Options of the commands that read a handle, and the output of the state read."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ Fields = Mapping[str, object]
 _SETTLE_S = 1.0
 _SILENCE_S = 1.0
 _PERSON_S = 660.0
-"""A person's time (`approval_timeout_s`, 600) and the time of the other steps."""
+"""A person's time (`approval_timeout_s`, 600) plus that of the other steps."""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -98,7 +95,7 @@ def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Field
 
 
 def _report_pending_approval(options: argparse.Namespace, id: object) -> None:
-    """Report a pending approval of the call. This is only a hint, so errors are dropped."""
+    """Report a pending approval of the call. Only a hint, so errors are dropped."""
     with suppress(HaftError), connect(options) as other:
         waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
         if any(approval.id == id for approval in waiting.approvals):
@@ -122,12 +119,13 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
 
 
 def _missed(options: argparse.Namespace, state: HandleState) -> str:
-    """Describe a wait without its condition. The implicit time for a piped program's first output is no wait."""
+    """Describe a wait without its condition; the implicit one for a piped program's first output is
+    none."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.waited in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state.waited == "stopped" else "timed out"
         missed = f"{ended} without a match for --pattern"
-        # Only fetch waits for output after the read offset; a spawn or an apply has returned none yet.
+        # Only fetch waits for output after the read offset; a spawn or apply has returned none yet.
         reads_new = options.command == "fetch" and not hasattr(options, "cursor")
         return f"{missed} in new output; --cursor 0 searches all output" if reads_new else missed
     asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))
@@ -136,10 +134,8 @@ def _missed(options: argparse.Namespace, state: HandleState) -> str:
 
 
 def _settled(haft: Haft, options: argparse.Namespace, state: HandleState) -> HandleState:
-    """Give a stopped handle's output its last moment to arrive.
-
-    A person wants the text once and whole; the delta of a stopped handle may be read again.
-    """
+    """Give a stopped handle's last output a moment to arrive, so that a person sees the text once
+    and whole."""
     again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
     until = time.monotonic() + _SETTLE_S
     while (

@@ -1,7 +1,7 @@
 """Output for a person: content on stdout unchanged, one line about it on stderr, tables.
 
-Rules: colours only on a terminal, never with NO_COLOR; a program's text in haft's own lines loses its control
-characters; stdout is written as bytes, UTF-8.
+Colours need a terminal without NO_COLOR. A program's text in haft's lines loses its control
+characters. Stdout is written as UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
 class OutputFailed(HaftError):
-    """Standard output refused a write."""
+    """Stdout refused a write."""
 
 
 def write(text: str | bytes) -> None:
-    """Write to stdout at once; drop the output if stdout is closed. Raises `OutputFailed`, or `BrokenPipeError` when
-    the reader has gone."""
+    """Write to stdout at once; drop output if stdout is closed. Raises `OutputFailed`,
+    `BrokenPipeError`."""
     if sys.stdout is None or not text:
         return
     data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
@@ -71,13 +71,13 @@ def _wait_for_room() -> None:
 
 
 def discard_rest() -> None:
-    """Discard stdout's buffer: Python would write it once more at exit."""
+    """Discard stdout's buffer: Python would write it again at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def line(text: str, colour: str | None = None) -> None:
-    """Write one line to stderr; drop a failure, which cannot be reported."""
+    """Write one line to stderr; drop a failure."""
     if sys.stderr is None:
         return
     try:
@@ -109,12 +109,12 @@ def plain(text: str, limit: int = 300) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Format seconds in few characters: `9.5s`, `1m15s`, `2h5m`, `3d4h`."""
+    """Format seconds: `9.5s`, `1m15s`, `2h5m`, `3d4h`."""
     return duration(seconds).replace(" min", "m").replace(" ", "")
 
 
 def short_amount(size: float) -> str:
-    """Format bytes in few characters, as `ls -h` does: `58B`, `2.0K`."""
+    """Format bytes as `ls -h` does: `58B`, `2.0K`."""
     number, _, unit = amount(size).partition(" ")
     return number + unit[:1]
 
@@ -149,8 +149,8 @@ def columns() -> int:
 
 
 def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None = None) -> None:
-    """Write rows in columns below the first row. A terminal shows every column, the widest cut where they do not fit;
-    `narrow` has shorter cells for that case."""
+    """Write rows in columns below the first row. A terminal gets every column: of `narrow` cells,
+    or with the widest cut."""
     tty = sys.stdout is not None and sys.stdout.isatty()
     lines = fit(rows, None)
     if tty and max(map(len, lines)) > columns():
@@ -228,7 +228,7 @@ def state_word(state: HandleState) -> str:
 
 
 def state_line(state: HandleState) -> str:
-    """Describe a handle in one line, as in `build: stopped, exit 0, 1.2 s`."""
+    """Describe a handle in one line: `build: stopped, exit 0, 1.2 s`."""
     return f"{state.id}: {', '.join([*_situation(state), *_remarks(state)])}"
 
 

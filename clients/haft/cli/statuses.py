@@ -1,7 +1,7 @@
-"""The exit statuses of `haft`, their meanings, and the errors that cause them.
+"""Exit statuses of `haft`, and the errors that cause them.
 
-Rules: scripts depend on these numbers, so no meaning ever changes. Every command returns a member; `attach` also
-returns 128 and the number of the signal that ended it.
+Scripts depend on the numbers: never change a meaning. `attach` also returns 128 and a signal's
+number.
 """
 
 from __future__ import annotations

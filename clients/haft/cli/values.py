@@ -1,6 +1,6 @@
 """Values on the command line: tool arguments, answers, sizes.
 
-Rules: `key=value` is always a string; `key:=json` is JSON. Schemas are not consulted. `-` stands for standard input.
+`key=value` is always a string, `key:=json` JSON; schemas are not consulted. `-` is standard input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO = {"n", "no", "false"}
 def read_arguments(
     pairs: list[str], document: str | None, words: list[str] | None
 ) -> dict[str, Any]:
-    """Merge a tool's arguments: `--args` first, then each `--arg`, then the words behind `--`."""
+    """Merge a tool's arguments: `--args`, then each `--arg`, then the words behind `--`."""
     arguments: dict[str, Any] = {}
     if document is not None:
         arguments = read_json(document, "--args")
@@ -61,7 +61,7 @@ def read_json(text: str, source: str) -> Any:
 
 
 def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
-    """Return the text, or standard input for `-`: all of it, or one line without its end.
+    """Return the text, or standard input for `-`: all, or one line without its end.
 
     A secret is read without echo on a terminal.
     """
@@ -99,7 +99,7 @@ def read_place(text: str) -> dict[str, int]:
 
 
 def read_answer(text: str, question: Question) -> Any:
-    """Convert an answer to the question's form; the daemon validates it."""
+    """Convert an answer to the question's form; the daemon validates."""
     kind = question.answer_type
     if isinstance(kind, Boolean):
         word = text.lower()
@@ -133,9 +133,10 @@ def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
 
 
 def read_time(text: str, now: float) -> float:
-    """Return a moment in seconds since the epoch: a time ago (`90s`, `5m`, `2h30m`, `1d`), a time of day (`14:05`,
-    `14:05:30`, the last one before `now`), or an ISO 8601 date with or without a time, local where no zone is
-    given.
+    """Return a moment in seconds since the epoch.
+
+    A time ago (`90s`, `5m`, `2h30m`, `1d`), a time of day (`14:05`, `14:05:30`, the last before
+    `now`), or an ISO 8601 date, with time or not, local without a zone.
 
     >>> read_time("1m30s", 1000.0)
     910.0

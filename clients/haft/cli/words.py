@@ -1,7 +1,4 @@
-"""The daemon's messages in the words of the command line.
-
-Rules: only text for a person is reworded; JSON stays as received.
-"""
+"""The daemon's messages in the words of the command line; JSON stays as received."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ _WORDS = _COMMANDS | {name: f"--{name.replace('_', '-')}" for name in _FIELDS}
 _NAMED = re.compile(f"`({'|'.join(map(re.escape, _WORDS))})`")
 _INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
 _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
-# The tool `run` takes either; the command line has its own way to write them.
+# The command line has its own way to write either.
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 

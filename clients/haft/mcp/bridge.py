@@ -1,8 +1,8 @@
-"""The bridge between a host of MCP and the daemon: messages in, messages and requests out.
+"""Bridge between a host of MCP and the daemon: messages in, messages and requests out. No I/O.
 
-Rules: no I/O; the transport moves the bytes and passes the time. A request is a generator of steps: requests to the
-daemon or to the host. Each request decides its era. The end of a request, by cancellation or with the host, ends a
-wait and never a handle. An answered request is forgotten: the state for a later answer returns signed with that.
+A request is a generator of steps: requests to the daemon or to the host. The end of a request ends
+a wait, never a handle. An answered request is forgotten: its state returns, signed, with a later
+answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, S
 
 PROGRESS_S = 10.0
 _STREAM = "haft.changes"
-"""The id of the stream that notifies a legacy host, for which no request exists."""
+"""Id of the stream that notifies a legacy host, which has no request."""
 MAX_PROGRESS_TEXT = 200
 
 _LEGACY_ONLY = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -73,10 +73,13 @@ class _Request:
 
 
 class Bridge:
-    """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
-    `HaftError`. `methods` are served beside those of MCP itself; `legacy_stream` notifies a legacy host of
-    changes, from the first `tools/list` on. `legacy` is a host after an `initialize` elsewhere; ids of requests to it begin
-    with `name`. `to_host` is the output."""
+    """One host, one daemon. `to_host` is the output.
+
+    `connect` returns a conversation with a daemon, started if need be, or raises `HaftError`.
+    `methods` are served beside MCP's own; `legacy_stream` notifies a legacy host of changes, from
+    the first `tools/list` on. `legacy` is a host after an `initialize` elsewhere; ids of requests
+    to the host begin with `name`.
+    """
 
     def __init__(
         self,
@@ -113,8 +116,6 @@ class Bridge:
     @property
     def is_busy(self) -> bool:
         return bool(self._requests)
-
-    # ── from the host ───────────────────────────────────────────────────────────────────────
 
     def receive(self, line: bytes, now: float) -> None:
         if line[:1] == b"[":
@@ -215,8 +216,6 @@ class Bridge:
         failed = not message.result
         self._ready.append((request, RemoteError(0, "", "") if failed else message.result))
 
-    # ── from the daemon ─────────────────────────────────────────────────────────────────────
-
     def arrived(self, numbers: list[int]) -> None:
         if self._daemon is None:
             raise AssertionError("replies come from a daemon")
@@ -231,12 +230,12 @@ class Bridge:
             except HaftError as fault:
                 answer = fault
             if answer is not None:
-                # A part would keep the text of the whole feed alive.
+                # A part would keep the whole feed alive.
                 self._ready.append((request, answer.copy() if isinstance(answer, Raw) else answer))
         self._run()
 
     def lost(self, fault: HaftError) -> None:
-        """Fail all requests, as the connection to the daemon is lost; the next request reconnects."""
+        """Fail all requests after the daemon's loss; the next one reconnects."""
         self._daemon = None
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
@@ -247,8 +246,6 @@ class Bridge:
                 request.is_listening = False
                 self._ready.append((request, fault))
         self._run()
-
-    # ── time ────────────────────────────────────────────────────────────────────────────────
 
     def next_due(self) -> float | None:
         """Return the time of the next `tick`, or None."""
@@ -275,8 +272,6 @@ class Bridge:
                 },
             )
 
-    # ── the protocol's own methods ──────────────────────────────────────────────────────────
-
     def _initialize(self, host: Host, params: Raw) -> Steps:
         hello: InitializeParams = read_params(params, _INITIALIZE)
         version = hello.protocol_version if hello.protocol_version in LEGACY else LEGACY[0]
@@ -298,8 +293,6 @@ class Bridge:
             "ttlMs": 3_600_000,
             "cacheScope": "public",
         }
-
-    # ── the work ────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
         while self._ready:
@@ -330,7 +323,7 @@ class Bridge:
         self._hearing.pop(request, None)
 
     def hear(self, method: str, params: Raw) -> None:
-        """Pass a notification of the daemon to each request that awaits one."""
+        """Pass a notification to each request that awaits one."""
         notification = Raw(msgspec.json.encode([method, params]))
         for request, unheard in self._hearing.items():
             unheard.append(notification)
@@ -377,8 +370,6 @@ class Bridge:
         if request.host_number is not None:
             del self._asked[request.host_number]
             self._notify(CANCELLED, {"requestId": request.host_number})
-
-    # ── to the host ─────────────────────────────────────────────────────────────────────────
 
     def _reply(self, request: _Request, result: dict[str, Any]) -> None:
         if request.host.is_modern:

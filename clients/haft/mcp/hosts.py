@@ -1,8 +1,8 @@
-"""The hosts of MCP, and the entry of haft in the configuration of each.
+"""Hosts of MCP, and the entry of haft in the configuration of each.
 
-Rules: the entry has absolute paths, since a host started from a desktop has another `PATH`. Only the entry is
-changed, in place: comments and order stay, a backup of the file is kept. Hosts do not announce the project's folder,
-so the entry has the host's variable for it.
+Paths are absolute: a host started from a desktop has another `PATH`. Only the entry is changed, in
+place, with a backup. Hosts do not announce the project's folder, so the entry has the host's
+variable for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
 
 
 class HostFile(NamedTuple):
-    """A host's file of servers, the section in it, and the host's variable for the project's folder."""
+    """A host's file of servers, the section in it, and the variable for the project's folder."""
 
     path: str
     section: str
@@ -34,7 +34,7 @@ class HostFile(NamedTuple):
     folder: str = ""
     needs_root: bool = False
     variable: str = ""
-    """An environment variable that names the folder of `path`, instead of its first part."""
+    """Environment variable that names the folder of `path`, instead of its first part."""
 
 
 HOSTS: dict[str, HostFile] = {
@@ -66,11 +66,11 @@ class Entry:
         return json.dumps({self._section: {NAME: self.value}}, indent=2, ensure_ascii=False) + "\n"
 
     def install(self) -> bool:
-        """Write the entry; return false where it exists already. Raises `SetupFailed`."""
+        """Write the entry; return False if present. Raises `SetupFailed`."""
         return self._change(self.value)
 
     def uninstall(self) -> bool:
-        """Remove the entry; return false where it does not exist. Raises `SetupFailed`."""
+        """Remove the entry; return False if absent. Raises `SetupFailed`."""
         return self._change(None)
 
     def _change(self, wanted: dict[str, Any] | None) -> bool:
@@ -118,7 +118,7 @@ class Entry:
 
 
 def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
-    """Return the entry of haft for a host; raises `SetupFailed` where it needs a root."""
+    """Return the entry of haft for a host; raises `SetupFailed` if it needs a root."""
     about = HOSTS[host]
     if about.needs_root and root is None:
         raise SetupFailed(
@@ -155,7 +155,7 @@ def _command() -> list[str]:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without which a host would miss this user's daemon."""
+    """Return the variables needed to find this user's daemon."""
     kept = {name: env[name] for name in _KEPT if env.get(name)}
     runtime = env.get("XDG_RUNTIME_DIR", "")
     if runtime and runtime != f"/run/user/{os.getuid()}":
@@ -198,8 +198,10 @@ def _without_table(text: str) -> str:
 
 
 def replace_file(path: Path, text: str, *, keep_backup: bool, is_private: bool = False) -> None:
-    """Write the file whole or not at all; with `is_private` for its user alone. The backup has the mode of the file
-    as it was. Raises `OSError`."""
+    """Write the file whole or not at all; `is_private`: for its user alone. Raises `OSError`.
+
+    The backup keeps the mode.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     if keep_backup:
         shutil.copy2(path, f"{path}.haft-backup")

@@ -1,9 +1,8 @@
 """`haft mcp --http`: streamable HTTP of both eras, on 127.0.0.1 alone.
 
-Rules: a thread, a bridge and a connection to the daemon for each request: a modern request has no other state, and a
-legacy session keeps only its `initialize`. The token is in the path of the URL, or in `Authorization`; `Host` and
-`Origin` must name this machine, so no page of another site has access. A closed response ends the wait of a modern
-request, and no handle.
+Each request has a thread, a bridge and a connection to the daemon. The token is in the URL's path,
+or in `Authorization`; `Host` and `Origin` must name this machine, against pages of other sites. A
+closed response ends the wait of a modern request, and no handle.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 class BridgeOf(Protocol):
     def __call__(self, link: DaemonLink, legacy: Host | None = None, name: str = "haft") -> Bridge:
-        """Return a bridge over the link, for a legacy host that has sent `initialize` before."""
+        """Return a bridge over the link; `legacy` has sent `initialize` before."""
 
 
 class _Params(msgspec.Struct):
@@ -81,7 +80,7 @@ class _Sent(msgspec.Struct):
 
 
 class _Running:
-    """A request in progress: other requests of the session bring lines for its bridge."""
+    """Request in progress, to which other requests of the session bring lines."""
 
     def __init__(self) -> None:
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -118,13 +117,13 @@ class _Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that has gone; report any other error on stderr."""
+        """Ignore a client that has gone; report other errors on stderr."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def serve_http(port: int, new_link: Callable[[], DaemonLink], bridge_of: BridgeOf) -> int:
-    """Serve until interrupted; the first line on stdout is the URL, which contains the token."""
+    """Serve until interrupted; the first line on stdout is the URL, with the token."""
     token = os.environ.get("HAFT_MCP_TOKEN") or secrets.token_urlsafe(32)
     with _Server(port, token, new_link, bridge_of) as server:
         print(f"http://127.0.0.1:{server.server_port}/{token}/mcp", flush=True)
@@ -138,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: the path has the token in it."""
+        """Log nothing: the path has the token."""
 
     def do_GET(self) -> None:
         """Refuse: the only streams are those of requests."""
@@ -180,10 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._serve_legacy(body, posted)
 
-    # ── access ─────────────────────────────────────────────────────────────────────────────
-
     def _is_allowed(self) -> bool:
-        """Refuse a client without access; its body stays unread, so the connection closes."""
+        """Refuse a client without access; close, as the body stays unread."""
         if self._is_admitted():
             return True
         self.close_connection = True
@@ -208,8 +205,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(401, b"", ("WWW-Authenticate", "Bearer"))
             return False
         return True
-
-    # ── the eras ────────────────────────────────────────────────────────────────────────────
 
     def _serve_modern(
         self, body: bytes, posted: _Posted, params: _Params, meta: dict[str, Any]
@@ -282,8 +277,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return f"The header {header} says otherwise than the body."
         return None
 
-    # ── one request ─────────────────────────────────────────────────────────────────────────
-
     def _exchange(
         self,
         body: bytes,
@@ -317,7 +310,8 @@ class _Handler(BaseHTTPRequestHandler):
             link.close()
 
     def _wait(self, bridge: Bridge, link: DaemonLink, running: _Running) -> bool:
-        """Wait for the daemon, for other requests' lines, or for the time; return false once the client has gone."""
+        """Wait for the daemon, for lines of other requests, or for the time; return False once the
+        client has gone."""
         link.send()
         poll = select.poll()
         link.register(poll)

@@ -1,7 +1,6 @@
 """JSON with comments, changed in place: one member set or removed, all other bytes unchanged.
 
-Rules: pure. Editors keep comments and trailing commas in their settings, so a file is never rewritten from its
-decoded value. A malformed text is refused, never repaired.
+A malformed text is refused, never repaired.
 
 Example: set_member('{"a": 1} // mine', "servers", "haft", {"command": "haft"})
 """
@@ -15,7 +14,7 @@ _INDENT = "  "
 
 
 class Malformed(ValueError):
-    """The text is no JSON with comments, or has something else where an object is expected."""
+    """No JSON with comments, or no object where one is expected."""
 
 
 class _Member(NamedTuple):
@@ -26,7 +25,8 @@ class _Member(NamedTuple):
 
 
 def decode(text: str) -> Any:
-    """Decode a text with comments and trailing commas; an empty one is an empty object. Raises `Malformed`."""
+    """Decode a text with comments and trailing commas; an empty one is an empty object. Raises
+    `Malformed`."""
     if not text.strip():
         return {}
     try:
@@ -52,7 +52,7 @@ def set_member(text: str, section: str, name: str, value: Any) -> str:
 
 
 def remove_member(text: str, section: str, name: str) -> str:
-    """Return the text without `name` of `section`, and without a section that becomes empty."""
+    """Return the text without `name` of `section`, and without an emptied section."""
     decode(text)
     if not text.strip():
         return text

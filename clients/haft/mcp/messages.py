@@ -1,8 +1,8 @@
-"""The messages of the Model Context Protocol that the bridge reads and writes.
+"""Messages of the Model Context Protocol that the bridge reads and writes; eras:
+`haft_protocol.mcp`.
 
-Rules: no I/O. A message is decoded once, its params by the method. Two eras: "modern" is the revision 2026-07-28,
-where each request has its revision and the client's capabilities in `_meta`; "legacy" are the revisions that open a
-connection by `initialize`. Error codes are those of JSON-RPC and of the modern revision.
+A message is decoded once, its params by the method. Error codes are JSON-RPC's and the modern
+revision's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
     @property
     def takes_forms(self) -> bool:
-        """Return whether the client can show its user a form."""
+        """True if the client can show its user a form."""
         if not isinstance(self.elicitation, Elicitation):
             return False
         return self.elicitation.form is not UNSET or self.elicitation.url is UNSET
@@ -77,7 +77,7 @@ class CallParams(msgspec.Struct, frozen=True):
 
 
 class ReadParams(msgspec.Struct, frozen=True):
-    """The params of `resources/read`, `resources/subscribe` and `resources/unsubscribe`."""
+    """Params of `resources/read`, `resources/subscribe` and `resources/unsubscribe`."""
 
     uri: str
     meta: Meta = field(default=Meta(), name="_meta")

@@ -1,8 +1,7 @@
-"""A tool's question as a form of MCP, and the answer from the completed form.
+"""A tool's question as a form of MCP, and the answer from the completed form. Pure.
 
-Rules: pure. A form has one property, named by the question's id; a question with several fields has one for each.
-Only flat texts, numbers, booleans and choices of texts exist in every revision, so other options appear as their JSON
-text. A form never asks for a secret.
+A form has a property by the question's id, or one for each field. Options are texts in every
+revision, so others appear as their JSON text. A form never asks for a secret.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Sec
 
 
 class Unanswered(ValueError):
-    """The form's content does not answer the question; the message gives the reason."""
+    """The form's content is no answer; the message gives the reason."""
 
 
 def is_elicited(inquiry: Inquiry) -> bool:
-    """Return whether the question goes to the host's user by a form: no secret, and not meant for the model."""
+    """Return True for a question to the host's user by a form: no secret, and not for the model."""
     return inquiry.target != "assistant" and not isinstance(inquiry.question.answer_type, Secret)
 
 
@@ -51,7 +50,7 @@ def answer_of(question: Question, content: object) -> Any:
                 name: _chosen(choice, content.get(name), name) for name, choice in fields.items()
             }
         case _:
-            # Some hosts rename the property of a form with only one.
+            # Some hosts rename a form's only property.
             values = list(content.values())
             if question.id not in content and len(values) != 1:
                 raise Unanswered(f"the form came back without {question.id!r}")

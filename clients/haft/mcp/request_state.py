@@ -1,7 +1,7 @@
-"""`requestState`: a call's state, which the client returns with an answer, signed against change.
+"""`requestState`: a call's state, signed, which the client returns with an answer.
 
-Rules: the key is the user's, in a file of the state folder, so a state is valid in another process of the bridge and
-after a restart. A state is bound to the tool, its arguments and the session, and expires.
+The user's key is in a file of the state folder, for other processes and restarts. A state is bound
+to the tool, its arguments and the session, and expires.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAC_BYTES = 16
 
 
 class Broken(ValueError):
-    """The state is foreign, of another call, or expired."""
+    """Foreign state, of another call, or expired."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):

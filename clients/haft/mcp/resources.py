@@ -1,8 +1,8 @@
 """Resources `haft://handles/<id>/output` and `…/screen`, and notifications about them.
 
-Rules: reads leave the read offset, so a person's look in the host takes no output from the model. A modern host uses
-`subscriptions/listen`, one stream for all resources; a legacy one subscribes to each resource and gets bare
-notifications. A notification has no content: the host reads at will.
+Reads leave the read offset, so a person's look takes no output from the model. A modern host
+listens to one stream (`subscriptions/listen`), a legacy one subscribes to each. Notifications have
+no content.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Resources:
         self._tools = tools
         self._subscribed: set[str] = set()
         self._told: set[str] = set()
-        """Changed resources that the host knows of and has not read since: one notification is enough."""
+        """Changed resources that the host knows of and has not read since."""
 
     @property
     def methods(self) -> dict[str, Serve]:
@@ -146,7 +146,7 @@ class Resources:
         return {}
 
     def _listen(self, host: Host, params: Raw) -> Steps:
-        """Serve a stream until the host cancels it, or the daemon's connection ends."""
+        """Serve a stream until cancelled, or until the daemon's connection ends."""
         wanted = read_params(params, _LISTEN).notifications
         uris = []
         for uri in wanted.resource_subscriptions:

@@ -1,8 +1,8 @@
-"""The folder in which tools work, and the session that owns their handles.
+"""Folder in which tools work, and the session that owns their handles.
 
-Rules: `--root`, else `CLAUDE_PROJECT_DIR`, else the first root of a legacy host, else the working folder. The file
-system's root and the home folder are no project: hosts without one start their servers there, and tools could do
-harm. A session belongs to a root, not to a process, so handles outlive a host.
+`--root`, else `CLAUDE_PROJECT_DIR`, else a legacy host's first root, else the working folder. `/`
+and the home folder are no project: hosts without one start there, and tools could do harm. A
+session belongs to a root, so handles outlive a host.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def find_place(
 
 
 def session_of(folder: str) -> str:
-    """Return the name of a root's session: the folder's own name, and a hash of its path."""
+    """Return the name of a root's session: the folder's name, and a hash of its path."""
     stem = _OTHERS.sub("-", folder.rpartition("/")[2])[:MAX_STEM].strip("-.") or "root"
     return f"mcp.{stem}.{_hash(os.fsencode(folder)):08x}"
 

@@ -1,7 +1,6 @@
-"""The servers of a host's configuration as `[mcp.<name>]` tables of haft's.
+"""Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
-Rules: tables are appended, so that all else in the file stays as it was, to the byte. What haft cannot express is
-left out with the reason, never changed into something near it. Values of variables and headers are written and
+An inexpressible server is left out with the reason. Values of variables and headers are written,
 not shown.
 """
 
@@ -42,14 +41,14 @@ class _Inexpressible(ValueError):
 
 
 class ServerImport:
-    """The servers of one file, as tables that haft's configuration does not have yet. Raises `SetupFailed` where a
-    file cannot be read or understood."""
+    """Servers of one file, as tables new to haft's configuration. Raises `SetupFailed` for an
+    unreadable file."""
 
     def __init__(self, source: str, env: Mapping[str, str]) -> None:
         self.config = Path(config_file(env))
         self.tables: dict[str, Table] = {}
         self.left_out: dict[str, str] = {}
-        """The reason, by the name of the server."""
+        """Reason, by the server's name."""
         self._before = _text_of(self.config) if self.config.exists() else ""
         present = _decoded(self._before, self.config).get("mcp", {})
         if not isinstance(present, dict):
@@ -65,14 +64,14 @@ class ServerImport:
                 self.left_out[name] = str(reason)
 
     def shown(self) -> str:
-        """Return the tables without the values of variables and headers, and without what looks like a secret in
-        arguments and addresses."""
+        """Return the tables without values of variables and headers, and without likely secrets
+        elsewhere."""
         return "\n".join(
             _toml(name, _without_secrets(table)) for name, table in self.tables.items()
         )
 
     def write(self) -> None:
-        """Append the tables to haft's configuration. Raises `SetupFailed`; then the file is as it was."""
+        """Append the tables to haft's configuration, or raise `SetupFailed` without change."""
         tables = "\n".join(_toml(name, table) for name, table in self.tables.items())
         blank = f"{self._before.rstrip()}\n\n" if self._before.strip() else ""
         after = blank + tables
@@ -144,7 +143,7 @@ def _table(name: str, server: object) -> Table:
 
 
 def _own_name(name: str) -> str:
-    """Return the name in the characters that every provider takes in the name of a tool, which begins with it."""
+    """Return the name in the characters that every provider takes in the name of a tool."""
     own_name = _NOT_IN_NAMES.sub("_", name).strip("_")[:_MAX_NAME]
     if not own_name:
         raise _Inexpressible("its name has no letter and no digit of ASCII")

@@ -1,7 +1,6 @@
-"""The bridge's bytes: standard input and output, and the daemon's socket.
+"""The bridge's bytes: standard input and output, and the daemon's socket; one thread, one `poll`.
 
-Rules: one thread, one `poll`; nothing is decided here. A host that does not read is not read from either. The end of
-the input ends the process: waits are cancelled with the connection, handles go on.
+A host that does not read is not read from. The end of the input ends the process, not the handles.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _CHUNK = 1 << 16
 
 
 class DaemonLink:
-    """The connection to the daemon, made on demand. `open_daemon` returns a connected socket, and starts a daemon if
-    need be."""
+    """Connection to the daemon, made on demand by `open_daemon`, which may start a daemon."""
 
     def __init__(self, open_daemon: Callable[[], socket.socket]) -> None:
         self._open = open_daemon
@@ -103,7 +101,8 @@ class StdioTransport:
         self._partial = bytearray()
 
     def serve(self, bridge: Bridge) -> None:
-        """Serve until the host closes the input. Raises `BrokenPipeError` where the host reads no more."""
+        """Serve until the host closes the input. Raises `BrokenPipeError` if the host stops
+        reading."""
         try:
             while self._turn(bridge):
                 pass

@@ -1,8 +1,7 @@
 """A request in service: a generator of its steps, and the requesting host.
 
-Rules: no I/O. A server yields `CallDaemon` for a request to the daemon and receives its result as JSON, or
-`RemoteError` raised; likewise `CallHost` for a request to a legacy host, `NotifyHost` for a notification to the host,
-and `AwaitNotification` for the daemon's next notification. The generator returns the result for MCP.
+A server yields `CallDaemon` or `CallHost` and receives the result as JSON, or `RemoteError` raised;
+`NotifyHost`; or `AwaitNotification` for the daemon's next one. The generator returns the result.
 
 Example: def ping(host, params): yield CallDaemon("ping", {}); return {}
 """
@@ -24,7 +23,7 @@ class CallDaemon(msgspec.Struct, frozen=True):
 
 
 class AwaitNotification(msgspec.Struct, frozen=True):
-    """Wait for a notification of the daemon; receive its method and params as JSON, `[method, params]`."""
+    """Wait for a notification of the daemon; receive `[method, params]` as JSON."""
 
 
 class NotifyHost(msgspec.Struct, frozen=True):
@@ -35,7 +34,7 @@ class NotifyHost(msgspec.Struct, frozen=True):
 
 
 class CallHost(msgspec.Struct, frozen=True):
-    """A request to a legacy host; raises `RemoteError` on its refusal."""
+    """Request to a legacy host; raises `RemoteError` on its refusal."""
 
     method: str
     params: dict[str, Any]
@@ -46,7 +45,7 @@ Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
-    """The host by one request's description. `subject` is that of the progress."""
+    """The host as described by one request. `subject` is that of the progress."""
 
     __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 
@@ -64,7 +63,7 @@ class Host:
         self.progress_token = progress_token
         self.subject = "waiting"
         self.id: Id = 0
-        """The id of the request."""
+        """Id of the request."""
 
 
 Serve = Callable[[Host, Raw], Steps]

@@ -1,8 +1,8 @@
 """`tools/list` and `tools/call`: the daemon's tools for a host.
 
-Rules: the daemon defines arguments and results; here they are only converted to MCP. A program's question goes to the
-host's user where the host shows forms, else the reply's text explains how to answer. The daemon's refusal is a result
-with `isError`, since a model can correct it; only an unknown tool is an error.
+A program's question goes to the host's user by a form, else the reply explains how to answer. The
+daemon's refusal is a result with `isError`, which a model can correct; only an unknown tool is an
+error.
 """
 
 from __future__ import annotations
@@ -93,8 +93,6 @@ class Tools:
         self._place: Place | None = None
         self._key: bytes | None = None
 
-    # ── the methods ─────────────────────────────────────────────────────────────────────────
-
     def list(self, host: Host, params: Raw) -> Steps:
         listing: ListParams = read_params(params, _LIST)
         if listing.cursor not in (UNSET, None):
@@ -121,7 +119,7 @@ class Tools:
             return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
 
     def place(self, host: Host) -> Generator[Step, Raw, Place]:
-        """Find the root and the session; request a legacy host's roots once, if needed."""
+        """Find root and session; request a legacy host's roots once, if needed."""
         if self._place is None:
             offered: str | None = None
             named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
@@ -139,8 +137,6 @@ class Tools:
                 cwd=self._cwd,
             )
         return self._place
-
-    # ── one call ────────────────────────────────────────────────────────────────────────────
 
     def _call(self, host: Host, place: Place, params: CallParams) -> Steps:
         host.subject = f"{params.name}:"
@@ -207,7 +203,7 @@ class Tools:
     def _resume(
         self, place: Place, params: CallParams, sealed: str
     ) -> Generator[Step, Raw, tuple[_Called, bool]]:
-        """Resume a call that has asked; return the reply, and whether to pass on its question."""
+        """Resume a call that has asked; return the reply, and True to pass on its question."""
         from .request_state import Broken, open_state
 
         try:

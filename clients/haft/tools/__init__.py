@@ -1,8 +1,8 @@
 """Tools for haft in Python: a function with type hints and a docstring is a tool.
 
-Rules: only the necessary part of the standard library, since each call of a tool starts a process.
-A tool file is a module with decorated functions. The daemon runs a tool file in `tools/` of its configuration by
-itself, and a package's function through the entry point group `haft.tools`; any other program ends with `run()`.
+Keep imports few: each call starts a process. The daemon runs a tool file (a module with decorated
+functions) in `tools/` of its configuration, and a package's function by the entry point group
+`haft.tools`; any other program ends with `run()`.
 
 >>> from haft.tools import ToolError, ask, tool
 >>> @tool

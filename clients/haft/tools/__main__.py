@@ -1,7 +1,7 @@
-"""`python -m haft.tools FILE`, or `--entry MODULE:NAME [--path FOLDER]`: run a tool file, or a package's function.
+"""`python -m haft.tools FILE`, or `--entry MODULE:NAME [--path FOLDER]`: run a tool file, or a
+package's function.
 
-Rules: for haftd alone, which adds the action as a last argument. The module is loaded in this process, for one call.
-No bytecode is left beside a tool file.
+For haftd alone, which adds the action as a last argument. A tool file leaves no bytecode.
 """
 
 from __future__ import annotations

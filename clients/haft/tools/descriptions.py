@@ -1,8 +1,8 @@
 """Descriptions of tools from functions' signatures and docstrings.
 
-Rules: pure. The first paragraph of the docstring is the summary, the others are the description. A line `name: text`
-describes the parameter of that name, as does `Annotated[T, "text"]`; a table there holds words of JSON Schema. A type
-hint without a form in JSON is an error that names the function and the parameter.
+The docstring's first paragraph is the summary, the rest the description. A line `name: text`, or
+`Annotated[T, "text"]`, describes a parameter; a table there holds words of JSON Schema. A type hint
+without a form in JSON is an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Description:
 
 
 def describe(function: Callable[..., Any]) -> Description:
-    """Return the description of a function; raise `TypeError` where it has no form in JSON.
+    """Return the description of a function; raise `TypeError` if it has no form in JSON.
 
     >>> def greet(name: str, times: int = 1) -> str:
     ...     '''Greet somebody.

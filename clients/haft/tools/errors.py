@@ -1,4 +1,4 @@
-"""The failure of a tool."""
+"""Failure of a tool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 class ToolError(Exception):
-    """The tool has failed; the caller gets the message as it is. `transient`: the same call may succeed later.
+    """The tool has failed; the caller gets the message unchanged. `transient`: the same call may
+    succeed later.
 
     >>> ToolError("the server is busy", transient=True).transient
     True

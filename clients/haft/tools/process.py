@@ -1,11 +1,9 @@
 """One call of a tool as a process: the live form of a tool (`output = "events"`).
 
-Rules:
-
-- The protocol has the two pipes for itself: their descriptors are private. The function's output becomes
-  `running`, in order with its states; its subprocesses write to standard error. Standard input is empty.
-- No read of the input blocks, as haftd would take that for a wait for input: the kernel signals (SIGIO) readability.
-- A function that returns None has its output as its result. A text is the result, any other value as JSON.
+- The protocol's descriptors are private. The function's output becomes `running`; its subprocesses
+  write to stderr. Standard input is empty.
+- Input is signalled (SIGIO), never read blocking: haftd would take that for a wait for input.
+- The result is a returned text, any other value as JSON, or after None the output.
 - `cancel` cancels a coroutine; any other function gets `KeyboardInterrupt`.
 """
 
@@ -33,7 +31,7 @@ _EXIT_USAGE = 64
 
 
 def run() -> NoReturn:
-    """Run the action for which haft started this program, with the tools decorated so far, and exit."""
+    """Run the requested action with the tools decorated so far, and exit."""
     serve(TOOLS.values())
 
 
@@ -97,14 +95,14 @@ class _Lines:
         return next(self._messages(), {})
 
     def arm(self) -> None:
-        """Request a signal from the kernel when input is readable."""
+        """Request a signal when input is readable."""
         os.set_blocking(self._input, False)
         fcntl.fcntl(self._input, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def disarm(self) -> None:
-        """Stop the signal: outside of a session its default would end the process."""
+        """Stop the signal, whose default would end the process."""
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags & ~os.O_ASYNC)
 

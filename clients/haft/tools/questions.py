@@ -1,7 +1,6 @@
 """Questions of a tool to the caller.
 
-Rules: a question has one answer, which the daemon validates before the tool gets it. Without an answer, the tool is
-cancelled.
+The daemon validates the one answer; without it, the tool is cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Asker = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class Secret(str):
-    """The type of a question for a secret: a person answers, and only the tool sees the answer."""
+    """Type of a question for a secret: a person answers, and only the tool sees the answer."""
 
     __slots__ = ()
 
@@ -78,10 +77,10 @@ async def ask(
 ) -> Any:
     """Ask and return the answer.
 
-    `type` is `bool`, `str`, `Secret`, a sequence of options, or a mapping from names to options, of which each is
-    chosen. `id` names the question for the configuration (`questions.<id>`) and for remembered answers; without one
-    the questions are numbered. `pre_amble` is shown before the question, `default` is offered. Raises
-    `asyncio.CancelledError` where there will be no answer.
+    `type` is `bool`, `str`, `Secret`, a sequence of options, or a mapping from names to options,
+    one chosen of each. `id` names the question for the configuration (`questions.<id>`) and for
+    remembered answers; the default is a number. `pre_amble` is shown before the question, `default`
+    is offered. Raises `asyncio.CancelledError` if there will be no answer.
     """
     global _count
     if _asker is None:

@@ -1,7 +1,6 @@
-"""The tools of a program, by name.
+"""Tools of a program, by name.
 
-Rules: a decorated function stays a plain function, so that tests call it as any other. Faults are raised when the
-module is loaded.
+A decorated function stays plain, for tests. Faults are raised when the module is loaded.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class Tool:
 
 
 TOOLS: dict[str, Tool] = {}
-"""The decorated functions of all modules that were loaded."""
+"""Decorated functions of all loaded modules."""
 
 
 def tool_of(function: Callable[..., Any], name: str | None = None) -> Tool:
-    """Return a function as a tool; raise `TypeError` where it cannot be one."""
+    """Return a function as a tool; raise `TypeError` if it cannot be one."""
     if not inspect.isfunction(function):
         raise TypeError(f"a tool is a function with type hints, and {function!r} is none")
     return Tool(name or function.__name__, function, describe(function))
@@ -55,8 +54,8 @@ def tool(
 ) -> F | Callable[[F], F]:
     """Make a function a tool of this program, under its own name or `name`.
 
-    `fields` are those of a definition (`stateful`, `annotations`, …). The daemon reads them from the source of a tool
-    file in its `tools/`, so each is a literal; elsewhere they stand in the definition.
+    `fields` are those of a definition (`stateful`, `annotations`, …), as literals: the daemon reads
+    them from the source of a tool file in its `tools/`. Elsewhere they stand in the definition.
     """
 
     def decorate(function: F) -> F:

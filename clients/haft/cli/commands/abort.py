@@ -1,6 +1,6 @@
-"""`haft abort`: end handles and all their processes.
+"""`haft abort`: end handles and all their processes, at once.
 
-Rules: all handles are ended at once. A handle that has already ended is no failure; an unknown id is.
+An ended handle is no failure; an unknown id is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """End the handles; a tool that fails by its abort is no failure of the command."""
+    """End the handles; a tool that fails by its abort is no failure."""
     grace = getattr(options, "grace_ms", None)
     names = list(dict.fromkeys(options.ids))
     calls = [drop_unset(id=name, grace_ms=grace) for name in names]

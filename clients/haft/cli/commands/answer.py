@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
         answer = _read(inquiry.question, getattr(options, "value", None))
-        # The question may change while a person types; their answer is not for another.
+        # The question may change meanwhile; the answer is for none but this.
         result = haft.raw(
             "inquiries/answer",
             {

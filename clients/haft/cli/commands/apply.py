@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """Suggest the quoting of a line that was written as in a shell."""
+    """Suggest the quoting of a line written as in a shell."""
     if not hasattr(options, "answer") or any(word.startswith("--") for word in words):
         return None
     typed = " ".join([options.answer, *words])
@@ -90,7 +90,7 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
     }
     match forms:
         case {"text": text}:
-            # On the wire a plain text is a string; a secret needs an object around it.
+            # On the wire a plain text is a string, a secret an object.
             read = read_text(text, secret=secret)
             return {"text": read} if secret else read
         case {"line": text}:
@@ -107,8 +107,11 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
 
 
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
-    """Read the question first: an answer's meaning depends on it. The question may end while a person types; the
-    typed text, perhaps a secret, must not become input of the program then."""
+    """Read the question, then the answer: its meaning depends on the question.
+
+    The question may end meanwhile; the typed text, perhaps a secret, must not become the program's
+    input.
+    """
     handle, private = options.id, getattr(options, "secret", False)
     # With a cursor, the read offset stays.
     state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))

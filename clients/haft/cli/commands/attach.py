@@ -1,7 +1,7 @@
 """`haft attach`: join a handle's terminal to the person's own until detached.
 
-Rules: a handle that cannot be attached is refused before the person's terminal is changed, with an alternative.
-Messages appear after the terminal is restored.
+A refusal precedes changes to the terminal and names an alternative; messages follow its
+restoration.
 """
 
 from __future__ import annotations
@@ -139,10 +139,7 @@ def _prefix(options: argparse.Namespace) -> str:
 
 
 def terminals(command: str, alternative: str) -> tuple[int, int]:
-    """Return the descriptors of the person's terminal.
-
-    Raises `UsageError`, which names an alternative, where there is none.
-    """
+    """Return the descriptors of the person's terminal. Raises `UsageError` with the alternative."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
             raise UsageError(f"{command} wants a terminal as its standard {name}; {alternative}")
@@ -150,7 +147,7 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
 
 
 def _look(line: PollableClient, handle: str) -> HandleState:
-    """Fetch the handle's state and require a terminal; the read offset stays."""
+    """Fetch the state and require a terminal; the read offset stays."""
     state = line.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):
         raise UsageError(f"{handle} does not run yet; attach when it does")
@@ -168,7 +165,7 @@ def _look(line: PollableClient, handle: str) -> HandleState:
 
 
 def _unasked(state: Stopped) -> Stopped:
-    """Return the state without fields about output, as none was requested."""
+    """Drop the fields about output, which was not requested."""
     return structs.replace(state, omitted=UNSET, truncated=UNSET)
 
 

@@ -1,7 +1,6 @@
-"""`haft audit`: show the log of actions on handles.
+"""`haft audit`: show the log of actions on handles, from its file, without a daemon.
 
-Rules: the audit log is read from its file, without a daemon. A malformed line is counted, never shown. Input that one
-client gives one handle in pieces is one row.
+Malformed lines are counted. Input in pieces, from one client to one handle, is one row.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _records(path: str, broken: list[bytes]) -> Iterator[dict[str, Any]]:
 
 def _read(path: str) -> bytes:
     try:
-        # A pipe would wait for its writer.
+        # Opening a pipe would wait for its writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{path} is not a regular file")
@@ -133,7 +132,7 @@ def _who(record: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _text(record: dict[str, Any]) -> str | None:
-    """Return the record's input if it is uncut text, and perhaps a piece of a longer one."""
+    """Return the record's input if it is an uncut text, which may be a piece."""
     content = record.get("input")
     if record.get("event") != "apply" or "length" in record or "question" in record:
         return None

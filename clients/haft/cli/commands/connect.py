@@ -1,8 +1,7 @@
 """`haft connect`: the daemon's protocol over standard input and output.
 
-Rules: bytes pass unread and unchanged. At most one chunk is buffered in each direction, so a slow reader slows its
-writer. The end of the input closes only the sending side of the socket: pending replies still come. A closed standard
-output ends the command at once.
+Bytes pass unchanged, one chunk buffered in each direction. The end of the input closes only the
+socket's sending side: pending replies still come. A closed stdout ends the command.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _CHUNK = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def join(source: int, sink: int, connected: socket.socket) -> None:
-    """Copy bytes from the descriptor `source` to the socket and from the socket to the descriptor `sink` until the
-    daemon closes the connection; close the socket.
+    """Copy bytes between descriptors and socket until the daemon closes the connection; close the
+    socket.
 
-    Raises `ConnectionLost` where the daemon closes before the input ended, `BrokenPipeError` where the reader of
-    `sink` has gone, `OutputFailed` where `sink` cannot be written.
+    Raises `ConnectionLost` if the daemon closes before the input ends, `BrokenPipeError` if `sink`
+    has no reader, `OutputFailed` if `sink` cannot be written.
     """
     with connected:
         connected.setblocking(False)
@@ -123,7 +122,7 @@ class _Streams:
         except BlockingIOError:
             pass
         except OSError:
-            # The daemon reads no more; its last replies are still to be read.
+            # The daemon reads no more; its last replies remain to read.
             self._requests = b""
             self._sending = False
 

@@ -1,7 +1,6 @@
-"""`haft doctor`: look for problems and suggest remedies.
+"""`haft doctor`: look for problems and suggest remedies; change nothing.
 
-Rules: nothing is changed or started. Each finding is `ok`, `note` (works, could be better) or `problem`; a problem
-makes the exit status 1, no daemon 3.
+A finding is `ok`, `note` (works, could be better) or `problem` (exit status 1; without a daemon 3).
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ examples:
 
 
 _EDITORS = ("vim", "vi", "nvim", "nano")
-"""The editors of git_rebase's definition, in its order."""
+"""Editors of git_rebase's definition, in its order."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of one check; `advice` is the remedy."""
+    """Result of one check; `advice` is the remedy."""
 
     check: str
     level: Literal["ok", "note", "problem"]
@@ -59,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:
@@ -145,7 +144,7 @@ def _files() -> Iterator[Finding]:
 
 
 def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
-    """Require that only the user can write to a folder; otherwise anyone could put a socket there."""
+    """Require that only the user can write: anyone else could put a socket there."""
     try:
         info = Path(path).stat(follow_symlinks=follow)
     except FileNotFoundError:
@@ -255,7 +254,7 @@ def _service(pid: int | None) -> Iterator[Finding]:
 
 
 def _path(status: StatusResult) -> Iterator[Finding]:
-    """Check for programs that the shell finds and the daemon does not, the usual surprise."""
+    """Check for programs that the shell finds and the daemon does not."""
     if not status.path:
         return
     folders = set(status.path.split(":"))

@@ -1,8 +1,7 @@
 """`haft logs`: all output of a handle; with `-f`, also new output.
 
-Rules: the follower holds only an offset, which moves past written output, so no byte is lost or repeated whatever
-other readers do; the session's read offset stays. A lost connection is remade, and resumes at the offset if the
-daemon is still the same. An omission in the middle is always reported.
+The follower's offset moves past written output only, independent of the session's read offset. A
+lost connection is remade, and resumes if the daemon is the same. Omissions are reported.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _printed_since(timeline: TimelineResult, moment: float) -> int:
-    """Return the offset of the first output after `moment`, to within the timeline's grain."""
+    """Return the offset of the first output after `moment`, within the timeline's grain."""
     elapsed_ms = (moment - timeline.started_at) * 1000
     for offset, at in timeline.points:
         if at + timeline.grain_ms > elapsed_ms:
@@ -103,7 +102,7 @@ def _printed_since(timeline: TimelineResult, moment: float) -> int:
 
 
 def _follow(follower: Follower, haft: Haft) -> int:
-    # Kept to recognise the same daemon after a reconnect.
+    # To recognise the same daemon after a reconnect.
     follower.daemon = follower.daemon or haft.server.started_at
     while not follower.done:
         state = follower.read(haft, wait="output", timeout_ms=_WAIT_MS)
@@ -137,7 +136,7 @@ class Follower:
         self.id = handle
         self._raw = raw
         self._held: bytearray | None = None
-        """Unwritten output, of which only the last lines are written."""
+        """Output held back to write the last lines only."""
         self._last = last
         self.cursor = cursor
         self.daemon: float | None = None
@@ -165,7 +164,7 @@ class Follower:
         """Write new output and advance; `done` is set when no more will come."""
         state = self._fetch(haft, _PIECE, **waiting)
         if state.omitted and not self._raw:
-            # Too much for one piece, or dropped from the spool: only a request for all tells which.
+            # Too much for one piece, or dropped from the spool: only a request for all tells.
             state = self._fetch(haft, _EVERYTHING)
         if self._generation not in (None, state.generation):
             raise UsageError(f"{self.id} was started anew meanwhile; follow it again")
@@ -203,7 +202,7 @@ class Follower:
             self._held += data.encode("utf-8", "replace") if isinstance(data, str) else data
 
     def _wait_for_the_rest(self, state: Stopped) -> None:
-        """Wait briefly for output of leftover processes; the end is reported at once."""
+        """Wait briefly for output of leftover processes."""
         now = time.monotonic()
         if self._drained_by is None:
             self._drained_by = now + _DRAIN_S

@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         return DaemonLink(lambda: open_or_start(chosen))
 
     if port is not None:
-        # Loaded on demand: it brings an HTTP server.
+        # Imports an HTTP server.
         from ...mcp.http import serve_http
 
         return serve_http(port, new_link, bridge_of)

@@ -28,7 +28,7 @@ examples:
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
 _RECENT_S = 60.0
 _CALL = re.compile(r"call\.[0-9a-f]{16}")
-"""The daemon's id for a call without an action."""
+"""Daemon's id for a call without an action."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_finished_call(info: HandleInfo) -> bool:
-    """Return whether the handle is an unnamed call that ran to its end: its caller has the result."""
+    """Return True for an unnamed call that ran to its end: its caller has the result."""
     return isinstance(info.state, Stopped) and _CALL.fullmatch(info.state.id) is not None
 
 

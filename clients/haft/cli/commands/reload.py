@@ -22,7 +22,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:

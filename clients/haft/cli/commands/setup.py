@@ -1,8 +1,8 @@
 """`haft setup service`: have the systemd user manager run haftd.
 
-Rules: nothing is written without a user manager, nor before the person has agreed to the end of live handles.
-Harmless steps that may fail come first: copying the installation, stopping the daemon, changing units. Clients cannot
-start a daemon meanwhile. A service that does not answer is rolled back.
+Nothing is written without a user manager, or before the person agrees to the end of live handles.
+Harmless steps that may fail come first. Clients start no daemon meanwhile. A service that does not
+answer is rolled back.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
 
 
 class _Running:
-    """The daemon that answers now, or the service's unreachable one."""
+    """The daemon that answers, or the service's unreachable one."""
 
     def __init__(self, haft: Haft | None, main_pid: int) -> None:
         self._haft = haft
@@ -149,12 +149,12 @@ class _Running:
 
     @property
     def is_unreachable(self) -> bool:
-        """Return whether the service runs behind a dead socket, so that its handles are unknown."""
+        """True if the service runs behind a dead socket, with unknown handles."""
         return self._haft is None and self._main_pid != 0
 
     @property
     def ends_something(self) -> bool:
-        """Return whether a person has to agree to the end."""
+        """True if a person has to agree to the end."""
         return bool(self.handles) or self.is_unreachable
 
     def steps(self) -> Iterator[str]:
@@ -171,7 +171,7 @@ class _Running:
     def stop(self, *, is_agreed: bool) -> None:
         """End the daemon that answers; an unreachable one ends with its unit.
 
-        Raises `SetupFailed` for a handle that was not named, unless the end of every handle `is_agreed`.
+        Raises `SetupFailed` for an unnamed handle, unless the end of every handle `is_agreed`.
         """
         if self._haft is None:
             return
@@ -195,10 +195,10 @@ def _name(info: HandleInfo) -> tuple[str, str, int]:
 
 class _Change(Protocol):
     done: str
-    """The message at the end."""
+    """Message at the end."""
 
     def is_needed(self, running: _Running) -> bool:
-        """Return whether there is anything to do."""
+        pass
 
     def steps(self) -> Iterator[str]:
         """Describe the steps in order, except the end of the daemon."""
@@ -225,7 +225,7 @@ class _Setup:
         self._before = {name: _read(self._folder / name) for name in UNITS}
 
     def is_needed(self, running: _Running) -> bool:
-        """Return false where exactly this service is set up and works."""
+        """Return False if exactly this service is set up and works."""
         copied = self._environment is None or self._environment.is_complete
         listens = self._manager.properties(_SOCKET, "ActiveState")["ActiveState"] == "active"
         return not (
@@ -266,8 +266,8 @@ class _Setup:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _unit(self, name: str) -> str:
-        """Return a unit's text: the template with the command, and with this shell's folders where they differ from
-        the manager's."""
+        """Return a unit's text: the template with the command, and this shell's folders where the
+        manager's differ."""
         text = (unit_templates() / name).read_text(encoding="utf-8")
         lines = [f"ExecStart={self._command()}"]
         for variable, folder in (
@@ -294,7 +294,7 @@ class _Setup:
         with suppress(ManagerFailed):  # Loaded only when failed or active.
             self._manager.call("reset-failed", *UNITS)
         self._manager.call("enable", _SOCKET)
-        # The service requires its socket, so a running service restarts with it.
+        # The service requires its socket, so both restart.
         self._manager.call("restart", _SOCKET)
 
     def _check(self) -> None:
@@ -340,7 +340,7 @@ class _Undo:
             yield f"remove {copy}"
 
     def prepare(self) -> None:
-        """Prepare nothing."""
+        pass
 
     def make(self) -> None:
         _remove_units(self._manager)

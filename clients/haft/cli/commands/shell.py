@@ -1,7 +1,4 @@
-"""`haft shell`: open a shell in haftd and attach to it.
-
-Rules: the shell is the person's own, with their environment and rights. It starts only where it can be attached.
-"""
+"""`haft shell`: open the person's own shell in haftd and attach to it."""
 
 from __future__ import annotations
 

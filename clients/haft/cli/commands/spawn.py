@@ -72,7 +72,8 @@ def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
 
 
 def _as_arguments(words: Sequence[str]) -> str | None:
-    """Return the words as arguments of a tool if all are `key=value`, `--key=value` or `--key value`, else None."""
+    """Return the words as arguments of a tool if all are `key=value`, `--key=value` or `--key
+    value`."""
     rest = list(words)
     pairs: list[str] = []
     while rest:
@@ -113,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def made_up_id(tool: str) -> str:
-    """Return a handle id for this tool that is short enough to type: `run-k7qx`."""
+    """Return a short handle id for this tool: `run-k7qx`."""
     base = re.sub(r"[^A-Za-z0-9_.-]", "-", tool).lstrip("_.-")[:40] or "handle"
     return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 

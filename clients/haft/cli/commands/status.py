@@ -1,4 +1,4 @@
-"""`haft status`: the daemon's figures."""
+"""`haft status`: the daemon's metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`haft stop`: stop the daemon; returns when its process has ended."""
+"""`haft stop`: stop the daemon; return when its process has ended."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _stop(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
 def _end(
     options: argparse.Namespace, fault: VersionMismatch, policy: Literal["abort", "refuse"]
 ) -> int:
-    """End a daemon of another protocol as a service manager does: by SIGTERM, independent of any protocol."""
+    """End a daemon of another protocol by SIGTERM, as a service manager does."""
     which = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
     if policy == "refuse":
         raise ProtocolFault(
@@ -89,8 +89,10 @@ def _end(
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Ask the daemon to stop, close the connection, wait for the process' end, and return its pid. Raises
-    `RemoteError` on refusal, `ReplyTimeout` when the process still runs."""
+    """Stop the daemon, wait for the process' end, and return its pid.
+
+    Raises `RemoteError` on refusal, `ReplyTimeout` when the process still runs.
+    """
     pid = haft.server.pid
     ending = _watch(pid)
     try:
@@ -112,7 +114,7 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
 
 
 def _ending(haft: Haft) -> list[HandleInfo]:
-    """Return the handles that end with the daemon; none where its list cannot be decoded."""
+    """Return the handles that end with the daemon; none if undecodable."""
     try:
         return live_handles(haft)
     except VersionMismatch:
@@ -129,7 +131,7 @@ def _busy(haft: Haft) -> str:
 
 
 def _watch(pid: int) -> int | None:
-    """Return a descriptor that is readable once the process has ended; None: already ended."""
+    """Return a descriptor that is readable once the process has ended; None if already ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

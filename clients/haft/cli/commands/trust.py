@@ -1,8 +1,7 @@
 """`haft trust`: show the commands in the definitions of a root, and trust them.
 
-Rules: trust covers exactly the shown text, by its digest. Text of a file never reaches the terminal raw: invisible
-characters and cursor movements are escaped, and long runs of blanks and empty lines are counted, so that nothing is
-pushed out of sight.
+Trust covers exactly the shown text, by its digest. Invisible characters and cursor movements are
+escaped, long blank runs counted, so that nothing is pushed out of sight.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ examples:
 
 _FOLDER = ".haft/tools"
 _MAX_COMPARED = 2000
-# Letters and marks without a width of their own, though they count as printable.
+# Letters and marks without width, though they count as printable.
 _UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _BLANKS = re.compile(r" {24,}")
 
@@ -122,7 +121,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
 
 
 def _asked(files: int) -> bool:
-    """Read an explicit yes; without a terminal to show and read, return false."""
+    """Read an explicit yes; False without a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
     subject = "this file" if files == 1 else f"these {files} files"
@@ -220,7 +219,7 @@ def _block(text: str, margin: str) -> Iterator[str]:
 
 
 def _seen(text: str) -> str:
-    """Return the text with invisible or misleading characters escaped."""
+    """Escape invisible or misleading characters."""
     if not text.isascii() or not text.isprintable():
         text = "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
     return _BLANKS.sub(lambda match: f" ({len(match[0])} blanks) ", text)

@@ -15,7 +15,7 @@ EPILOG = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         with connect(options, start=False) as haft:
             daemon = haft.server.server.version
     except VersionMismatch as fault:
-        # The fields common to every version of the protocol.
+        # Fields common to every version of the protocol.
         daemon = f"{fault.version or 'unknown'} (protocol {fault.protocol or 'unknown'})"
     except HaftError:
         pass

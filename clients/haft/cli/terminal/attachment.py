@@ -1,8 +1,8 @@
-"""An attachment: a person's terminal and a handle's, joined until one of them ends.
+"""Attachment: a person's terminal and a handle's, joined until one of them ends.
 
-Rules: the handle's output is read by offset, so the read offset stays and every byte is drawn once. The picture is
-painted first, and after haft's own messages. Neither a program that does not read nor a stalled terminal delays the
-exit.
+Output is read by offset, so each byte is drawn once and the read offset stays. The picture is
+painted first, and after haft's messages. Neither a program that does not read nor a stalled
+terminal delays the exit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTICE_S = 5.0
 _CALL_S = 5.0
 _DRAIN_S = 2.0
 _READABLE_S = 1.0
-"""A notice's least time on the screen in spite of keys."""
+"""Least time of a notice on the screen in spite of keys."""
 
 Size = tuple[int, int]
 _USUAL: Size = (24, 80)
@@ -62,25 +62,23 @@ class Attachment:
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
         self._told = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
-        """Notices that the next key removes: the person has read them."""
+        """Notices that the next key removes."""
         self._state: HandleState | None = None
         self._cursor = 0
         self._output: int | None = None
-        """The pending request for output."""
+        """Pending request for output."""
         self._typed = PendingInput(line, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
-        """The text over the last rows, and the time of its first display."""
+        """Text over the last rows, and the time of its first display."""
         self._found: Size | None = None
         """The handle's original size."""
         self._size: Size | None = None
         self._wrong_size = False
 
-    # ── from the first picture to the end ───────────────────────────────────────────────────
-
     def run(self) -> HandleState | None:
-        """Join both until the handle stops, and return its state; return None when detached."""
+        """Join both until the handle stops, and return its state; None when detached."""
         self._own.write(b"\x1b[22;0t" + self._scrolled_up())
         self._fit()
         self._paint()
@@ -108,8 +106,8 @@ class Attachment:
         self._own.settle(leaving=True)
 
     def leave(self) -> int:
-        """Restore the handle's size unless another client has changed it; return the number of typed characters that
-        did not reach the program."""
+        """Restore the handle's size, unless changed by another client; return the number of typed
+        characters not sent."""
         if self._found is not None and self._found != self._size:
             try:
                 if self._size_now() == self._size:
@@ -119,13 +117,12 @@ class Attachment:
         return self._typed.waiting
 
     def _scrolled_up(self) -> bytes:
-        """Move the person's screen into its scrollback, where there is one."""
+        """Move the person's screen into its scrollback, if any."""
         rows, _ = self._own.size() or _USUAL
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
 
     def _drain(self, state: Stopped) -> HandleState:
-        """Draw the last output, which may come a moment after the end; return the state without the figures of a
-        single reply."""
+        """Draw output that follows the end; return the state without figures of a single reply."""
         until = time.monotonic() + _DRAIN_S
         while True:
             fresh = self._fetch("raw", max_bytes=_OUTPUT)
@@ -141,10 +138,8 @@ class Attachment:
                     return state
                 time.sleep(0.05)
 
-    # ── output ──────────────────────────────────────────────────────────────────────────────
-
     def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
-        # With a cursor, the read offset stays: the session is the assistant's.
+        # With a cursor the read offset stays: the session is the assistant's.
         return self._line.fetch(
             self._id, view=view, cursor=self._cursor, max_bytes=max_bytes, timeout=_CALL_S
         )
@@ -156,7 +151,7 @@ class Attachment:
         if self._question is None:
             fields |= {"wait": "output", "timeout_ms": _FOR_LONG_MS, "max_bytes": _OUTPUT}
         else:
-            # A question stays visible; only a fetch shows that another client has answered it.
+            # A question stays visible; only a fetch shows that another client has answered.
             fields |= {"wait": "stopped", "timeout_ms": _QUESTION_MS, "max_bytes": 0}
         self._output = self._line.start("fetch", **fields)
 
@@ -230,10 +225,8 @@ class Attachment:
         self._notice = None
         self._paint()
 
-    # ── keys ────────────────────────────────────────────────────────────────────────────────
-
     def _take_keys(self, keys: bytes) -> bool:
-        """Take typed bytes; return whether to detach."""
+        """Take typed bytes; return True to detach."""
         asked = self._notice is not None and self._notice[0] in self._told
         if self._notice_has_stood(_READABLE_S) or asked:
             self._dismiss()
@@ -255,8 +248,6 @@ class Attachment:
             self._notify(self._told[0], bell=False)
         elif event is Command.NOT_TEXT:
             self._notify("what was typed is not UTF-8 and was left out")
-
-    # ── questions ───────────────────────────────────────────────────────────────────────────
 
     def _show_question(self, question: Question, *, wrong: str = "") -> None:
         typed = "" if isinstance(question.answer_type, Secret) else self._answer.text
@@ -285,8 +276,6 @@ class Attachment:
         self._paint()
         if behind:
             self._take_event(behind)
-
-    # ── size and signals ────────────────────────────────────────────────────────────────────
 
     def _look_round(self) -> None:
         if self._own.take_signal(signal.SIGTSTP):

@@ -1,8 +1,8 @@
 r"""Keys typed while attached: text for the program, or commands to haft.
 
-Rules: no I/O. Bytes come cut anywhere; a character is never split. The prefix is C-\ or the chosen key, in each form
-that a terminal sends: the control character, and the codes of the keyboard protocols that the program may have set.
-Text between paste codes is always text. Only an ambiguous sequence is held back, never an Escape alone.
+No I/O; bytes come cut anywhere. The prefix is C-\ or the chosen key, as control character or in the
+codes of keyboard protocols that the program may have set. Pasted text is always text. Only an
+ambiguous sequence is held back, never an Escape alone.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from enum import Enum
 
 
 class Command(Enum):
-    """A command to haft."""
+    """Command to haft."""
 
     DETACH = "detach"
     HELP = "help"
     NOT_TEXT = "not text"
-    """Bytes that are not UTF-8; the protocol carries text, so they were left out."""
+    """Bytes that are not UTF-8 were left out: the protocol carries text."""
 
 
 Event = str | Command
 
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
 
-# The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and
-# CSI 27 ; modifiers ; code ~.
+# Two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and CSI 27 ;
+# modifiers ; code ~.
 _KEY = re.compile(
     rb"\x1b\[(?:(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::(?P<base>\d{0,7}))?"
     rb"(?:;(?P<mods>\d{0,7})(?::(?P<event>\d))?)?(?:;[\d:]{0,60})?u"
@@ -45,21 +45,21 @@ _LOCK_KEYS = range(57_358, 57_361)
 
 _CHOICES = "abcdefghijklmnopqrstuvwxyz\\]^_"
 _TAKEN = "him[j"
-"""Backspace, Tab, Enter, Escape and the line feed: keys of their own."""
+"""Backspace, Tab, Enter, Escape and the line feed."""
 
 
 def prefix_key(name: str) -> str | None:
-    """Return the key, pressed with Ctrl, of a prefix such as `C-a` or `C-]`; None for an invalid name."""
+    """Return the key of a prefix such as `C-a` or `C-]`; None for an invalid name."""
     key = name[2:].lower()
     is_valid = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
     return key if is_valid else None
 
 
 class Keyboard:
-    """Separates text and commands; one for each attachment."""
+    """Separates text and commands of one attachment."""
 
     def __init__(self, prefix: str = "\\") -> None:
-        """Read `prefix` as the key that, with Ctrl, precedes a command. See `prefix_key`."""
+        """`prefix` is the key that, with Ctrl, precedes a command."""
         self._key = ord(prefix)
         self._control = bytes([self._key & 0x1F])
         self._notable = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
@@ -111,7 +111,7 @@ class Keyboard:
             self._second(data[at : at + 1], chr(data[at]))
             return at + 1
         if _is_silent(match):
-            # The release of the prefix or of a modifier accompanies the prefix.
+            # The release of the prefix or of a modifier belongs to the prefix.
             self._prefix += match[0]
         else:
             is_prefix = self._is_prefix(match)
@@ -147,7 +147,7 @@ class Keyboard:
         return len(data)
 
     def _is_prefix(self, match: re.Match[bytes]) -> bool:
-        """Return whether the match is the prefix in a form of the keyboard protocols."""
+        """Return True for the prefix in a form of the keyboard protocols."""
         if match.lastindex is None:
             return False
         code, mods = _numbers(match)
@@ -175,13 +175,13 @@ def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _is_silent(match: re.Match[bytes]) -> bool:
-    """Return whether the event is no key press after the prefix, but a release or a modifier."""
+    """Return True for a release, a repeat or a modifier."""
     code, _ = _numbers(match)
     return match["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 
 
 def _character(match: re.Match[bytes]) -> str:
-    """Return the typed character; empty for a key with Ctrl, Alt or the like."""
+    """Return the typed character; empty with Ctrl, Alt or the like."""
     code, mods = _numbers(match)
     if mods & ~_SHIFT:
         return ""
@@ -198,13 +198,13 @@ _CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.?)", re.DOTALL)
 
 
 class AnswerLine:
-    """The line in which a person answers a question, edited at its end only."""
+    """Line in which a person answers a question, edited at its end only."""
 
     def __init__(self) -> None:
         self.text = ""
 
     def feed(self, text: str) -> tuple[str | None, str]:
-        """Take typed text; return the answer if Enter was pressed, and the text behind it."""
+        """Take typed text; return the answer once Enter is pressed, and the text behind."""
         text = _CODES.sub("", text)
         for place, char in enumerate(text):
             if char in "\r\n":

@@ -1,8 +1,7 @@
 """A program's output for a person's own terminal, without queries.
 
-Rules: no I/O. The daemon's screen has answered the program's queries already; a second answer would arrive as typed
-input, so queries are removed. Modes that the program sets are recorded and reset at the end; no others. Bytes come
-cut anywhere; an incomplete sequence or character waits for its rest.
+No I/O; bytes come cut anywhere. The daemon's screen has answered queries already: a second answer
+would arrive as typed input. Modes that the program sets are reset at the end, no others.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import re
 import unicodedata
 
 _MAX_SEQUENCE = 4096
-"""Longer sequences are irrelevant here, and pass without waiting for their end."""
+"""Longer sequences pass without waiting for their end."""
 
 _MAX_ROWS = 3
 
-# The program's output determines the matching time, so these never backtrack: every repetition is of one class and
-# possessive, and no class but that of an Escape's own run contains an Escape.
+# Output determines the matching time, so these never backtrack: repetitions are possessive and of
+# one class; only that of an Escape's own run contains an Escape.
 _SEQUENCE = re.compile(
     rb"\x05"
     rb"|(?<!\x1b)\x1b++(?:"
@@ -39,7 +38,7 @@ _CHANGES = re.compile(
     rb"|(?P<shape>\d*+ q)"
 )
 _CONTROLS = bytes(range(0x20)) + b"\x7f"
-"""A terminal executes these inside a control sequence, which continues."""
+"""Executed inside a control sequence, which continues."""
 
 _COLOURS = frozenset(b"%d" % number for number in (4, *range(10, 20)))
 _ASK_BY_A_FIELD = _COLOURS | {b"5", b"22", b"50", b"52"}
@@ -63,7 +62,7 @@ _UNDOING = {
 
 
 class OutputFilter:
-    """The state of one person's terminal, as far as the program has changed it."""
+    """State of one person's terminal, as changed by the program."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -84,9 +83,9 @@ class OutputFilter:
         return _SEQUENCE.sub(self._drawn, data)
 
     def undo(self) -> bytes:
-        """Return the bytes that reset modes and styles, and forget the state."""
+        """Return the bytes that reset modes and styles; forget the state."""
         out = bytearray()
-        # The keyboard's modes belong to each screen: reset them before leaving it, and after.
+        # Each screen has its own keyboard modes: reset them before and after leaving it.
         if "keyboard" in self._seen:
             out += _UNDOING["keyboard"]
         for (private, number), on in self._modes.items():
@@ -182,8 +181,8 @@ def _unfinished_character(data: bytes) -> bytes:
 
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
-    """Draw a message over the last rows, at most `_MAX_ROWS`; with `asks`, show the end of a longer text and leave
-    the cursor behind it."""
+    """Draw a message over the last rows, at most `_MAX_ROWS`; with `asks`, the end of a longer
+    text, and the cursor behind."""
     lines = _wrapped(text, max(1, cols - 1))
     most = max(1, min(_MAX_ROWS, rows))
     lines = lines[-most:] if asks else lines[:most]

@@ -1,8 +1,8 @@
-"""The person's own terminal: taken for an attachment, and restored.
+"""The person's own terminal: taken for an attachment, and restored on every exit.
 
-Rules: the modes are restored on every exit from the block. A signal is only recorded, and wakes the waiting code. The
-terminal is written through a non-blocking description of its own, so a stalled terminal delays neither signals nor
-keys. Code that ignores a terminating signal for too long is interrupted where it is: the terminal is restored first.
+Signals are only recorded, and wake the waiting code. Writes are non-blocking, so a stalled terminal
+delays neither signals nor keys. Code that ignores a terminating signal for too long is interrupted,
+after the terminal's restoration.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class OwnTerminal:
                 os.ttyname(self._given), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
         except OSError:
-            # Another user's terminal (su), or one without a name here: written through the inherited descriptor.
+            # Another user's terminal (su), or one without a name here: use the inherited
+            # descriptor.
             self._screen = self._given
         self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in (*_ENDING, *_OTHERS):
@@ -70,7 +71,7 @@ class OwnTerminal:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.give_back()
         for number, handler in self._handlers:
-            # C-\ may be on its way, typed to detach just as the handle ended; now it would raise SIGQUIT.
+            # A C-\ typed to detach as the handle ended would now raise SIGQUIT.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._bell)
@@ -101,8 +102,6 @@ class OwnTerminal:
             return None
         return (rows, cols) if rows > 0 and cols > 0 else None
 
-    # ── signals ─────────────────────────────────────────────────────────────────────────────
-
     def _note(self, number: int, _: FrameType | None) -> None:
         if number in _ENDING and self._arrived.isdisjoint(_ENDING):
             signal.setitimer(signal.ITIMER_REAL, _OVERDUE_S)
@@ -118,13 +117,11 @@ class OwnTerminal:
         return signal.SIGHUP if ending is None and self.gone else ending
 
     def take_signal(self, number: signal.Signals) -> bool:
-        """Return whether a signal came, once for each."""
+        """Return True once for each signal that came."""
         if number not in self._arrived:
             return False
         self._arrived.discard(number)
         return True
-
-    # ── bytes ───────────────────────────────────────────────────────────────────────────────
 
     @property
     def stalled(self) -> bool:
@@ -146,8 +143,10 @@ class OwnTerminal:
             self._backlog.clear()
 
     def settle(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
-        """Wait at most `seconds` until all is written, and drop the rest. A signal ends the wait, but not when
-        `leaving`: the bytes that restore the terminal come after the signal."""
+        """Wait at most `seconds` until all is written, and drop the rest.
+
+        A signal ends the wait, but not when `leaving`: the terminal must be restored.
+        """
         until = time.monotonic() + seconds
         while self._backlog and (leaving or self.ended_by is None):
             left = until - time.monotonic()

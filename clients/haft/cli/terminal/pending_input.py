@@ -1,8 +1,8 @@
 """Typed input that the program has not taken yet.
 
-Rules: text is sent in order, a piece at a time; the next once the terminal has all of the last, so a program that
-does not read delays only the typing. Text is sent as an object, which never answers a question: input for the program
-cannot answer a question that has just opened. Untyped text is reported, never dropped silently.
+A piece is sent once the terminal has the last one, so a program that does not read delays only the
+typing. Pieces are objects, which cannot answer a question that has just opened. Unsent text is
+reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PendingInput:
         return sum(map(len, self._waiting))
 
     def add(self, text: str) -> str | None:
-        """Take typed text; return a message when there is no room for it."""
+        """Take typed text; return a message if there is no room."""
         if self.waiting + len(text) > _MAX_PENDING:
             return f"the program does not read: {len(text)} characters were left out"
         if self._waiting and len(self._waiting[-1]) + len(text) <= _PIECE:
@@ -43,8 +43,8 @@ class PendingInput:
         return None
 
     def send(self) -> None:
-        """Send the next piece once the last has arrived. A wait without a quiet time is answered as soon as the
-        terminal has the text."""
+        """Send the next piece once the last has arrived; a wait without a quiet time ends on
+        arrival."""
         if self._sent or not self._waiting or self._held_up:
             return
         piece = self._waiting.popleft()
@@ -61,11 +61,11 @@ class PendingInput:
         self._sent = number, piece
 
     def go_on(self) -> None:
-        """Resume, as a new state shows whether the handle asks a question."""
+        """Resume: a new state shows whether the handle asks."""
         self._held_up = False
 
     def arrived(self) -> str | None:
-        """Check for the arrival of the sent piece; return a message if it never will."""
+        """Check for the arrival of the sent piece; return a message if impossible."""
         if self._sent is None:
             return None
         number, piece = self._sent

@@ -1,7 +1,4 @@
-"""A connection of the blocking client that is polled beside a keyboard and signals.
-
-Rules: nothing here blocks; requests are started, and their replies taken once complete.
-"""
+"""Non-blocking use of the blocking client, polled beside a keyboard and signals."""
 
 from __future__ import annotations
 
