@@ -1,4 +1,4 @@
-"""Fixtures of all tests, and the rule that CI knows every test that it skips."""
+"""Fixtures of all tests, and the rule that CI knows every skipped test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytest.register_assert_rewrite("haftd.testing")
 hypothesis.settings.register_profile("haft", deadline=None)
 hypothesis.settings.load_profile("haft")
 
-# A suite that runs in the background or under nohup inherits ignored signals, and so would all that it starts.
+# A suite in the background or under nohup inherits ignored signals, and so would all its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -86,7 +86,7 @@ def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
 
 @pytest.fixture(scope="module")
 def shared_daemon() -> Iterator[RunningDaemon]:
-    """One daemon for a module; each test takes a session of its own name."""
+    """A daemon for a module; each test takes a session of its own name."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     one = RunningDaemon(folder).start()
     yield one
@@ -100,8 +100,8 @@ UNEXPECTED = pytest.StashKey[list[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Find the tests that were skipped for an unexpected reason, which in CI fail the run; write the names of those
-    that failed to the file `FAILED_TESTS`, for `tests/rerun`."""
+    """Find unexpected skips, which fail the run in CI; write the names of failed tests to the
+    file `FAILED_TESTS` for `tests/rerun`."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or hasattr(session.config, "workerinput"):
         return
@@ -123,7 +123,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Say in the very last line what was not tested, where it is easily overlooked."""
+    """Repeat the unexpected skips in the very last line."""
     unexpected = config.stash.get(UNEXPECTED, [])
     if not unexpected:
         return

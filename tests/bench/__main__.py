@@ -1,9 +1,6 @@
-"""`make bench`: every figure beside its baseline, measured in this one run.
-
-Stops by itself: in three minutes, and one more for every three `--drive-runs`; uses Unix sockets
-and the loopback interface only. `--write` puts the report into docs/benchmarks.md as well;
-`--only` measures these tables alone and leaves all else on the page as it is.
-"""
+"""Measure every figure beside its baseline in one run (`make bench`). Takes about three minutes,
+and one more for every three `--drive-runs`. `--write` puts the report into
+docs/benchmarks.md; `--only` measures the named tables alone."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ TABLES = ("calls", "cat", "spawn", "fifty", "flood", "readers", "memory", "start
 
 
 def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int) -> list[Section]:
-    """These of the tables; `seconds` is how long one may take, about, but for the last."""
+    """Measure the named tables; `seconds` is the time for each but the last."""
     daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n").start()
     sections: dict[str, Callable[[], Section]] = {
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),

@@ -1,9 +1,7 @@
-"""`python -m tests.bench.commits BASE`: this checkout's commit against another one, in turns in one run.
-
-Each commit is exported and served by a daemon of its own; both run in this environment's interpreter with its
-libraries. A ratio is taken within a round, so that what the machine does meanwhile hits both alike; the interval
-is a bootstrap over the rounds. Exits with 1 where an interval lies wholly above `--bound`.
-"""
+"""Compare this checkout's commit with another, interleaved in one run. Each commit is exported
+and served by a daemon of its own, in this environment's interpreter. A ratio is taken within
+a round; the interval is a bootstrap over the rounds. Exits with 1 where an interval lies
+wholly above `--bound`."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ RESAMPLES = 2000
 
 
 class Side:
-    """One commit: its sources, a daemon that runs them, and a connection to it."""
+    """A commit: exported sources, a daemon that runs them, and a connection to the daemon."""
 
     def __init__(self, commit: str, folder: Path) -> None:
         self.tree = folder / "tree"
@@ -47,13 +45,13 @@ class Side:
         self._check()
 
     def _check(self) -> None:
-        """Make sure that it is this commit's sources that run."""
+        """Check that the daemon runs this commit's sources."""
         code = "import haftd, haft, haft_protocol as p; print(haftd.__file__, haft.__file__, p.__file__)"
         files = self.run("-c", code).split()
         assert all(file.startswith(str(self.tree)) for file in files), files
 
     def run(self, *arguments: str) -> str:
-        """Run Python on these sources; returns what it prints."""
+        """Run Python on these sources and return the output."""
         return subprocess.run(
             [sys.executable, *arguments],
             env=self.daemon.env,
@@ -65,7 +63,8 @@ class Side:
 
 
 def compare(base: Side, head: Side, seconds: float) -> list[tuple[Case, Case]]:
-    """Time the same steps on both, in turns; returns the cases of each step, the base's first."""
+    """Time the same steps on both sides, interleaved; return the cases of each step, the base
+    first."""
     with ExitStack() as stack:
         for side in (base, head):
             side.daemon.start()
@@ -133,7 +132,7 @@ def _steps(side: Side, stack: ExitStack) -> dict[str, Case]:
 
 
 def ratios(base: Case, head: Case) -> list[float]:
-    """How many times as long the head took, in each round."""
+    """Return the head's duration over the base's, per round."""
     pairs = zip(head.rounds, base.rounds, strict=True)
     return [statistics.median(times) / statistics.median(others) for times, others in pairs]
 
@@ -152,7 +151,7 @@ def interval(values: Sequence[float], seed: int = 1) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Compare, print a table, and say whether anything has become slower."""
+    """Compare, print a table, and exit with 1 if anything is slower."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.commits", description=__doc__)
     parser.add_argument("base", help="a commit to compare with")
     parser.add_argument("head", nargs="?", default="HEAD", help="the commit that is compared")

@@ -1,9 +1,6 @@
-"""What a round trip costs without a daemon: blocking loops on a Unix socket, in processes of their own.
-
-`raw` sends back what came. `msgspec` decodes a typed envelope a line and answers it: the least that a
-Python server of JSON lines can do. `relay` hands every line to a `cat` and back: the least that can stand
-between a client and a program. `keep` accepts and keeps, for what a bare connection costs.
-"""
+"""Round trips without a daemon: blocking loops on a Unix socket, each in its own process. `raw`
+echoes bytes, `msgspec` decodes and answers a typed envelope, `relay` passes each line through
+`cat`, `keep` holds idle connections."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def _main(kind: str, path: str) -> None:
 
 @contextlib.contextmanager
 def server(kind: str, path: Path) -> Iterator[int]:
-    """Run one; yields its pid."""
+    """Run an echo server; yield its pid."""
     process = subprocess.Popen(
         [sys.executable, __file__, kind, str(path)], stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""The machine that a measurement was made on: figures mean nothing without it."""
+"""The machine that a measurement was made on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio
 
 
 def describe() -> list[str]:
-    """One line a fact."""
+    """Describe the machine, a line per fact."""
     one, five, fifteen = os.getloadavg()
     virtual = ", virtual" if "hypervisor" in _cpu_fields().get("flags", "").split() else ""
     model = _cpu_fields().get("model name", platform.machine())

@@ -1,4 +1,4 @@
-"""What is paid for holding: memory and descriptors of an idle handle, and of a connection."""
+"""Memory and descriptors per idle handle and per idle connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WARM = 20
 
 
 def held(folder: Path) -> Section:
-    """Each kind in a fresh daemon, against a Python process that holds nothing but the descriptors."""
+    """Measure each kind in a fresh daemon, against a Python process with the same descriptors."""
     section = Section(
         f"Memory, the difference that {_MANY} make",
         f"Resident memory of the server with {_MANY} idle ones of a kind and without, divided. Baseline: a "
@@ -112,7 +112,7 @@ def _connect(path: Path, count: int) -> list[socket.socket]:
 
 
 def _plain(kind: str) -> tuple[float, float]:
-    """What a Python process says of itself that holds as many."""
+    """Return the memory of a Python process with as many descriptors."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.bench.memory", kind],
         stdout=subprocess.PIPE,

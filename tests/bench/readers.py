@@ -1,4 +1,4 @@
-"""One that is told of output and does not read, beside one that does: what the others feel of it."""
+"""Latency of a subscriber beside a second subscriber that never reads."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SETTLED_S = 0.5
 
 
 def beside_a_sleeper(folder: Path, seconds: float) -> Section:
-    """The calls of a reader of `yes` while it is told of all the output, in turns with and without
-    a second reader that never reads."""
+    """Time a reader of all output of `yes`, in turns with and without a second reader that never
+    reads."""
     daemon = RunningDaemon(folder / "readers").start()
     memory: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
     delays: dict[bool, list[float]] = {False: [], True: []}
@@ -96,7 +96,7 @@ def _round(
 
 
 def _missed(sleeper: Wire) -> int:
-    """Read again, up to the push that says what was left out."""
+    """Read again, up to the push that reports omitted output."""
     while True:
         omitted: int = sleeper.told("handle/output")["params"].get("omitted", 0)
         if omitted:
@@ -104,7 +104,7 @@ def _missed(sleeper: Wire) -> int:
 
 
 def _read_on(path: str, session: str) -> None:
-    """Be told of all the output, and call beside it, until stdin ends."""
+    """Subscribe to all output, and call beside the subscription, until stdin ends."""
     stop = threading.Event()
 
     def until_told() -> None:

@@ -1,4 +1,4 @@
-"""Figures as Markdown: a table a section, each with its baseline in it."""
+"""Figures as Markdown: a table per section, each with its baseline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .sampling import Case, ratio
 
 @dataclass(slots=True)
 class Section:
-    """One table: what is in it, and what it is compared to."""
+    """A table with its title and baseline."""
 
     title: str
     note: str
@@ -26,7 +26,8 @@ def markdown(machine: Sequence[str], sections: Sequence[Section]) -> str:
 
 
 def replaced(report: str, sections: Sequence[Section]) -> str:
-    """A report with these sections instead of those that have their titles, new ones at the end."""
+    """Return a report with these sections in place of those of the same title, new ones at the
+    end."""
     head, *old = re.split(r"\n\n(?=### )", report)
     new = {section.title: _spelled(section) for section in sections}
     kept = [new.pop(text.partition("\n")[0].removeprefix("### "), text) for text in old]
@@ -43,7 +44,7 @@ def _spelled(section: Section) -> str:
 
 
 def timings(title: str, note: str, cases: Sequence[Case], baseline: Case) -> Section:
-    """A table of durations; the baseline is one of the cases."""
+    """Return a table of durations; the baseline is among the cases."""
     with_cpu = any(case.cpu for case in cases)
     section = Section(title, note, ["", "median", "p99", "× baseline"])
     if with_cpu:
@@ -58,7 +59,7 @@ def timings(title: str, note: str, cases: Sequence[Case], baseline: Case) -> Sec
 
 
 def spell(seconds: float) -> str:
-    """A duration in the unit that suits it."""
+    """Format a duration with a fitting unit."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:

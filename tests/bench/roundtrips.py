@@ -1,4 +1,4 @@
-"""Round trips: a request and its reply, over each transport; a line to `cat` and back."""
+"""Round trips: a request and its reply over each transport; a line to `cat` and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE = b"six times seven makes forty-two\n"
 
 
 def calls(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
-    """`ping` and `fetch`, against loops that do nothing else."""
+    """`ping` and `fetch`, against loops that only echo."""
     with ExitStack() as stack, daemon.connect() as wire:
         raw_pid = stack.enter_context(server("raw", folder / "raw"))
         plain_pid = stack.enter_context(server("msgspec", folder / "msgspec"))
@@ -68,7 +68,7 @@ def _case(name: str, exchange: wires.Exchange, request: bytes, pid: int) -> Case
 
 
 def lines_to_cat(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
-    """One line to `cat` and back: `apply` that waits for output."""
+    """A line to `cat` and back: `apply` that waits for output."""
     line = _LINE.decode().rstrip()
     with ExitStack() as stack, daemon.connect() as wire:
         piped, terminal = stack.enter_context(_piped_cat()), stack.enter_context(_terminal_cat())

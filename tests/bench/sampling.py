@@ -1,9 +1,6 @@
-"""Timing things side by side: in turns, in random order, so that a busy moment hits all alike.
-
-Rules: every case runs in every round; a ratio is taken within a round and the median of those is
-reported, so that what the machine does meanwhile falls out. What a server spends is asked of the
-kernel, since on a busy machine that is steadier than the clock.
-"""
+"""Interleaved timing in random order, so that machine load hits every case alike. Every case
+runs in every round; the median of the ratios within rounds is reported. A server's CPU time
+is read from the kernel, because wall time is less steady on a busy machine."""
 
 from __future__ import annotations
 
@@ -17,11 +14,8 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class Case:
-    """One thing to be timed: `step` does it once, `after` clears up and is not timed. `pid` is whose
-    processor time is counted.
-
-    `rounds` holds the durations of each round, in seconds; `cpu` the seconds that `pid` ran in all.
-    """
+    """A timed case: `step` runs once, `after` clears up untimed. `rounds` holds the durations in
+    seconds; `cpu` the CPU seconds of `pid`."""
 
     name: str
     step: Callable[[], object]
@@ -48,11 +42,11 @@ class Case:
 
     @property
     def cpu_per_step(self) -> float:
-        """Seconds that `pid` ran for one step."""
+        """CPU seconds of `pid` per step."""
         return self.cpu / max(1, len(self.durations))
 
     def run(self) -> None:
-        """One round."""
+        """Run one round."""
         step, clock = self.step, time.perf_counter
         times = []
         began = cpu_s(self.pid)
@@ -67,7 +61,8 @@ class Case:
 
 
 def interleave(cases: Sequence[Case], *, rounds: int, seconds: float) -> None:
-    """Run every case in every round, at most so many rounds and about so long; at least three."""
+    """Run every case in every round, at least three and at most so many rounds, for about so
+    long."""
     for case in cases:
         case.step()
         if case.after is not None:
@@ -83,7 +78,7 @@ def interleave(cases: Sequence[Case], *, rounds: int, seconds: float) -> None:
 
 
 def ratio(case: Case, baseline: Case) -> float:
-    """How many times as long as the baseline, the median over rounds."""
+    """Return the median over rounds of the ratio to the baseline."""
     pairs = zip(case.rounds, baseline.rounds, strict=True)
     return statistics.median(
         statistics.median(times) / statistics.median(base) for times, base in pairs
@@ -96,7 +91,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def cpu_s(pid: int | None) -> float:
-    """Seconds that a process has been on a processor, to the nanosecond; 0 where nobody knows."""
+    """Return a process's CPU seconds, to the nanosecond; 0 where unknown."""
     if pid is None:
         return 0.0
     try:

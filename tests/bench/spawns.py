@@ -1,4 +1,4 @@
-"""Starting `true` and hearing that it has ended: one, and fifty at once."""
+"""Spawn `true` and await the end: single, and fifty at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _spawn(id_: str, number: int = 1, **args: object) -> dict[str, object]:
 
 
 def one(daemon: RunningDaemon, seconds: float) -> Section:
-    """One at a time."""
+    """Spawn singly."""
     with wires.lines(daemon.socket) as exchange:
         pipe = json.dumps(_spawn("true")).encode()
         terminal = json.dumps(_spawn("true", terminal=True)).encode()
@@ -45,7 +45,7 @@ def one(daemon: RunningDaemon, seconds: float) -> Section:
 
 
 def fifty(daemon: RunningDaemon, seconds: float) -> Section:
-    """Fifty in one batch."""
+    """Spawn fifty in a batch."""
     with wires.lines(daemon.socket) as exchange:
         batch = json.dumps([_spawn(f"true{n}", n) for n in range(_MANY)]).encode()
         replies = json.loads(exchange(batch))

@@ -1,4 +1,4 @@
-"""How long it takes until something is there: the daemon's first answer, and a command of the client."""
+"""Startup times: the daemon's first answer, and a command of the client."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
 
 
 def until_answered(daemon: RunningDaemon) -> None:
-    """Try until it answers."""
+    """Retry until the daemon answers."""
     end = time.monotonic() + 20
     while True:
         try:

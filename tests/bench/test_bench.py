@@ -1,5 +1,3 @@
-"""The measurements measure: in turns, as ratios, and what they say they do."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,7 +28,7 @@ def test_every_case_runs_in_every_round_and_clears_up_after_each_step() -> None:
     }
 
 
-def test_there_are_three_rounds_even_when_time_is_over() -> None:
+def test_at_least_three_rounds_run_even_when_time_is_over() -> None:
     case = Case("slow", lambda: None)
     interleave([case], rounds=10, seconds=0)
     assert len(case.rounds) == 3
@@ -55,7 +53,7 @@ def test_a_table_has_its_baseline_in_it_and_keeps_its_columns() -> None:
     assert spell(1.5) == "1.50 s"
 
 
-def test_a_table_that_is_measured_alone_takes_the_place_of_its_last_one() -> None:
+def test_a_table_measured_alone_replaces_its_predecessor() -> None:
     old = [Section(title, "Old.", ["", "time"], [["a", "1 s"]]) for title in ("First", "Second")]
     page = markdown(["a machine"], old)
     assert replaced(page, old) == page
@@ -77,7 +75,7 @@ def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
     ],
     ids=["calls", "lines", "spawns"],
 )
-def test_the_daemon_answers_what_it_is_measured_with(
+def test_the_daemon_answers_the_benchmarks_requests(
     measure: Callable[[RunningDaemon, Path], Section], bench_daemon: RunningDaemon, short_tmp: Path
 ) -> None:
     section = measure(bench_daemon, short_tmp)

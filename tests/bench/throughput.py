@@ -1,4 +1,4 @@
-"""The output of one process: how fast it is taken, and how the daemon answers others meanwhile."""
+"""Output throughput of one process, and the daemon's latency for other clients meanwhile."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .sampling import percentile
 
 _FILE = 16 << 20
 _PIPED = 64  # times the file: 1 GiB
-_TYPED = 2  # times the file: what a terminal passes on in a second
+_TYPED = 2  # times the file: about a terminal's throughput in a second
 _CHUNK = 65_536
 _OMITTED = re.compile(rb'"omitted":(\d+)')
 _LOOP, _PTY = "Python loop, `os.read` of 64 KiB", "the same loop on a pty"
 
 
 def flood(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
-    """1 GiB of text through a pipe, nobody reading and somebody reading; 32 MiB through a terminal."""
+    """1 GiB of text through a pipe, without and with a reader; 32 MiB through a terminal."""
     file = folder / "text"
     line = "%07d the quick brown fox jumps over the lazy dog, and nobody reads what it says\n"
     file.write_text("".join(line % n for n in range(_FILE // 80)))
@@ -144,7 +144,7 @@ def _held(daemon: RunningDaemon, argv: list[str], *, terminal: bool = False) -> 
 
 
 def _read(daemon: RunningDaemon, argv: list[str], missed: list[int]) -> float:
-    """Read as fast as one can; `missed` gets the bytes that had left the spool by then."""
+    """Read as fast as possible; `missed` counts the bytes that the spool had dropped."""
     with wires.lines(daemon.socket) as exchange:
         at = time.perf_counter()
         exchange(_spawn(argv, False, "none"))
@@ -159,7 +159,7 @@ def _read(daemon: RunningDaemon, argv: list[str], missed: list[int]) -> float:
 
 
 class _Pinger:
-    """Another client, in a process of its own, that pings every 2 ms; `delays` are its waits."""
+    """Another client in its own process that pings every 2 ms; `delays` are its waits."""
 
     def __init__(self, path: Path) -> None:
         self.delays: list[float] = []

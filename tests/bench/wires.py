@@ -1,7 +1,5 @@
-"""Blocking clients as thin as they get, so that what is timed is the server and the socket.
-
-Each sends bytes that were made before and reads until the reply is whole; nothing is decoded.
-"""
+"""Minimal blocking clients, so that the server and the socket are timed. Each sends prepared
+bytes and reads until the reply is whole, without decoding."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _CHUNK = 1 << 20
 
 
 class Exchange:
-    """One connection: called with a message it sends that, and returns the reply as it came."""
+    """A connection; a call sends a message and returns the raw reply."""
 
     def __init__(self, sock: socket.socket, exchange: Callable[[bytes], bytes]) -> None:
         self._sock = sock
@@ -141,7 +139,7 @@ def _frames(sock: socket.socket) -> Exchange:
 
 
 def _frame_end(data: bytes) -> int:
-    """How long the frame at the beginning of `data` is, at least."""
+    """Return the minimum length of the frame at the beginning of `data`."""
     if len(data) < 4:
         return 4
     size = data[1]

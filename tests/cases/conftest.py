@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 
 class Desk:
-    """A connection with a session of its own; handles are named by the caller, or made up."""
+    """A connection with its own session; the caller may name handles."""
 
     def __init__(self, daemon: RunningDaemon, wire: Wire, session: str) -> None:
         self.daemon = daemon
@@ -60,7 +60,7 @@ class Desk:
         return self._call("fetch", id=handle, **more)
 
     def done(self, handle: str, seconds: float = 10, **more: Any) -> dict[str, Any]:
-        """Fetch until it has stopped."""
+        """Fetch until the handle has stopped."""
         state = self.fetch(handle, wait="stopped", timeout_ms=int(seconds * 1000), **more)
         assert state["state"] == "stopped", state
         return state
@@ -91,7 +91,7 @@ class Desk:
 
 
 def text(state: dict[str, Any]) -> str:
-    """What a state shows of the output, wherever it stands."""
+    """Return the output text of a state, from any field."""
     shown: str = state["result"] if "result" in state else state["content"]
     return shown
 

@@ -1,5 +1,3 @@
-"""Public reports, groups A (a wait never ends) and B (output lost or late; on a terminal: see there)."""
-
 from __future__ import annotations
 
 import re
@@ -20,7 +18,7 @@ from tests.wire import Refused
         ("sleep 300 & echo done; exit 1", True, 1),
     ],
 )
-def test_RB_001_a_background_child_does_not_hold_up_the_end(
+def test_RB_001_a_background_child_does_not_delay_the_end(
     desk: Desk, sh: str, pty: bool, code: int
 ) -> None:
     handle = desk.spawn(sh=sh, pty=pty)
@@ -38,7 +36,7 @@ def test_RB_001_a_background_child_does_not_hold_up_the_end(
     assert "left_behind" not in closed or closed["left_behind"] == []
 
 
-def test_RB_002_a_background_child_that_keeps_writing_is_cut_loose(desk: Desk) -> None:
+def test_RB_002_output_of_a_background_child_is_detached(desk: Desk) -> None:
     handle = desk.spawn(sh="(while :; do echo tick; sleep 0.1; done) & sleep 1; echo fg-done")
     state = desk.done(handle)
     assert state["exit"] == {"code": 0} and "fg-done" in text(state)
@@ -53,7 +51,7 @@ def test_RB_002_a_background_child_that_keeps_writing_is_cut_loose(desk: Desk) -
         assert refused.code == -32008
 
 
-def test_RB_006_the_words_of_a_process_that_dies_at_once_are_kept(desk: Desk) -> None:
+def test_RB_006_output_of_a_process_that_exits_at_once_is_kept(desk: Desk) -> None:
     for _ in range(100):
         state = desk.done(desk.spawn(sh="echo boom >&2; exit 1"))
         assert state["content"] == "boom\n" and state["exit"] == {"code": 1}
@@ -61,7 +59,7 @@ def test_RB_006_the_words_of_a_process_that_dies_at_once_are_kept(desk: Desk) ->
     assert "no_such_module_x" in state["content"]
 
 
-def test_RB_007_what_was_printed_before_an_abort_is_kept(desk: Desk) -> None:
+def test_RB_007_output_before_an_abort_is_kept(desk: Desk) -> None:
     handle = desk.spawn(sh="i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done")
     desk.fetch(handle, wait="pattern", pattern="line 5", cursor=0, view="tail", max_bytes=0)
     state = desk.abort(handle)
@@ -70,7 +68,7 @@ def test_RB_007_what_was_printed_before_an_abort_is_kept(desk: Desk) -> None:
     assert desk.fetch(handle)["content"] == state["content"]
 
 
-def test_RB_007_what_was_printed_before_a_time_limit_is_kept(desk: Desk) -> None:
+def test_RB_007_output_before_a_time_limit_is_kept(desk: Desk) -> None:
     state = desk.done(desk.spawn(sh="echo before; sleep 60", timeout_s=1))
     assert state["ended_by"]["by"] == "limit" and "wall_s" in state["error"]["message"]
     assert state["content"] == "before\n"

@@ -1,5 +1,3 @@
-"""Public reports, group B, on a terminal: no output is lost, neither at an end nor by one."""
-
 from __future__ import annotations
 
 import re
@@ -14,7 +12,7 @@ LAST = "import os;os.write(1,b'x'*{size});os.write(1,b'LAST');os._exit(7)"
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
-def test_RB_005_a_terminal_gives_every_byte_before_its_end(desk: Desk, rounds: int) -> None:
+def test_RB_005_every_byte_of_a_terminal_precedes_its_end(desk: Desk, rounds: int) -> None:
     for _ in range(rounds):
         state = desk.done(desk.spawn(sys.executable, "-S", "-c", HELLO, pty=True))
         assert text(state) == "hello" * 4096
@@ -27,10 +25,10 @@ def test_RB_005_a_terminal_gives_every_byte_before_its_end(desk: Desk, rounds: i
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 8192, 13_824, 65_536])
-def test_RB_005_the_last_words_come_however_full_the_terminal_is(
+def test_RB_005_final_output_arrives_from_a_full_terminal(
     desk: Desk, size: int, rounds: int
 ) -> None:
-    """The sizes are those around what the kernel holds for one that has ended."""
+    """The sizes are those around the kernel's buffer for a process that has ended."""
     for _ in range(rounds):
         handle = desk.spawn(sys.executable, "-S", "-c", LAST.format(size=size), pty=True)
         state = desk.done(handle, max_bytes=1 << 20)
@@ -39,15 +37,14 @@ def test_RB_005_the_last_words_come_however_full_the_terminal_is(
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_RB_005_the_last_words_of_many_at_once(desk: Desk, rounds: int) -> None:
+def test_RB_005_final_output_of_many_terminals_at_once(desk: Desk, rounds: int) -> None:
     for _ in range(rounds):
         handles = [desk.spawn("seq", "3000", pty=True) for _ in range(20)]
         for handle in handles:
             assert text(desk.done(handle, seconds=30)).endswith("2999\n3000\n")
 
 
-def test_RB_005_a_reader_that_joins_deltas_has_it_all(desk: Desk) -> None:
-    """The end is only told when every byte before it has been given."""
+def test_RB_005_joined_deltas_are_the_whole_output(desk: Desk) -> None:
     handle = desk.spawn("seq", "10000", pty=True)
     parts: list[str] = []
     while True:
@@ -59,7 +56,7 @@ def test_RB_005_a_reader_that_joins_deltas_has_it_all(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
-def test_RB_006_the_words_of_a_process_that_dies_at_once_are_kept(desk: Desk, rounds: int) -> None:
+def test_RB_006_output_of_a_process_that_exits_at_once_is_kept(desk: Desk, rounds: int) -> None:
     for _ in range(rounds):
         state = desk.done(desk.spawn(sh="echo boom >&2; exit 1", pty=True))
         assert state["content"] == "boom\n" and state["exit"] == {"code": 1}
@@ -67,7 +64,7 @@ def test_RB_006_the_words_of_a_process_that_dies_at_once_are_kept(desk: Desk, ro
     assert "no_such_module_x" in state["content"] and state["exit"] == {"code": 1}
 
 
-def test_RB_007_what_was_printed_before_an_abort_is_kept(desk: Desk) -> None:
+def test_RB_007_output_before_an_abort_is_kept(desk: Desk) -> None:
     script = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done"
     handle = desk.spawn(sh=script, pty=True)
     desk.fetch(handle, wait="pattern", pattern="line 5", cursor=0, view="tail", max_bytes=0)
@@ -77,18 +74,17 @@ def test_RB_007_what_was_printed_before_an_abort_is_kept(desk: Desk) -> None:
     assert desk.fetch(handle)["content"] == state["content"]
 
 
-def test_RB_007_what_was_printed_before_a_time_limit_is_kept(desk: Desk) -> None:
+def test_RB_007_output_before_a_time_limit_is_kept(desk: Desk) -> None:
     state = desk.done(desk.spawn(sh="echo before; sleep 60", timeout_s=1, pty=True))
     assert state["ended_by"]["by"] == "limit" and "wall_s" in state["error"]["message"]
     assert state["content"] == "before\n"
 
 
-def test_RB_007_what_it_prints_while_it_is_aborted_is_kept(desk: Desk) -> None:
-    """Between TERM and its end a program may clean up and say so."""
+def test_RB_007_output_printed_during_an_abort_is_kept(desk: Desk) -> None:
     script = "trap 'echo cleaning; exit 3' TERM; echo up; while :; do sleep 0.05; done"
     handle = desk.spawn(sh=script, pty=True)
     desk.fetch(handle, wait="pattern", pattern="up", cursor=0, view="tail", max_bytes=0)
     state = desk.abort(handle, grace_ms=5000)
-    # The shell may say of the sleep that the same signal ended it.
+    # The shell may report that the same signal ended the sleep.
     said = state["content"].splitlines()
     assert (said[0], said[-1]) == ("up", "cleaning") and state["exit"] == {"code": 3}

@@ -1,5 +1,3 @@
-"""Public reports, group C: processes survive, or the wrong one dies."""
-
 from __future__ import annotations
 
 import contextlib
@@ -52,7 +50,7 @@ def test_RB_011_a_child_that_ignores_TERM_is_killed_after_the_grace(desk: Desk) 
     assert state["exit"] == {"signal": "KILL"} and state["ended_by"]["by"] == "abort"
 
 
-def test_RB_011_a_child_that_cleans_up_is_given_the_time(desk: Desk, tmp_path: Path) -> None:
+def test_RB_011_a_child_that_cleans_up_has_its_grace(desk: Desk, tmp_path: Path) -> None:
     handle = desk.spawn(
         sh="trap 'echo cleaned > f; exit 0' TERM; echo up; while :; do sleep 0.1; done",
         cwd=str(tmp_path),
@@ -135,7 +133,7 @@ def test_RB_015_after_a_crash_nothing_is_left(
         assert states[lost]["ended_by"] == {"by": "lost"}
 
 
-def test_RB_015_also_below_a_sub_reaper(
+def test_RB_015_after_a_crash_nothing_is_left_below_a_subreaper(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     tag = unique(611)
@@ -165,7 +163,7 @@ def test_RB_015_also_below_a_sub_reaper(
         reaper.stdout.close()
 
 
-def test_RB_016_two_daemons_do_not_hit_each_other(
+def test_RB_016_two_daemons_do_not_kill_each_others_processes(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     ours, theirs = unique(613), unique(614)

@@ -1,5 +1,3 @@
-"""Public reports, group D: standard input, its end, prompts, secrets, and the daemon's own terminal."""
-
 from __future__ import annotations
 
 import base64
@@ -30,9 +28,7 @@ INTERRUPTS: list[Any] = ["\x03", {"keys": ["C-c"]}, {"signal": "INT"}, {"line": 
 @pytest.mark.parametrize(
     ("first", "shown"), [({"line": "foo"}, 2), ("foo", 2), (None, 0)], ids=["line", "begun", "none"]
 )
-def test_RB_018_the_end_of_input_ends_what_reads_the_terminal(
-    desk: Desk, first: Any, shown: int
-) -> None:
+def test_RB_018_end_of_input_ends_a_terminal_reader(desk: Desk, first: Any, shown: int) -> None:
     """Also in the middle of a line, where one EOF character only hands the line over."""
     handle = desk.spawn("cat", pty=True)
     if isinstance(first, dict):
@@ -44,7 +40,7 @@ def test_RB_018_the_end_of_input_ends_what_reads_the_terminal(
     assert text(state).count("foo") == shown
 
 
-def test_RB_018_the_end_of_input_comes_behind_all_that_was_given(desk: Desk) -> None:
+def test_RB_018_end_of_input_follows_all_input(desk: Desk) -> None:
     handle = desk.spawn(sh="stty -echo; echo READY; exec cat", pty=True)
     desk.fetch(handle, wait="pattern", pattern="READY")
     for n in range(20):
@@ -53,7 +49,7 @@ def test_RB_018_the_end_of_input_comes_behind_all_that_was_given(desk: Desk) -> 
     assert text(state).split()[1:] == " ".join(f"line {n}" for n in range(20)).split()
 
 
-def test_RB_018_the_end_of_input_ends_one_reader_and_no_more(desk: Desk) -> None:
+def test_RB_018_end_of_input_ends_one_reader_only(desk: Desk) -> None:
     handle = desk.spawn(sh="cat; echo between; cat; echo after", pty=True)
     desk.apply(handle, {"line": "one"}, wait="none")
     desk.apply(handle, {"eof": True}, wait="pattern", pattern="between")
@@ -63,7 +59,7 @@ def test_RB_018_the_end_of_input_ends_one_reader_and_no_more(desk: Desk) -> None
     assert text(state).endswith("after\n")
 
 
-def test_RB_018_the_end_of_input_ends_a_shell_and_a_repl(desk: Desk) -> None:
+def test_RB_018_end_of_input_ends_a_shell_and_a_repl(desk: Desk) -> None:
     for argv in (["bash", "--norc"], ["sh"], [sys.executable, "-q", "-S"]):
         handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
         assert desk.last["waited"] == "input", argv
@@ -71,7 +67,7 @@ def test_RB_018_the_end_of_input_ends_a_shell_and_a_repl(desk: Desk) -> None:
         assert state["exit"] == {"code": 0}, argv
 
 
-def test_RB_018_the_end_of_input_on_a_pipe_is_its_closing(desk: Desk) -> None:
+def test_RB_018_end_of_input_on_a_pipe_closes_the_pipe(desk: Desk) -> None:
     for first in ({"line": "foo"}, "foo"):
         handle = desk.spawn("cat")
         desk.apply(handle, first, wait="none", view="tail", max_bytes=0)
@@ -112,7 +108,7 @@ def test_RB_020_input_to_a_closed_stdin(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_RB_020_a_closed_stdin_on_a_terminal_harms_nothing(desk: Desk, tmp_path: Path) -> None:
-    """The terminal itself stays open: what is typed waits for whoever opens it, or nobody."""
+    """The terminal itself stays open; typed input waits for the next reader."""
     go = tmp_path / "go"
     wait = f"while [ ! -e {go} ]; do sleep 0.05; done"
     handle = desk.spawn(sh=f"exec <&-; echo closed; {wait}; exit 3", pty=True)
@@ -123,7 +119,7 @@ def test_RB_020_a_closed_stdin_on_a_terminal_harms_nothing(desk: Desk, tmp_path:
     assert desk.done(handle)["exit"] == {"code": 3}
 
 
-def test_RB_020_a_shell_that_ends_itself(desk: Desk) -> None:
+def test_RB_020_input_to_a_shell_that_exits(desk: Desk) -> None:
     handle = desk.spawn("bash", "--norc", pty=True)
     state = desk.apply(handle, {"line": "set -euo pipefail; false"}, wait="stopped")
     assert state["exit"] == {"code": 1}
@@ -136,7 +132,7 @@ def test_RB_020_a_shell_that_ends_itself(desk: Desk) -> None:
 # -- RB-021: a prompt
 
 
-def test_RB_021_a_prompt_is_seen_and_answered(desk: Desk) -> None:
+def test_RB_021_a_prompt_is_detected_and_answered(desk: Desk) -> None:
     sh = "printf 'Continue? [y/N] '; read a; echo got:$a"
     handle = desk.spawn(sh=sh, pty=True)
     state = desk.fetch(handle, wait="input")
@@ -147,7 +143,7 @@ def test_RB_021_a_prompt_is_seen_and_answered(desk: Desk) -> None:
     assert text(state).endswith("got:y\n") and state["exit"] == {"code": 0}
 
 
-def test_RB_021_without_an_input_the_same_program_ends_by_itself(
+def test_RB_021_without_input_the_same_program_ends_by_itself(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     """A tool that takes no input has none: its read ends at once."""
@@ -167,11 +163,10 @@ def test_RB_021_without_an_input_the_same_program_ends_by_itself(
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["at the prompt", "before the prompt"])
-def test_RB_022_a_secret_is_nowhere(desk: Desk, early: bool) -> None:
-    """Not in output in any view, a list, the log, nor in any file of the daemon.
-
-    One that is given early is held until the program has turned the echo off: its reader would
-    throw it away, and the terminal show it."""
+def test_RB_022_a_secret_appears_nowhere(desk: Desk, early: bool) -> None:
+    """No view, list, log or file of the daemon has the secret. An early secret is held until the
+    program has turned the echo off: the reader would discard early input, and the terminal
+    show the text."""
     handle = desk.spawn(sys.executable, str(FIXTURES / "latepass.py"), pty=True)
     if not early:
         state = desk.fetch(handle, wait="input", timeout_ms=20_000)
@@ -190,7 +185,7 @@ def test_RB_022_a_secret_is_nowhere(desk: Desk, early: bool) -> None:
     assert not [file for file in kept if SECRET.encode() in file.read_bytes()]
 
 
-def test_RB_022_a_secret_that_is_refused_is_in_no_error(desk: Desk) -> None:
+def test_RB_022_a_refused_secret_is_in_no_error(desk: Desk) -> None:
     handle = desk.spawn("true", pty=True, wait="stopped")
     for given in ({"line": SECRET, "secret": True}, {"line": SECRET, "secret": "yes"}):
         with pytest.raises(Refused) as caught:
@@ -199,7 +194,7 @@ def test_RB_022_a_secret_that_is_refused_is_in_no_error(desk: Desk) -> None:
     assert SECRET not in desk.daemon.log_text()
 
 
-# -- RB-024: the daemon's terminal is nobody else's
+# -- RB-024: the daemon's own terminal
 
 
 def test_RB_024_a_child_cannot_reach_a_terminal_of_the_daemon(desk: Desk) -> None:
@@ -207,7 +202,7 @@ def test_RB_024_a_child_cannot_reach_a_terminal_of_the_daemon(desk: Desk) -> Non
     assert "rc=0" not in text(state) and "rc=" in text(state)
 
 
-def test_RB_024_a_child_on_a_terminal_has_that_one(desk: Desk) -> None:
+def test_RB_024_a_child_on_a_terminal_has_its_own_terminal(desk: Desk) -> None:
     state = desk.done(desk.spawn(sh="echo x > /dev/tty; echo rc=$?", pty=True))
     assert text(state) == "x\nrc=0\n"
 
@@ -215,8 +210,8 @@ def test_RB_024_a_child_on_a_terminal_has_that_one(desk: Desk) -> None:
 def test_RB_024_the_daemon_keeps_its_terminal(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """Started in the foreground of a terminal, it is never stopped by what it starts, and nothing
-    that a program prints gets there."""
+    """In the foreground of a terminal, the daemon is never stopped by a child, and no program's
+    output gets there."""
     daemon = make_daemon()
     pid, master = pty.fork()
     if pid == 0:
@@ -252,7 +247,7 @@ def test_RB_024_the_daemon_keeps_its_terminal(
         os.close(master)
 
 
-# -- RB-090: a secret at the prompt of a program that shows what is typed by itself
+# -- RB-090: a secret at the prompt of a program that echoes typed input itself
 
 
 EDITORS = {
@@ -270,7 +265,7 @@ EDITORS = {
 
 
 @pytest.mark.parametrize("name", EDITORS)
-def test_RB_090_a_secret_waits_at_the_prompt_of_a_program_that_shows_what_is_typed(
+def test_RB_090_a_secret_waits_at_the_prompt_of_a_program_that_echoes_itself(
     desk: Desk, name: str
 ) -> None:
     argv, asks = EDITORS[name]

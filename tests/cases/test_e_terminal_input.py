@@ -1,5 +1,3 @@
-"""Public reports, group E: what is typed on a terminal arrives as it was meant."""
-
 from __future__ import annotations
 
 import ast
@@ -16,14 +14,14 @@ from tests.wire import Wire
 
 
 def fixture(desk: Desk, name: str, *flags: str) -> str:
-    """Start a program of the fixtures on a terminal, and wait until it says READY."""
+    """Start a fixture program on a terminal, and wait for READY."""
     handle = desk.spawn(sys.executable, "-S", str(FIXTURES / name), *flags, pty=True)
     desk.fetch(handle, wait="pattern", pattern="READY", timeout_ms=20_000)
     return handle
 
 
 def got(desk: Desk, handle: str) -> bytes:
-    """The bytes that the raw reader says it got, with the `q` that ended it."""
+    """Return the bytes that the raw reader reports, with the final `q`."""
     state = desk.apply(handle, {"keys": ["q"]}, wait="stopped", timeout_ms=20_000, view="all")
     found = ast.literal_eval(text(state).partition("GOT ")[2].strip())
     assert isinstance(found, bytes)
@@ -45,7 +43,7 @@ def got(desk: Desk, handle: str) -> bytes:
     ids=["line", "text and key", "texts and line", "paste and key", "keys"],
 )
 def test_RB_027_enter_is_a_key_of_its_own(desk: Desk, inputs: list[Any]) -> None:
-    """Given without a pause: the next call does not wait for the one before."""
+    """Sent without a pause between the calls."""
     handle = fixture(desk, "burst.py")
     for given in inputs:
         desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
@@ -63,7 +61,7 @@ def test_RB_027_enter_is_a_key_of_its_own_every_time(desk: Desk, rounds: int) ->
 
 @pytest.mark.parametrize("kind", ["text", "line"])
 def test_RB_027_text_is_never_a_key(desk: Desk, kind: str) -> None:
-    """Names of keys, what other tools read as separators, and written escapes come back as typed."""
+    """Names of keys, separators of other tools, and written escapes come back as typed."""
     lines = ["ls;", "Enter", "C-c", "\\u0003", "\\n", "^D", ";", "é ≤ 漢", "-l", " x  "]
     handle = desk.spawn(sh="stty -echo; echo READY; exec cat", pty=True)
     desk.fetch(handle, wait="pattern", pattern="READY")
@@ -88,17 +86,16 @@ def test_RB_027_text_is_never_a_key(desk: Desk, kind: str) -> None:
     ],
     ids=["wanted", "wanted, the end nested", "not wanted", "not wanted, the end within"],
 )
-def test_RB_028_a_paste_has_codes_only_where_they_are_wanted(
+def test_RB_028_a_paste_is_bracketed_only_on_request(
     desk: Desk, flags: list[str], pasted: str, arrives: bytes
 ) -> None:
-    """And what is pasted cannot end the paste itself."""
     handle = fixture(desk, "rawread.py", *flags)
     desk.apply(handle, {"paste": pasted}, wait="none", view="tail", max_bytes=0)
     assert got(desk, handle) == arrives + b"q"
 
 
 def test_RB_028_a_paste_of_many_lines_is_one_input_of_a_shell(desk: Desk) -> None:
-    """bash with line editing takes a bracketed paste as one text, and runs nothing of it by itself."""
+    """bash with line editing takes a bracketed paste as one text, and runs no line by itself."""
     handle = desk.spawn("bash", "--norc", pty=True, wait="input", timeout_ms=20_000)
     desk.apply(handle, {"line": "PS1='$ '; bind 'set enable-bracketed-paste on'"}, wait="input")
     desk.apply(handle, {"paste": "echo o''ne\necho t''wo"}, wait="input")
@@ -115,7 +112,6 @@ def test_RB_028_a_paste_of_many_lines_is_one_input_of_a_shell(desk: Desk) -> Non
     [(20, "text"), (10, "line"), pytest.param(50, "text", marks=pytest.mark.soak)],
 )
 def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kind: str) -> None:
-    """Each arrives whole, and those of one client in their order."""
     handle = desk.spawn(sh="stty -echo -icanon; echo READY; exec cat", pty=True)
     desk.fetch(handle, wait="pattern", pattern="READY", cursor=0)
     faults: list[BaseException] = []
@@ -191,10 +187,10 @@ def test_RB_082_a_windows_line_end_is_one_line_end(
 
 @pytest.mark.parametrize("kind", ["line", "text", "paste"])
 @pytest.mark.parametrize("end", ["\r\n", "\n"], ids=["windows", "unix"])
-def test_RB_082_a_here_document_has_its_lines_and_no_others(
+def test_RB_082_a_here_document_has_exactly_its_lines(
     desk: Desk, tmp_path: Path, kind: str, end: str
 ) -> None:
-    """On a terminal that reads by the line, with or without a mapping of CR."""
+    """On a terminal in canonical mode, with or without a mapping of CR."""
     for modes in ("sane", "-icrnl"):
         handle = desk.spawn("dash", pty=True, wait="input", timeout_ms=20_000, cwd=str(tmp_path))
         desk.apply(handle, {"line": f"stty {modes}"}, wait="input")
@@ -208,7 +204,7 @@ def test_RB_082_a_here_document_has_its_lines_and_no_others(
         assert (tmp_path / "f").read_bytes() == b"line 1\nline 2\n"
 
 
-def test_RB_082_a_line_on_a_pipe_that_ends_in_a_line_end_is_one_line(desk: Desk) -> None:
+def test_RB_082_a_line_on_a_pipe_with_a_line_end_is_one_line(desk: Desk) -> None:
     handle = desk.spawn("cat")
     for given in ("one\n", "two", "three\r\n"):
         desk.apply(handle, {"line": given}, wait="none")
@@ -216,7 +212,7 @@ def test_RB_082_a_line_on_a_pipe_that_ends_in_a_line_end_is_one_line(desk: Desk)
     assert text(state) == "one\ntwo\nthree\n"
 
 
-# -- RB-083: tabs, and lines of several rows, for a program that edits its line
+# -- RB-083: tabs, and lines of several rows, for a program with line editing
 
 
 CODE = "cat >out.py <<'EOF'\ndef f():\n\tif 1:\n\t\treturn 1\n    # four blanks\nEOF"
@@ -225,10 +221,10 @@ WRITTEN = CODE.partition("\n")[2].removesuffix("EOF")
 
 @pytest.mark.parametrize("given", [CODE, CODE.replace("\n", "\r\n"), CODE + "\n"])
 @pytest.mark.parametrize("tool", ["editing", "shell", "bash"])
-def test_RB_083_a_line_of_several_rows_reaches_a_shell_as_it_was_given(
+def test_RB_083_a_line_of_several_rows_reaches_a_shell_unchanged(
     desk: Desk, tmp_path: Path, tool: str, given: str
 ) -> None:
-    """In a folder with more files than a completion would list without asking."""
+    """In a folder with more files than a completion lists without asking."""
     for n in range(150):
         (tmp_path / f"file{n}").touch()
     if tool == "bash":
@@ -272,7 +268,7 @@ def test_RB_083_a_tab_within_a_line_is_a_tab(desk: Desk, argv: tuple[str, ...]) 
     ],
     ids=["tab", "rows", "plain", "controls", "text", "no pastes", "full screen"],
 )
-def test_RB_083_only_a_line_that_would_be_changed_is_pasted(
+def test_RB_083_only_a_line_that_editing_would_change_is_pasted(
     desk: Desk, flags: list[str], given: Any, arrives: bytes
 ) -> None:
     handle = fixture(desk, "rawread.py", *flags)

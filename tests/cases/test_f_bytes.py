@@ -1,4 +1,4 @@
-"""Public reports, group F: characters that come in pieces, and bytes that are no text."""
+"""Public reports, group F: characters in pieces, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tests.cases.conftest import FIXTURES, Desk, text
 
 
-def test_RB_031_a_character_that_comes_in_pieces_stays_whole(desk: Desk) -> None:
+def test_RB_031_a_character_in_pieces_stays_whole(desk: Desk) -> None:
     for on_terminal in (False, True):
         handle = desk.spawn(sys.executable, "-S", str(FIXTURES / "drip.py"), pty=on_terminal)
         parts = []
@@ -33,7 +33,7 @@ def test_RB_031_an_unfinished_character_at_the_end_is_shown_once(desk: Desk) -> 
     assert text(desk.done(desk.spawn(sh=r"printf 'A\342\202'"))) == "A\ufffd"
 
 
-def test_RB_032_bytes_that_are_no_text(desk: Desk) -> None:
+def test_RB_032_invalid_utf8_is_replaced(desk: Desk) -> None:
     state = desk.done(desk.spawn(sh=r"printf '\377\376\000\001ok\n'"))
     assert state["exit"] == {"code": 0}
     assert text(state) == "\ufffd\ufffd\x00\x01ok\n"
@@ -42,7 +42,7 @@ def test_RB_032_bytes_that_are_no_text(desk: Desk) -> None:
     assert desk.wire.call("ping") == {"pong": True}
 
 
-def test_RB_032_the_bytes_themselves_can_be_had(desk: Desk) -> None:
+def test_RB_032_the_raw_bytes_are_available(desk: Desk) -> None:
     every = "import os, sys; os.write(1, bytes(range(256)) * 256)"
     handle = desk.spawn(sys.executable, "-S", "-c", every, wait="stopped")
     state = desk.fetch(handle, view="raw", cursor=0, max_bytes=1 << 20)

@@ -1,9 +1,5 @@
-"""Hostile output (X13, X14): no sequence that speaks to a terminal is left in what a reader gets.
-
-Each sequence is printed in one write, and cut at every byte into two that are read apart, on a pipe and
-on a terminal. In no text view is an escape, nor an 8-bit one, while what a person would have seen is
-there; raw output has every byte.
-"""
+"""Hostile output (X13, X14): no escape sequence is left in any text view. Each sequence is
+printed in one write, and cut at every byte into two writes, on a pipe and on a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ BEL, ST = b"\x07", b"\x1b\\"
 
 
 class Hostile(NamedTuple):
-    """A sequence, and what is to be seen of it."""
+    """An escape sequence and the visible text around it."""
 
     name: str
     data: bytes
@@ -82,7 +78,7 @@ BROKEN = [
 
 
 class Printer:
-    """A program that prints what it is told to, and what was read of it so far."""
+    """A program that prints given bytes, with the output read so far."""
 
     def __init__(self, desk: Desk, on_terminal: bool) -> None:
         self.desk = desk
@@ -94,7 +90,7 @@ class Printer:
         self.printed = b"READY\n"
 
     def print(self, *parts: bytes) -> str:
-        """Print each part in a write of its own, read before the next; returns the text of all."""
+        """Print each part in its own write, read before the next; return the whole text."""
         said = []
         for part in parts:
             given = {"line": f"={part.hex()}"}
@@ -106,12 +102,12 @@ class Printer:
         return "".join(said)
 
     def texts(self) -> Iterator[str]:
-        """All of it in every view that is text."""
+        """Return the output in every text view."""
         for more in ({"view": "all"}, {"view": "tail"}, {"cursor": 0}):
             yield text(self.desk.fetch(self.handle, max_bytes=1 << 20, **more))
 
     def raw(self) -> bytes:
-        """Every byte of it."""
+        """Return the raw bytes."""
         state = self.desk.fetch(self.handle, view="raw", cursor=0, max_bytes=1 << 20)
         return base64.b64decode(state["content"]).replace(self.line_end, b"\n")
 
@@ -121,8 +117,7 @@ def printer(desk: Desk, request: pytest.FixtureRequest) -> Printer:
     return Printer(desk, request.param)
 
 
-def test_X13_no_sequence_is_left_in_the_text(printer: Printer) -> None:
-    """And what is to be seen of it is there."""
+def test_X13_text_has_no_escape_sequence(printer: Printer) -> None:
     assert len(CORPUS) >= 18
     for one in CORPUS:
         said = printer.print(b"<" + one.data + b">\n")
@@ -132,8 +127,7 @@ def test_X13_no_sequence_is_left_in_the_text(printer: Printer) -> None:
     assert printer.raw() == printer.printed
 
 
-def test_X13_a_sequence_cut_anywhere_is_one(printer: Printer) -> None:
-    """Deltas read between its halves join to the same text."""
+def test_X13_a_sequence_cut_anywhere_is_one_sequence(printer: Printer) -> None:
     for one in CORPUS:
         cuts = range(1, len(one.data))
         heads = [b"<" + one.data[:at] for at in cuts]
@@ -144,8 +138,8 @@ def test_X13_a_sequence_cut_anywhere_is_one(printer: Printer) -> None:
     assert printer.raw() == printer.printed
 
 
-def test_X13_what_is_broken_leaves_no_escape_either(printer: Printer) -> None:
-    """Nor does it hold up what follows for ever: what comes after its end is read."""
+def test_X13_a_broken_sequence_leaves_no_escape(printer: Printer) -> None:
+    """Nor does a broken sequence delay the text behind its end."""
     for one in BROKEN:
         for at in sorted({1, len(one.data) // 2, len(one.data)} - {0}):
             behind = f">after {one.name} {at}\n"
@@ -157,7 +151,7 @@ def test_X13_what_is_broken_leaves_no_escape_either(printer: Printer) -> None:
     assert printer.raw() == printer.printed
 
 
-def test_X13_a_search_finds_the_text_and_gives_no_escape(desk: Desk) -> None:
+def test_X13_a_search_finds_text_and_returns_no_escape(desk: Desk) -> None:
     handle = desk.spawn(sh=r"printf '\033[1mne\033[0medle\n\033]0;needle\007hay\n'", wait="stopped")
     found = desk._call("output/search", pattern="needle", ids=[handle])
     assert "needle" in repr(found) and not ESCAPE.search(

@@ -1,5 +1,3 @@
-"""Public reports, group H: text of terminals and of coloured output, and the size of terminals."""
-
 from __future__ import annotations
 
 import base64
@@ -59,10 +57,9 @@ def test_RB_039_a_sequence_in_pieces_is_one(desk: Desk, on_terminal: bool) -> No
     assert "".join(parts) == "ABC\n"
 
 
-def test_RB_039_colour_forced_on_the_daemon_reaches_no_text(
+def test_RB_039_forced_colour_reaches_no_text(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """Neither is a program on a pipe told to colour, nor is colour that comes all the same text."""
     forced = {"FORCE_COLOR": "3", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
     daemon = make_daemon(env=forced).start()
     script = "if [ -n \"$FORCE_COLOR$CLICOLOR_FORCE\" ]; then printf '\\033[31mred\\033[0m\\n'; else echo red; fi"
@@ -75,8 +72,7 @@ def test_RB_039_colour_forced_on_the_daemon_reaches_no_text(
         assert text(desk.fetch(handle)) == "1 dumb\n"
 
 
-def test_RB_039_marks_of_a_shell_hide_neither_its_prompt_nor_its_end(desk: Desk) -> None:
-    """What shell integrations print around each command and prompt is no text."""
+def test_RB_039_shell_integration_marks_hide_neither_prompt_nor_end(desk: Desk) -> None:
     handle = desk.spawn("bash", "--norc", "--noediting", pty=True, wait="input")
     marks = r"PS1='\[\e]133;A\a\]$ \[\e]133;B\a\]'; PS0='\e]133;C\a'"
     desk.apply(handle, {"line": marks}, wait="input", timeout_ms=20_000)

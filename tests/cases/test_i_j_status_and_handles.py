@@ -17,7 +17,7 @@ from tests.wire import Refused
 
 
 @pytest.mark.parametrize("pty", [False, True])
-def test_RB_042_a_signal_is_a_signal_and_a_code_a_code(desk: Desk, pty: bool) -> None:
+def test_RB_042_signals_and_exit_codes_are_distinguished(desk: Desk, pty: bool) -> None:
     state = desk.done(desk.spawn(sh="printf part; kill -9 $$", pty=pty))
     assert state["exit"] == {"signal": "KILL"} and state["content"] == "part"
     assert "result" not in state and "KILL" in state["error"]["message"]
@@ -29,7 +29,7 @@ def test_RB_042_a_signal_is_a_signal_and_a_code_a_code(desk: Desk, pty: bool) ->
 
 
 @pytest.mark.parametrize("rounds", [15, pytest.param(500, marks=pytest.mark.soak)])
-def test_RB_043_an_abort_that_races_with_the_end_tells_what_happened(
+def test_RB_043_an_abort_that_races_with_the_end_reports_the_actual_end(
     desk: Desk, rounds: int
 ) -> None:
     rng = random.Random(43)
@@ -55,10 +55,9 @@ def test_RB_043_an_abort_of_an_ended_handle_changes_nothing(desk: Desk) -> None:
     assert state["exit"] == {"code": 7} and state["ended_by"] == {"by": "exit"}
 
 
-def test_RB_044_a_spawn_that_fails_half_way_leaves_no_ghost(
+def test_RB_044_a_failed_spawn_leaves_no_handle(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
-    """The record cannot be written: nothing runs, nothing is listed; afterwards all is well."""
     daemon = make_daemon().start()
     desk = open_desk(daemon)
     journal = daemon.socket.with_name("handles.lock")
@@ -89,7 +88,7 @@ def _commands() -> list[str]:
     return found
 
 
-def test_RB_045_a_result_stays_readable_and_the_same(desk: Desk) -> None:
+def test_RB_045_a_result_stays_readable_and_unchanged(desk: Desk) -> None:
     handle = desk.spawn(sh="echo hi; exit 5", view="delta", max_bytes=65536, wait="none")
     desk.done(handle)
     answers = [desk.fetch(handle) for _ in range(3)]
@@ -134,7 +133,7 @@ def test_RB_047_running_work_is_found_again_through_the_list(desk: Desk) -> None
         assert again.abort(row["id"])["state"] == "stopped"
 
 
-def test_RB_048_after_a_restart_dead_work_is_lost_and_its_id_never_new_work(
+def test_RB_048_after_a_restart_lost_work_is_reported_and_its_id_not_reused(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon().start()

@@ -25,7 +25,7 @@ def sh(script: str) -> dict[str, Any]:
     return {"argv": ["sh", "-c", script]}
 
 
-def test_RB_045_a_call_that_is_over_can_be_read_again_and_says_the_same(desk: Desk) -> None:
+def test_RB_045_an_ended_call_can_be_read_again_unchanged(desk: Desk) -> None:
     once = call(desk, **sh("echo hi; exit 5"))
     assert (once["content"], once["exit"]) == ("hi\n", {"code": 5})
     with desk.daemon.connect() as wire:
@@ -37,7 +37,7 @@ def test_RB_045_a_call_that_is_over_can_be_read_again_and_says_the_same(desk: De
 
 
 def test_RB_046_fifty_spawns_and_their_reads_in_one_batch(desk: Desk) -> None:
-    """And the error of one of them cancels none of its neighbours."""
+    """An error of one call cancels no other."""
     members = []
     for number in range(50):
         script = sh("sleep 0.2; echo ok")
@@ -61,7 +61,7 @@ def test_RB_046_fifty_spawns_and_their_reads_in_one_batch(desk: Desk) -> None:
     assert [text(one) for one in reads] == ["ok\n"] * 49
 
 
-def test_RB_047_who_lost_the_id_finds_its_work_and_ends_it_by_calls(desk: Desk) -> None:
+def test_RB_047_work_with_a_lost_id_is_found_and_ended_by_calls(desk: Desk) -> None:
     call(desk, action="spawn", id="build", **sh("echo start; exec sleep 300"))
     with desk.daemon.connect() as wire:
         again = Desk(desk.daemon, wire, desk.session)
@@ -73,7 +73,7 @@ def test_RB_047_who_lost_the_id_finds_its_work_and_ends_it_by_calls(desk: Desk) 
         assert call(again, action="abort", id=row["id"])["state"] == "stopped"
 
 
-def test_RB_048_a_call_about_what_a_crash_took_says_lost(
+def test_RB_048_a_call_on_work_lost_in_a_crash_reports_lost(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon().start()
@@ -90,7 +90,7 @@ def test_RB_048_a_call_about_what_a_crash_took_says_lost(
     assert caught.value.code == -32008
 
 
-def test_RB_049_calls_pile_up_to_a_bound_and_evict_nothing_that_runs(
+def test_RB_049_calls_are_bounded_and_evict_no_running_handle(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon("[daemon]\nmax_handles_session = 2\nretain_stopped_max = 20\n").start()
@@ -108,7 +108,7 @@ def test_RB_049_calls_pile_up_to_a_bound_and_evict_nothing_that_runs(
     assert caught.value.code == -32009 and "max_handles_session" in caught.value.message
 
 
-def test_RB_058_a_call_that_runs_holds_up_no_other_and_ends_when_it_is_cancelled(
+def test_RB_058_a_running_call_delays_no_other_and_ends_when_cancelled(
     desk: Desk,
 ) -> None:
     wire = desk.wire

@@ -1,5 +1,3 @@
-"""Public reports, groups K (start, socket, environment), L (JSON-RPC) and P (what a child gets)."""
-
 from __future__ import annotations
 
 import json
@@ -66,7 +64,7 @@ def test_RB_051_twenty_first_calls_at_once_start_one_daemon(
         subprocess.run([*HAFT, "stop"], env=daemon.env, capture_output=True, timeout=60)
 
 
-def test_RB_052_a_folder_too_long_for_a_socket_still_works(short_tmp: Path) -> None:
+def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> None:
     daemons = []
     for letter in "de":
         one = RunningDaemon(
@@ -156,7 +154,7 @@ def test_RB_055_no_descriptor_of_the_daemon_reaches_a_child(
         one.close()
 
 
-def test_RB_056_clients_that_go_away_harm_nothing(
+def test_RB_056_disconnecting_clients_harm_nothing(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon().start()
@@ -179,7 +177,7 @@ def test_RB_056_clients_that_go_away_harm_nothing(
     assert len(os.listdir(f"/proc/{daemon.pid}/fd")) <= before + 1
 
 
-def test_RB_058_a_waiting_call_holds_up_no_other_on_its_connection(desk: Desk) -> None:
+def test_RB_058_a_waiting_call_delays_no_other_on_its_connection(desk: Desk) -> None:
     handle = desk.spawn("sleep", "60")
     wire = desk.wire
     waiting = wire.start(
@@ -206,7 +204,7 @@ def test_RB_074_default_signals_and_blocking_output(desk: Desk, pty: bool) -> No
     assert text(state).split()[-1] == "300000"
 
 
-def test_RB_075_a_command_above_the_kernels_limit_for_one_argument(desk: Desk) -> None:
+def test_RB_075_an_argument_above_the_kernels_limit(desk: Desk) -> None:
     handle = desk.spawn(sh=": " + "x" * 200_000 + "\necho end")
     state = desk.done(handle)
     assert text(state) == "end\n" and state["exit"] == {"code": 0}
@@ -240,7 +238,7 @@ def test_RB_078_a_bare_start_still_finds_tools_and_speaks_utf8(
     assert text(desk.done(desk.spawn(sys.executable, "-c", say))).lower() == "é utf-8\n"
 
 
-def test_RB_079_secrets_of_the_daemon_stay_with_it(
+def test_RB_079_secrets_of_the_daemon_reach_no_child(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon(
@@ -267,14 +265,14 @@ def test_RB_079_secrets_of_the_daemon_stay_with_it(
                 assert path.stat().st_mode & 0o077 == 0, path
                 content = path.read_bytes()
                 assert b"s3cr3t-A" not in content and b"s3cr3t-B" not in content, path
-                # What a tool has printed is its output, which is saved where it was cut.
+                # A tool's printed text is its output, which is saved when cut.
                 assert path.parent.name == "spool" or b"s3cr3t-C" not in content, path
                 assert path.name == "token" or token.encode() not in content
     assert "s3cr3t" not in daemon.log_text() and token not in daemon.log_text()
     desk.abort(running)
 
 
-def test_RB_055_a_restart_works_although_an_old_child_is_stopped(
+def test_RB_055_a_restart_succeeds_with_a_stopped_child(
     make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
 ) -> None:
     daemon = make_daemon().start()
@@ -288,7 +286,7 @@ def test_RB_055_a_restart_works_although_an_old_child_is_stopped(
 
 @pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="no systemd-tmpfiles")
 @pytest.mark.parametrize("cleaned", ["the runtime folder", "what is above it"])
-def test_RB_084_an_age_cleaner_takes_nothing_from_a_daemon_that_runs(
+def test_RB_084_an_age_cleaner_removes_nothing_of_a_running_daemon(
     daemon: RunningDaemon, cleaned: str
 ) -> None:
     folder = daemon.socket.parent

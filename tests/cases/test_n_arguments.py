@@ -1,5 +1,3 @@
-"""Cases of the group N: how hosts and models write the arguments of a call."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -33,9 +31,7 @@ def desk(shared_daemon: RunningDaemon, open_desk: Callable[..., Desk]) -> Desk:
 
 
 @pytest.mark.parametrize("absent", ABSENT, ids=repr)
-def test_RB_095_arguments_that_are_absent_in_any_form_are_none(
-    desk: Desk, absent: dict[str, Any]
-) -> None:
+def test_RB_095_absent_arguments_in_any_form_are_empty(desk: Desk, absent: dict[str, Any]) -> None:
     assert desk._call("tools/call", tool="plain", **absent)["result"] == "ran\n"
 
 
@@ -58,7 +54,7 @@ def test_RB_095_a_text_that_is_no_object_is_named(desk: Desk, wrong: str) -> Non
     assert "JSON" in caught.value.message
 
 
-def test_RB_095_a_json_text_has_as_many_values_as_a_message(desk: Desk) -> None:
+def test_RB_095_a_json_text_counts_values_as_a_message_does(desk: Desk) -> None:
     many = '{"n": [' + ",".join(["1"] * 100_001) + "]}"
     with pytest.raises(Refused, match="100000") as caught:
         desk._call("tools/call", tool="count", arguments=many)

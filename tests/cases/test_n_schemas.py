@@ -1,10 +1,5 @@
-"""Public bug reports about tool schemas, arguments and names (RB-066 to RB-070).
-
-A `tool_export` is a definition that a daemon reads, listed for a provider; a `tool_call` is a spawn
-of it. A provider called "gemini" in a case is our `google`. What each provider takes is judged by
-`tests/protocol/dialects/accepting.py`. Servers are not served yet, so the tools of two servers
-(RB-070) are definitions whose names are made as theirs are.
-"""
+"""Public bug reports about tool schemas, arguments and names (RB-066 to RB-070). The acceptance
+of each provider is judged by `tests/schemas/acceptance.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ from .conftest import Desk, text
 
 
 def toml(value: Any) -> str:
-    """A JSON value as an inline one of TOML; null cannot be written, and is left out."""
+    """Return a JSON value as inline TOML; null is left out."""
     if isinstance(value, dict):
         inner = (f"{json.dumps(k)} = {toml(v)}" for k, v in value.items() if v is not None)
         return "{ " + ", ".join(inner) + " }"
@@ -41,7 +36,7 @@ def definition(name: str, schema: Any, command: str = '["printf", "%s", "{{ tool
 
 @pytest.fixture
 def export(make_daemon: Callable[..., RunningDaemon]) -> Iterator[Callable[[str, Any], Any]]:
-    """Write a tool of these parameters and list it for a provider; the provider takes it."""
+    """Define a tool with these parameters, list the tool for a provider, and check acceptance."""
     daemon = make_daemon().start()
     with daemon.connect() as wire:
 
@@ -85,12 +80,12 @@ def test_RB066_type_lists_null_and_a_choice_with_siblings(
 
 
 @pytest.mark.parametrize("provider", ["openai", "google"])
-def test_RB067_without_parameters(provider: str, export: Callable[[str, Any], Any]) -> None:
+def test_RB067_a_tool_without_parameters(provider: str, export: Callable[[str, Any], Any]) -> None:
     assert export(provider, {"type": "object"})["properties"] == {}
 
 
 @pytest.mark.parametrize("provider", ["openai", "google"])
-def test_RB067_missing_items_and_words_that_a_provider_does_not_know(
+def test_RB067_missing_items_and_keywords_unknown_to_a_provider(
     provider: str, export: Callable[[str, Any], Any]
 ) -> None:
     schema = {
@@ -147,13 +142,13 @@ RB068 = {
 }
 
 
-def test_RB068_an_object_in_a_text(call: Callable[[Any, Any], Any]) -> None:
+def test_RB068_a_json_text_becomes_an_object(call: Callable[[Any, Any], Any]) -> None:
     args = {"o": '{"a": 1}', "l": "[1,2]", "s": '{"keep": "me"}'}
     assert call(RB068, args) == {"o": {"a": 1}, "l": [1, 2], "s": '{"keep": "me"}'}
 
 
 @pytest.mark.parametrize(("field", "value"), [("o", "{'a': 1}"), ("o", "[1]"), ("l", "1, 2")])
-def test_RB068_a_text_that_is_not_the_json_that_is_wanted(
+def test_RB068_a_text_with_the_wrong_json_is_refused(
     field: str, value: str, call: Callable[[Any, Any], Any]
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -163,7 +158,7 @@ def test_RB068_a_text_that_is_not_the_json_that_is_wanted(
     assert field in caught.value.message
 
 
-def test_RB069_numbers_and_flags_as_texts(desk: Desk) -> None:
+def test_RB069_numbers_and_flags_in_texts_are_converted(desk: Desk) -> None:
     assert text(desk.done(desk.spawn("echo", "1", timeout_s="5"))).strip() == "1"
     args = {"argv": ["echo", "2"], "timeout_s": 5.0, "terminal": "true"}
     desk._call("spawn", tool="run", id="flag", args=args, wait="none")
@@ -173,7 +168,7 @@ def test_RB069_numbers_and_flags_as_texts(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("value", "given", "allowed"), [("5m", "5m", "number"), (-1, "-1", "minimum of 0")]
 )
-def test_RB069_a_silly_value_is_refused_with_what_is_allowed(
+def test_RB069_an_invalid_value_is_refused_with_the_allowed_ones(
     value: Any, given: str, allowed: str, desk: Desk
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -205,7 +200,7 @@ NAMES = [
 ]
 
 
-def test_RB070_five_names_whatever_the_order() -> None:
+def test_RB070_five_names_are_independent_of_the_order() -> None:
     tools = [Tool(name=name, file="f") for name in NAMES]
     found = {one.tool or one.name: one.name for one in listing(tools, "openai")[0]}
     assert found.keys() == set(NAMES)

@@ -1,5 +1,3 @@
-"""Cases of group O: a question is open until somebody answers it, and what nobody said is no answer."""
-
 from __future__ import annotations
 
 import time
@@ -17,7 +15,7 @@ from tests.wire import Refused
 
 
 def ask(desk: Desk, name: str, *options: str) -> dict[str, Any]:
-    """Have the person asked, by a handle; nobody is connected who could be."""
+    """Ask the user through a handle, with no client connected that could answer."""
     args = {"question": "Which?", "options": list(options)}
     state: dict[str, Any] = desk._call("spawn", tool="ask_user", id=name, args=args, wait="input")
     assert state["state"] == "waiting", state
@@ -25,11 +23,11 @@ def ask(desk: Desk, name: str, *options: str) -> dict[str, Any]:
 
 
 def said(state: dict[str, Any]) -> bool:
-    """Whether a state holds anything that could be taken for an answer."""
+    """Return true if a state holds anything that could be taken for an answer."""
     return "result" in state or "answer" in state or bool(state.get("content"))
 
 
-def test_RB_071_a_question_waits_for_its_answer_whoever_comes_and_goes(
+def test_RB_071_a_question_survives_reconnecting_clients(
     shared_daemon: RunningDaemon, desk: Desk
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -56,7 +54,7 @@ def answer(desk: Desk, inquiry: dict[str, Any], value: object) -> Any:
     return desk._call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=value)
 
 
-def test_RB_071_who_gives_the_question_up_gets_no_answer(desk: Desk) -> None:
+def test_RB_071_a_cancelled_question_has_no_answer(desk: Desk) -> None:
     ask(desk, "q", "a", "b")
     state = desk.abort("q")
     assert state["state"] == "stopped" and state["ended_by"]["by"] == "abort"
@@ -64,7 +62,7 @@ def test_RB_071_who_gives_the_question_up_gets_no_answer(desk: Desk) -> None:
     assert desk._call("inquiries/list")["inquiries"] == []
 
 
-def test_RB_071_a_call_with_nobody_to_ask_does_not_come_back_empty(desk: Desk) -> None:
+def test_RB_071_a_call_without_a_user_to_ask_is_not_empty(desk: Desk) -> None:
     arguments = {"question": "Which?", "options": ["a", "b"]}
     number = desk.wire.start(
         "tools/call", session=desk.session, tool="ask_user", arguments=arguments
@@ -95,7 +93,7 @@ def test_RB_072_after_a_minute_it_is_still_open(desk: Desk) -> None:
     assert state["state"] == "waiting" and not said(state)
 
 
-def test_RB_072_time_that_was_asked_for_ends_the_wait_and_answers_nothing(desk: Desk) -> None:
+def test_RB_072_an_expired_wait_answers_nothing(desk: Desk) -> None:
     ask(desk, "t", "yes", "no")
     state = desk.fetch("t", wait="stopped", timeout_ms=100)
     assert (state["state"], state["waited"]) == ("waiting", "deadline") and not said(state)
@@ -104,7 +102,7 @@ def test_RB_072_time_that_was_asked_for_ends_the_wait_and_answers_nothing(desk: 
     assert [one["state"] for one in awaited["waiting"]] == ["waiting"]
 
 
-def test_RB_072_a_limit_that_was_asked_for_is_named_and_answers_nothing(
+def test_RB_072_an_expired_limit_is_named_and_answers_nothing(
     shared_daemon: RunningDaemon, desk: Desk
 ) -> None:
     asks = '{"type":"waiting","question":{"id":"go","text":"Delete?","answer_type":"Boolean"}}'

@@ -1,5 +1,3 @@
-"""Public reports, group T: a terminal outlives the programs that had it open."""
-
 from __future__ import annotations
 
 import shutil
@@ -13,7 +11,7 @@ import pytest
 
 from tests.cases.conftest import FIXTURES, Desk, text
 
-# -- RB-081: a terminal that nobody has open is opened again
+# -- RB-081: a terminal without an open descriptor is opened again
 
 COUNTS = "exec </dev/null >/dev/null 2>&1; sleep 0.3; exec >/dev/tty; seq 1 40000"
 NUMBERS = "".join(f"{n}\n" for n in range(1, 40_001))
@@ -48,7 +46,7 @@ while True:
 """
 
 
-def test_RB_081_output_after_the_terminal_is_opened_again_is_read(desk: Desk) -> None:
+def test_RB_081_output_after_reopening_the_terminal_is_read(desk: Desk) -> None:
     state = desk.done(desk.spawn(sh=COUNTS, pty=True), seconds=60, max_bytes=1 << 20)
     assert text(state) == NUMBERS
     assert state["exit"] == {"code": 0} and state["output_complete"] is True
@@ -56,11 +54,11 @@ def test_RB_081_output_after_the_terminal_is_opened_again_is_read(desk: Desk) ->
 
 @pytest.mark.parametrize("way", ["tty", "name", "hangup"])
 @pytest.mark.parametrize("closed_s", [0, 0.001, 0.02])
-def test_RB_081_a_program_that_opens_its_terminal_again_is_driven_on(
+def test_RB_081_a_program_that_reopens_its_terminal_is_driven_on(
     desk: Desk, closed_s: float, way: str
 ) -> None:
-    """However often, and for however short a time no process has it open; also after a hangup, as
-    `login` makes it (of the superuser's; for others it is refused, and changes nothing)."""
+    """For any number of times and any gap without an open descriptor; also after vhangup, which
+    needs privileges and changes nothing without them."""
     argv = (sys.executable, "-S", "-c", REOPENS, way, str(closed_s))
     handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
     assert desk.last["waited"] == "input" and desk.last["input_wanted"]["kind"] == "line"
@@ -70,8 +68,10 @@ def test_RB_081_a_program_that_opens_its_terminal_again_is_driven_on(
     assert text(state).endswith("got yes\n") and state["exit"] == {"code": 0}
 
 
-def test_RB_081_a_prompt_on_dev_tty_alone_is_seen_and_answered(desk: Desk, tmp_path: Path) -> None:
-    """The program's own three streams are elsewhere, as in a script that collects its output."""
+def test_RB_081_a_prompt_on_dev_tty_alone_is_detected_and_answered(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """The program's three streams are redirected, as in a script that collects output."""
     script = (
         f"exec </dev/null >{tmp_path}/out 2>&1; sleep 0.05; exec 3<>/dev/tty; stty -echo <&3; "
         'printf "Passphrase: " >&3; read answer <&3; stty echo <&3; echo "length ${#answer}" >&3'
@@ -101,10 +101,8 @@ def test_RB_081_ssh_keygen_asks_for_a_passphrase_beside_its_streams(
 
 
 @pytest.mark.parametrize("pty", [True, False], ids=["terminal", "pipe"])
-def test_RB_081_an_abort_keeps_every_byte_that_the_program_has_written(
-    desk: Desk, tmp_path: Path, pty: bool
-) -> None:
-    """Up to the last write that returned, also where the terminal was opened again."""
+def test_RB_081_an_abort_keeps_every_written_byte(desk: Desk, tmp_path: Path, pty: bool) -> None:
+    """Up to the last write that returned, also after the terminal was opened again."""
     done = tmp_path / "done"
     argv = (sys.executable, "-S", "-c", FLOODS, str(done))
     handle = desk.spawn(*argv, pty=pty, wait="pattern", pattern="5000\n", timeout_ms=20_000)
@@ -128,7 +126,7 @@ def printed(desk: Desk, handle: str) -> str:
         cursor = state["cursor"]
 
 
-# -- RB-085: what a killed program has asked the terminal for
+# -- RB-085: terminal modes left by a killed program
 
 
 ASKS = "python3 -S -c \"import os; os.write(1, b'{}'); os.kill(os.getpid(), 9)\""
@@ -143,7 +141,7 @@ MODES = {
 
 
 def shell_after(desk: Desk, mode: str) -> str:
-    """A shell in which a program has set a mode of the terminal, and was killed."""
+    """Return a shell in which a program has set a terminal mode and was killed."""
     name = "sh"
     desk.wire.call("spawn", session=desk.session, tool="shell", id=name, wait="input")
     state = desk.apply(name, {"line": ASKS.format(MODES[mode])}, wait="pattern", pattern="Killed")
@@ -153,7 +151,7 @@ def shell_after(desk: Desk, mode: str) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_RB_085_control_c_interrupts_whatever_a_killed_program_has_left_on(
+def test_RB_085_control_c_interrupts_despite_the_modes_of_a_killed_program(
     desk: Desk, mode: str
 ) -> None:
     handle = shell_after(desk, mode)
@@ -217,7 +215,7 @@ def test_RB_085_keys_at_a_prompt_are_plain_after_a_program_with_a_protocol_was_k
     desk.abort(handle, grace_ms=0)
 
 
-def test_RB_085_a_suspended_program_has_its_protocol_again_once_it_is_continued(
+def test_RB_085_a_resumed_program_has_its_keyboard_protocol_again(
     desk: Desk, tmp_path: Path
 ) -> None:
     (tmp_path / "keys.py").write_text(SHOWS_KEYS)
@@ -269,7 +267,7 @@ ENDS = {
 
 @pytest.mark.parametrize("editing", [False, True], ids=["plain", "editing"])
 @pytest.mark.parametrize("way", ENDS)
-def test_RB_086_a_shell_goes_on_after_a_program_that_has_left_its_terminal_raw(
+def test_RB_086_a_shell_goes_on_after_a_program_left_its_terminal_raw(
     desk: Desk, way: str, editing: bool
 ) -> None:
     script = RAW.format(ENDS[way])
@@ -283,7 +281,7 @@ def test_RB_086_a_shell_goes_on_after_a_program_that_has_left_its_terminal_raw(
     desk.abort("sh", grace_ms=0)
 
 
-def test_RB_086_what_a_person_sets_stays_set(desk: Desk) -> None:
+def test_RB_086_modes_set_by_the_user_are_kept(desk: Desk) -> None:
     desk.wire.call("spawn", session=desk.session, tool="shell", id="sh", wait="input")
     desk.apply("sh", {"line": "stty -echo -icrnl intr ^X; x='a b'"}, wait="input")
     state = desk.apply(
@@ -327,7 +325,7 @@ def test_a_shell_survives_the_interrupt_of_a_loop_of_short_commands(
 
 @pytest.mark.parametrize("tick", ["0.05", "0.25", "1.0"])
 @pytest.mark.parametrize("way", ["nothing", "hidden", "frame", "same"])
-def test_RB_087_a_program_that_draws_what_is_there_already_is_found_to_wait(
+def test_RB_087_a_program_that_redraws_the_same_screen_is_waiting(
     desk: Desk, way: str, tick: str
 ) -> None:
     argv = (sys.executable, "-S", str(FIXTURES / "redraws.py"), way, tick)
@@ -341,9 +339,7 @@ def test_RB_087_a_program_that_draws_what_is_there_already_is_found_to_wait(
 
 
 @pytest.mark.parametrize("way", ["spinner", "colour", "lines"])
-def test_RB_087_a_program_that_draws_something_else_at_every_tick_works(
-    desk: Desk, way: str
-) -> None:
+def test_RB_087_a_program_that_draws_changes_at_every_tick_is_running(desk: Desk, way: str) -> None:
     argv = (sys.executable, "-S", str(FIXTURES / "redraws.py"), way, "0.05")
     handle = desk.spawn(*argv, pty=True, wait="pattern", pattern="READY", timeout_ms=20_000)
     if way == "lines":  # until the screen is full of them
@@ -356,7 +352,7 @@ def test_RB_087_a_program_that_draws_something_else_at_every_tick_works(
 
 
 def until_suspended(desk: Desk, handle: str, *, suspended: bool = True) -> dict[str, Any]:
-    """Fetch until it is told to be suspended, or not to be any more."""
+    """Fetch until the input state becomes, or stops being, suspended."""
     end = time.monotonic() + 20
     while True:
         state = desk.fetch(handle)

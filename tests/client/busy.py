@@ -1,4 +1,4 @@
-"""The command line, but its drawing never comes to an end once the program has printed `forever`."""
+"""The command line, with drawing that never ends once the program has printed `forever`."""
 
 from __future__ import annotations
 

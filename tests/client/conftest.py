@@ -41,7 +41,7 @@ def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 @pytest.fixture
 def place(shared_daemon: RunningDaemon) -> Iterator[Place]:
-    """A handle in a session of its own, to be attached."""
+    """A handle in its own session, to be attached."""
     one = Place(shared_daemon, f"attached{next(_numbers)}")
     yield one
     one.call("session/close")

@@ -1,8 +1,6 @@
-"""A daemon of a few lines for the clients' tests: it answers what a test tells it to.
-
-Rules: JSON and sockets only, nothing of ours. Each connection has a thread; a test's `answer` gets
-a request and returns a result, raises `Refuse`, or returns `LATER` and answers itself.
-"""
+"""A scripted daemon for the clients' tests: JSON and sockets only. Each connection has a thread;
+a test's `answer` gets a request and returns a result, raises `Refuse`, or returns `LATER` and
+replies later."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class Refuse(Exception):
 
 
 class Peer:
-    """The daemon's end of one connection."""
+    """The daemon's end of a connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
@@ -49,7 +47,7 @@ Answer = Callable[[dict[str, Any], Peer], Any]
 
 
 class FakeDaemon:
-    """Listens at `path` until `close`; keeps every request it got in `requests`."""
+    """Listens at `path` until `close`; keeps every request in `requests`."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self.path = path
@@ -123,7 +121,7 @@ class FakeDaemon:
 
 
 def hello(request: dict[str, Any], started_at: float = 1.0) -> Any:
-    """What `initialize` and `ping` answer; None for any other method."""
+    """Answer `initialize` and `ping`; None for any other method."""
     if request["method"] == "ping":
         return {"pong": True}
     if request["method"] != "initialize":
@@ -163,13 +161,13 @@ def running(id: str = "a", content: str = "", **fields: Any) -> dict[str, Any]:
 
 
 def stopped(id: str = "a", result: str | None = "", **fields: Any) -> dict[str, Any]:
-    """A stopped handle; with `result=None` it failed and `fields` say how."""
+    """A stopped handle; with `result=None` a failure described by `fields`."""
     ended = {"ended_by": {"by": "exit"}, "output_complete": True, **fields}
     return _state(id, state="stopped", **({} if result is None else {"result": result}), **ended)
 
 
 def _main() -> None:
-    """As a program: a daemon that holds a lock, notes that it began, and exits 75 if another does."""
+    """Run as a daemon that holds a lock, notes its start, and exits 75 if the lock is held."""
     import fcntl
 
     path = Path(sys.argv[sys.argv.index("--socket") + 1])

@@ -1,8 +1,5 @@
-"""A person at a terminal of their own, for tests: `haft attach` runs in it, keys are typed, and what
-is drawn is fed into a screen. And the place where they attach: a handle that an assistant drives.
-
-Rules: nothing is slept for; `until` reads on until what is looked for is there.
-"""
+"""A terminal user for tests: `haft attach` runs on a pseudo-terminal, keys are typed, and output
+is fed into a screen. No sleeps; `until` reads until the condition holds."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ ASKS = 'x=$("$SUDO_ASKPASS" "The word: ") && printf "got %s" "$x" | rev; echo; c
 
 
 class Person:
-    """One terminal and the attach in it; `close` ends both."""
+    """A pseudo-terminal and the attach in it; `close` ends both."""
 
     def __init__(
         self,
@@ -68,7 +65,7 @@ class Person:
         self.close()
 
     def close(self) -> None:
-        """End the attach, whatever its state, and take the terminal away."""
+        """End the attach in any state, and close the terminal."""
         if self.status is None:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -79,7 +76,7 @@ class Person:
         self.terminal.close()
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size of the terminal; the kernel tells the attach."""
+        """Resize the terminal; the kernel notifies the attach."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
         self.terminal.resize(rows, cols)
 
@@ -90,7 +87,7 @@ class Person:
         self.master = self.slave = -1
 
     def type(self, keys: bytes | str) -> None:
-        """Type, however much it is; what is drawn meanwhile is taken in."""
+        """Type text of any length; output meanwhile is read."""
         data = memoryview(keys.encode() if isinstance(keys, str) else keys)
         end = time.monotonic() + 60
         while data:
@@ -104,7 +101,7 @@ class Person:
                     pass
 
     def until(self, what: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
-        """Read on until a text is on the screen, bytes were drawn, or something holds."""
+        """Read until the screen has a text, bytes were drawn, or a condition holds."""
         end = time.monotonic() + timeout
         while not self._holds(what):
             if time.monotonic() > end or self._has_ended():
@@ -116,7 +113,7 @@ class Person:
             self._take()
 
     def ends(self, timeout: float = 20.0) -> int:
-        """Wait for the end of the attach; returns its exit status, or the signal, negative."""
+        """Wait for the end of the attach; return the exit status, or the signal, negative."""
         pidfd = os.pidfd_open(self.pid)
         try:
             end = time.monotonic() + timeout
@@ -132,7 +129,7 @@ class Person:
 
     @property
     def lines(self) -> list[str]:
-        """What is on the terminal, without empty rows at the end."""
+        """Return the rows on the terminal, without empty ones at the end."""
         lines = [line.rstrip() for line in self.terminal.snapshot().lines]
         while lines and not lines[-1]:
             lines.pop()
@@ -140,7 +137,7 @@ class Person:
 
     @property
     def restored(self) -> bool:
-        """Whether the modes are what they were, for keys and for the screen."""
+        """Return true if the modes for keys and screen are restored."""
         same = termios.tcgetattr(self.slave) == self.before
         return same and not self.terminal.snapshot().alt and not self.terminal.bracketed_paste
 
@@ -165,7 +162,7 @@ class Person:
 
 
 class Place:
-    """One handle `h` in a session of its own, and the assistant's connection to it."""
+    """A handle `h` in its own session, with the assistant's connection."""
 
     def __init__(self, daemon: RunningDaemon, session: str) -> None:
         self.daemon = daemon
@@ -203,5 +200,5 @@ class Place:
 
 
 def same(person: Person, place: Place) -> Callable[[], bool]:
-    """Whether a person sees what is on the handle's screen."""
+    """Return true if the user sees the handle's screen."""
     return lambda: person.lines == place.screen

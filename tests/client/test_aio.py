@@ -60,7 +60,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_daemon_and_harms_nothing(
     assert [n["params"]["id"] for n in daemon.notifications] == [kept[0]["id"]]
 
 
-async def test_what_the_block_raises_leaves_it_as_it_is(serve: Serve) -> None:
+async def test_an_exception_of_the_block_is_raised_unchanged(serve: Serve) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         raise Refuse(-32001, "handle_not_found", "No such handle.")
 
@@ -120,7 +120,7 @@ async def test_a_batch_and_the_daemons_name(serve: Serve) -> None:
     assert [p["session"] for p in daemon.calls("fetch")] == ["s", "s"]
 
 
-async def test_notifications_are_heard(serve: Serve) -> None:
+async def test_notifications_are_delivered(serve: Serve) -> None:
     heard: list[str] = []
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -133,7 +133,7 @@ async def test_notifications_are_heard(serve: Serve) -> None:
     assert heard == ["handle/state"]
 
 
-async def test_both_clients_offer_the_same() -> None:
+async def test_both_clients_have_the_same_methods() -> None:
     from haft.client import Haft
 
     plain = {name for name in dir(Haft) if not name.startswith("_")}

@@ -1,5 +1,3 @@
-"""`haft questions` and `haft answer`: a person answers what tools ask, in whatever session."""
-
 from __future__ import annotations
 
 import json
@@ -39,7 +37,7 @@ class Desk:
         self.client = Client(daemon, session="work", able=False)
 
     def spawn(self, name: str, id: str) -> str:
-        """Start a tool that asks; returns the id of its inquiry."""
+        """Start a tool that asks; return the id of its inquiry."""
         self.client.call("spawn", tool=name, id=id, call_id=id, wait="input")
         return f"tool_call.{name}.{id}"
 
@@ -70,7 +68,7 @@ def desk() -> Iterator[Desk]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_all_that_is_asked_is_listed_with_what_it_takes(desk: Desk) -> None:
+def test_questions_are_listed_with_their_input_forms(desk: Desk) -> None:
     assert desk.haft("questions") == (0, "", "haft questions: nothing is asked\n")
     inquiry = desk.spawn("bool", "list1")
     desk.spawn("select", "list2")
@@ -97,7 +95,7 @@ def test_all_that_is_asked_is_listed_with_what_it_takes(desk: Desk) -> None:
         ("select", "2", 2),
     ],
 )
-def test_an_answer_is_of_the_type_that_is_asked_for(
+def test_an_answer_has_the_requested_type(
     desk: Desk, name: str, value: str, answer: object
 ) -> None:
     id = f"{name}-{value.replace(' ', '_')}"
@@ -106,7 +104,7 @@ def test_an_answer_is_of_the_type_that_is_asked_for(
     assert desk.result(id) == answer and type(desk.result(id)) is type(answer)
 
 
-def test_an_answer_can_be_for_longer(desk: Desk) -> None:
+def test_an_answer_can_be_remembered(desk: Desk) -> None:
     inquiry = desk.spawn("lasting", "first")
     assert desk.haft("answer", inquiry, "yes", "--remember", "session") == (0, "", "")
     assert (
@@ -118,7 +116,7 @@ def test_an_answer_can_be_for_longer(desk: Desk) -> None:
     desk.client.call("abort", id="kept")
 
 
-def test_the_handle_names_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
+def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
     desk.spawn("secret", "piped")
     assert desk.haft("answer", "piped", "-", given="canary\n")[0] == 0
     assert desk.result("piped") == "canary"
@@ -133,7 +131,7 @@ def test_the_handle_names_its_question_and_a_pipe_may_answer(desk: Desk) -> None
         (("hidden", "canary"), "a secret is not given on the command line"),
     ],
 )
-def test_what_cannot_be_given_is_a_mistake_of_usage(
+def test_an_impossible_answer_is_a_usage_error(
     desk: Desk, words: tuple[str, ...], why: str
 ) -> None:
     for name, id in (("bool", "wrong"), ("secret", "hidden")):
@@ -160,7 +158,7 @@ def test_on_a_terminal_the_question_is_shown_and_the_answer_read(desk: Desk) -> 
     assert desk.result("default") == "Ada"
 
 
-def test_what_is_typed_for_one_question_is_not_given_to_the_next(desk: Desk) -> None:
+def test_typed_input_answers_only_the_question_shown(desk: Desk) -> None:
     desk.client.call("spawn", tool="two", id="two", wait="input")
     person = desk.terminal("answer", "two")
     person.expect_exact("first? [text]")

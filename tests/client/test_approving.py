@@ -1,5 +1,3 @@
-"""`haft approvals` and `haft approve`: a person decides what tools may do, in whatever session."""
-
 from __future__ import annotations
 
 import json
@@ -41,14 +39,14 @@ result = "ask"
 
 
 class Desk:
-    """A daemon, a client whose calls wait, and the command line."""
+    """A daemon, a client with calls that await approval, and the command line."""
 
     def __init__(self, daemon: RunningDaemon, wire: Wire) -> None:
         self.daemon = daemon
         self.wire = wire
 
     def begin(self, id: str, text: str = "hello") -> int:
-        """Begin a call that waits; returns when it does."""
+        """Begin a call; return once the call awaits approval."""
         args = {"text": text}
         number = self.wire.start(
             "spawn", session="work", tool="careful", id=id, args=args, wait="stopped"
@@ -83,7 +81,7 @@ def desk() -> Iterator[Desk]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_what_waits_is_listed_and_decided_from_any_session(desk: Desk) -> None:
+def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     status, out, err = desk.haft("approvals")
     assert (status, out) == (0, "") and "nothing waits" in err
     number = desk.begin("a")
@@ -116,7 +114,7 @@ def test_each_decision_is_an_option(desk: Desk) -> None:
     assert desk.wire.finish(number)["result"] == "changed\n"
 
 
-def test_a_decision_can_be_for_the_session(desk: Desk) -> None:
+def test_a_decision_can_hold_for_the_session(desk: Desk) -> None:
     number = desk.begin("e")
     status, _, err = desk.haft("approve", "e")
     assert status == 2 and "--allow" in err
@@ -129,7 +127,7 @@ def test_a_decision_can_be_for_the_session(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("typed", "done"), [("y", True), ("no", False)])
-def test_a_person_at_a_terminal_is_shown_what_it_is(desk: Desk, typed: str, done: bool) -> None:
+def test_the_call_is_shown_at_a_terminal(desk: Desk, typed: str, done: bool) -> None:
     number = desk.begin("g", text="a\u202eb")
     person = desk.terminal("approve", "g")
     person.expect_exact("careful: spawn work/g")
@@ -143,7 +141,7 @@ def test_a_person_at_a_terminal_is_shown_what_it_is(desk: Desk, typed: str, done
             desk.wire.finish(number)
 
 
-def test_a_result_is_decided_the_same_way(desk: Desk) -> None:
+def test_a_result_review_is_decided_the_same_way(desk: Desk) -> None:
     def call(text: str, status: int = 0) -> int:
         arguments = {"text": text, "status": status}
         number = desk.wire.start(
@@ -181,7 +179,7 @@ def test_a_result_is_decided_the_same_way(desk: Desk) -> None:
         ("apply", "typed", "--line", "a"),
     ],
 )
-def test_who_waits_for_a_person_says_so_and_has_their_time(
+def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
     desk: Desk, words: tuple[str, ...]
 ) -> None:
     if words[0] == "apply":

@@ -1,5 +1,3 @@
-"""A program on trio that is asked: what tools want to know, and what waits for a person's word."""
-
 from __future__ import annotations
 
 import json
@@ -49,7 +47,7 @@ def place(asking_daemon: RunningDaemon, monkeypatch: pytest.MonkeyPatch) -> Runn
     return asking_daemon
 
 
-async def test_a_question_is_answered_by_the_program_that_called(place: RunningDaemon) -> None:
+async def test_a_question_is_answered_by_the_calling_program(place: RunningDaemon) -> None:
     asked: list[Inquiry] = []
 
     async def answer(inquiry: Inquiry) -> object:
@@ -64,7 +62,7 @@ async def test_a_question_is_answered_by_the_program_that_called(place: RunningD
     assert asked[0].context == {"said": "hi"}
 
 
-async def test_a_lasting_answer_is_asked_for_once(place: RunningDaemon) -> None:
+async def test_a_remembered_answer_is_requested_once(place: RunningDaemon) -> None:
     asked: list[str] = []
 
     async def answer(inquiry: Inquiry) -> object:
@@ -77,7 +75,7 @@ async def test_a_lasting_answer_is_asked_for_once(place: RunningDaemon) -> None:
     assert asked == ["a"]
 
 
-async def test_questions_are_answered_side_by_side(place: RunningDaemon) -> None:
+async def test_questions_are_answered_concurrently(place: RunningDaemon) -> None:
     both_are_asked = trio.Event()
     asked: list[str] = []
     results: list[dict[str, Any]] = []
@@ -100,7 +98,7 @@ async def test_questions_are_answered_side_by_side(place: RunningDaemon) -> None
     assert [json.loads(one["result"]) for one in results] == [{"sure": True}] * 2
 
 
-async def test_who_declines_leaves_the_question_to_another(place: RunningDaemon) -> None:
+async def test_a_declined_question_goes_to_another_client(place: RunningDaemon) -> None:
     async def decline(inquiry: Inquiry) -> object:
         raise Declined("not my business")
 
@@ -136,7 +134,7 @@ async def test_a_question_answered_elsewhere_is_withdrawn(place: RunningDaemon) 
             await withdrawn.wait()
 
 
-async def test_a_person_gives_the_word_and_the_answer(place: RunningDaemon) -> None:
+async def test_a_user_gives_the_approval_and_the_answer(place: RunningDaemon) -> None:
     seen: list[str] = []
 
     async def approve(approval: Approval) -> Any:
@@ -153,7 +151,7 @@ async def test_a_person_gives_the_word_and_the_answer(place: RunningDaemon) -> N
     assert refused.value.code == -32007 and seen == ["call", "call"]
 
 
-async def test_a_fault_of_the_program_is_its_own_and_told_to_nobody(place: RunningDaemon) -> None:
+async def test_a_fault_of_the_program_is_raised_there_and_not_sent(place: RunningDaemon) -> None:
     async def broken(inquiry: Inquiry) -> object:
         raise KeyError("a secret of the program")
 
@@ -201,7 +199,7 @@ NO_ANSWER = {"code": -32603, "message": "This client has failed to find an answe
 
 
 @pytest.mark.parametrize(("method", "params"), ASKED)
-async def test_what_a_program_raises_is_not_sent(
+async def test_an_exception_of_the_program_is_not_sent(
     serve: Serve, method: str, params: dict[str, Any]
 ) -> None:
     daemon = serve(lambda request, peer: None)
@@ -214,7 +212,7 @@ async def test_what_a_program_raises_is_not_sent(
 
 
 async def reply_of(daemon: FakeDaemon) -> dict[str, Any]:
-    """The one reply that the daemon has got."""
+    """Return the only reply that the daemon has received."""
     with trio.fail_after(PATIENCE_S):
         while not daemon.replies:
             await trio.sleep(0.01)
@@ -222,7 +220,7 @@ async def reply_of(daemon: FakeDaemon) -> dict[str, Any]:
     return reply
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong(
+async def test_an_invalid_answer_is_requested_again_with_the_fault(
     place: RunningDaemon,
 ) -> None:
     asked: list[object] = []
@@ -241,7 +239,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
     assert all("true or false" in str(one) for one in again)
 
 
-async def test_a_word_that_is_none_is_asked_for_again(place: RunningDaemon) -> None:
+async def test_an_invalid_decision_is_requested_again(place: RunningDaemon) -> None:
     asked: list[object] = []
     words: Any = iter(["maybe", None, "allow"])
 
@@ -258,10 +256,10 @@ async def test_a_word_that_is_none_is_asked_for_again(place: RunningDaemon) -> N
     assert asked[0] is UNSET and len(asked) == 3 and "decision" in str(asked[1])
 
 
-async def test_who_asks_before_this_program_has_had_its_first_turn_is_answered(
+async def test_a_question_before_the_programs_first_turn_is_answered(
     serve: Serve,
 ) -> None:
-    """A daemon may be quicker than a client whose machine is busy."""
+    """A daemon may be quicker than a client on a busy machine."""
     daemon = serve(lambda request, peer: None)
     method, params = ASKED[0]
 
@@ -281,7 +279,7 @@ async def test_who_asks_before_this_program_has_had_its_first_turn_is_answered(
     assert [one.get("result") for one in daemon.replies] == [{"answer": True}] * 16
 
 
-async def test_another_connections_fault_is_the_programs_like_any_other(serve: Serve) -> None:
+async def test_a_fault_of_another_connection_is_raised_in_the_program(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
     method, params = ASKED[0]
 
@@ -296,7 +294,7 @@ async def test_another_connections_fault_is_the_programs_like_any_other(serve: S
     assert (await reply_of(daemon))["error"] == NO_ANSWER
 
 
-async def test_the_loss_of_the_connection_ends_who_is_asked_and_the_block(serve: Serve) -> None:
+async def test_the_loss_of_the_connection_ends_handlers_and_the_block(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
     asked: list[str] = []
     ended: list[str] = []
@@ -332,8 +330,8 @@ async def test_the_loss_of_the_connection_ends_who_is_asked_and_the_block(serve:
                 assert sorted(ended) == ["answer", "approve"]
 
 
-async def test_the_loss_is_no_group_with_a_cancellation_in_it(serve: Serve) -> None:
-    """Of tasks that the block runs, one hears of the loss by its call, another by being ended."""
+async def test_a_connection_loss_is_raised_without_a_cancellation_beside_it(serve: Serve) -> None:
+    """Of the block's tasks, one gets the loss from its call, another by cancellation."""
     daemon = serve(lambda request, peer: LATER)
 
     async def answer(inquiry: Inquiry) -> object:
@@ -349,7 +347,7 @@ async def test_the_loss_is_no_group_with_a_cancellation_in_it(serve: Serve) -> N
     assert raised.group_contains(ConnectionLost) and not raised.group_contains(trio.Cancelled)
 
 
-async def test_a_block_that_is_over_when_the_connection_is_lost_is_not_ended(serve: Serve) -> None:
+async def test_a_finished_block_is_not_cancelled_by_a_lost_connection(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
 
     async def answer(inquiry: Inquiry) -> object:
@@ -364,7 +362,7 @@ async def test_a_block_that_is_over_when_the_connection_is_lost_is_not_ended(ser
                     await haft.ping()
 
 
-async def test_who_serves_nothing_is_not_interrupted(serve: Serve) -> None:
+async def test_a_program_that_serves_nothing_is_not_interrupted(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
     async with aio.connect() as haft:
         await haft.ping()
@@ -375,7 +373,7 @@ async def test_who_serves_nothing_is_not_interrupted(serve: Serve) -> None:
         await trio.sleep(0.01)
 
 
-async def test_who_is_broken_is_asked_no_more(serve: Serve) -> None:
+async def test_a_broken_program_is_asked_no_more(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
     method, params = ASKED[0]
 
@@ -392,7 +390,7 @@ async def test_who_is_broken_is_asked_no_more(serve: Serve) -> None:
     assert [one["error"]["code"] for one in daemon.replies] == [-32603, -32601]
 
 
-async def test_a_client_says_what_it_can_be_asked_and_refuses_the_rest(serve: Serve) -> None:
+async def test_a_client_declares_its_capabilities_and_refuses_other_requests(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
 
     async def answer(inquiry: Inquiry) -> object:
@@ -413,7 +411,7 @@ async def test_a_client_says_what_it_can_be_asked_and_refuses_the_rest(serve: Se
     }
 
 
-async def test_a_turn_is_begun_and_ended(place: RunningDaemon) -> None:
+async def test_a_turn_begins_and_ends(place: RunningDaemon) -> None:
     async with aio.connect(session="turns") as haft:
         assert await haft.begin_turn() == 1
         await haft.call_tool("run", {"action": "spawn", "id": "a", "argv": ["sleep", "60"]})

@@ -1,5 +1,3 @@
-"""What a person asks of the command line in other words, and what it asks back."""
-
 from __future__ import annotations
 
 import os
@@ -24,7 +22,7 @@ HAFT = [sys.executable, "-m", "haft"]
 ROW = {"command": "x", "root": "/", "started_at": 1.0, "age_s": 5.0, "bytes": 1}
 
 
-def test_help_and_version_are_asked_for_as_elsewhere(capsys: Capture) -> None:
+def test_help_and_version_have_the_usual_forms(capsys: Capture) -> None:
     assert main(["help"]) == main(["--help"]) == 0
     out = capsys.readouterr().out
     assert out[: len(out) // 2] == out[len(out) // 2 :]
@@ -44,12 +42,14 @@ def test_help_and_version_are_asked_for_as_elsewhere(capsys: Capture) -> None:
         ("fetch a --timout-ms=5", "'--timeout-ms'"),
     ],
 )
-def test_a_slip_is_answered_with_what_was_meant(capsys: Capture, words: str, meant: str) -> None:
+def test_a_typo_is_answered_with_the_nearest_command(
+    capsys: Capture, words: str, meant: str
+) -> None:
     assert main(words.split()) == 2
     assert f"did you mean {meant}?" in capsys.readouterr().err
 
 
-def test_a_spawn_without_an_id_gets_one_that_is_free(serve: Serve, capsys: Capture) -> None:
+def test_a_spawn_without_an_id_gets_a_free_one(serve: Serve, capsys: Capture) -> None:
     taken: list[str] = []
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -67,12 +67,12 @@ def test_a_spawn_without_an_id_gets_one_that_is_free(serve: Serve, capsys: Captu
     assert main(["spawn", "run", "--id", "named"]) == 0
 
 
-def test_a_made_up_id_is_one_whatever_the_tool_is_called() -> None:
+def test_a_generated_id_is_valid_for_any_tool_name() -> None:
     for tool in ("run", "_x", "é", "mcp.github.create_issue", "x" * 80, "a b"):
         assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", made_up_id(tool))
 
 
-def test_ps_leaves_out_calls_that_ran_to_their_end(serve: Serve, capsys: Capture) -> None:
+def test_ps_leaves_out_completed_calls(serve: Serve, capsys: Capture) -> None:
     finished = {**stopped("call.0123456789abcdef", elapsed_ms=5000), **ROW}
     runs = {**running("call.fedcba9876543210"), **ROW}
     named = {**stopped("call.mine", elapsed_ms=5000), **ROW}
@@ -96,7 +96,9 @@ def test_ps_leaves_out_calls_that_ran_to_their_end(serve: Serve, capsys: Capture
         (["await", "a", "b"], "the handles run on, `haft abort a b` ends it"),
     ],
 )
-def test_ctrl_c_says_that_the_handle_runs_on(serve: Serve, words: list[str], said: str) -> None:
+def test_ctrl_c_reports_that_the_handle_still_runs(
+    serve: Serve, words: list[str], said: str
+) -> None:
     asked = threading.Event()
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -114,7 +116,7 @@ def test_ctrl_c_says_that_the_handle_runs_on(serve: Serve, words: list[str], sai
 
 @pytest.fixture
 def stoppable(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A daemon with one handle, whose process ends when it is asked to stop."""
+    """A daemon with one handle, whose process ends on request."""
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 
@@ -136,7 +138,7 @@ def stoppable(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     process.wait()
 
 
-def test_stop_asks_at_a_terminal_and_names_what_ends(stoppable: FakeDaemon) -> None:
+def test_stop_confirms_at_a_terminal_and_names_the_handles(stoppable: FakeDaemon) -> None:
     env = {**os.environ, "TERM": "dumb"}
     for answer, status in (("n", 1), ("", 1), ("y", 0)):
         person = pexpect.spawn(HAFT[0], [*HAFT[1:], "stop"], env=env, timeout=20, encoding="utf-8")
@@ -148,8 +150,6 @@ def test_stop_asks_at_a_terminal_and_names_what_ends(stoppable: FakeDaemon) -> N
         assert len(stoppable.calls("daemon/shutdown")) == (1 if answer == "y" else 0)
 
 
-def test_stop_asks_nobody_where_there_is_no_terminal(
-    stoppable: FakeDaemon, capsys: Capture
-) -> None:
+def test_stop_does_not_confirm_without_a_terminal(stoppable: FakeDaemon, capsys: Capture) -> None:
     assert main(["stop"]) == 0
     assert "and ended 1 handle: work (run)" in capsys.readouterr().err

@@ -1,5 +1,3 @@
-"""The helper of tools that ask for a secret: whom it asks, and what it says when nobody can be."""
-
 from __future__ import annotations
 
 import os
@@ -20,7 +18,7 @@ Sent = queue.Queue[bytes]
 
 @pytest.fixture
 def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
-    """What somebody at the socket was sent, who answers `s3cret` to whatever comes."""
+    """Return the bytes sent to a socket peer that answers `s3cret` to everything."""
     path, received = tmp_path / "s", queue.Queue[bytes]()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -44,13 +42,13 @@ def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
 
 
 def peer(monkeypatch: pytest.MonkeyPatch, *, mine: int, theirs: int) -> None:
-    """Have the kernel say who this is, and who listens there."""
+    """Fake the kernel's peer and listener credentials."""
     monkeypatch.setattr(os, "geteuid", lambda: mine)
     told = SimpleNamespace(calcsize=struct.calcsize, unpack=lambda form, data: (1, theirs, theirs))
     monkeypatch.setattr("haft.askpass.struct", told)
 
 
-def test_a_stranger_at_the_socket_is_told_nothing(
+def test_an_unknown_peer_is_sent_nothing(
     sent: Sent, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     peer(monkeypatch, mine=1000, theirs=1001)
@@ -72,8 +70,8 @@ def test_the_user_and_root_are_asked(
     assert capfd.readouterr().out == "s3cret\n" and b"Password: " in sent.get(timeout=20)
 
 
-def test_who_listens_is_read_from_the_kernel(sent: Sent) -> None:
-    """No stand-in: it is this process itself."""
+def test_the_listener_is_read_from_the_kernel(sent: Sent) -> None:
+    """No fake: the listener is this process."""
     with socket.socket(socket.AF_UNIX) as end:
         end.connect(os.environ["HAFT_SOCKET"])
         askpass._check_peer(end)

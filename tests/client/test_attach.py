@@ -1,5 +1,3 @@
-"""`haft attach` in a terminal of its own, against a real daemon."""
-
 from __future__ import annotations
 
 import hashlib
@@ -14,7 +12,7 @@ from tests.client.person import ASKS, DETACH, STARTED, Person, Place, same
 from tests.running import RunningDaemon
 
 
-def test_a_person_types_and_sees_and_detaches_and_all_is_as_before(place: Place) -> None:
+def test_an_attached_user_types_sees_and_detaches_without_a_trace(place: Place) -> None:
     place.shell(rows=40, cols=120)
     place.call("apply", id="h", input={"line": "echo was here before"})
     with place.attach(rows=30, cols=100) as person:
@@ -36,7 +34,7 @@ def test_a_person_types_and_sees_and_detaches_and_all_is_as_before(place: Place)
     assert state["state"] == "running" and "still here" in state["content"]
 
 
-def test_the_assistant_loses_nothing_and_gets_nothing_twice(place: Place) -> None:
+def test_the_assistant_reads_all_output_once(place: Place) -> None:
     place.shell()
     text = place.call("fetch", id="h")["content"]
     with place.attach() as person:
@@ -54,7 +52,7 @@ def test_the_assistant_loses_nothing_and_gets_nothing_twice(place: Place) -> Non
 
 
 @pytest.mark.skipif(not shutil.which("vim"), reason="vim is not installed")
-def test_an_editor_is_shown_as_it_stands(place: Place, tmp_path: Path) -> None:
+def test_an_editor_is_drawn_in_its_current_state(place: Place, tmp_path: Path) -> None:
     (tmp_path / "poem").write_text("".join(f"line {n} of the poem\n" for n in range(60)))
     place.run("vim", "-u", "NONE", "-N", "poem", cwd=str(tmp_path), rows=24, cols=80)
     place.call("apply", id="h", input={"keys": ["3", "0", "G", "o"]})
@@ -99,7 +97,7 @@ while True:
 """
 
 
-def test_what_follows_the_prefix(place: Place) -> None:
+def test_keys_after_the_prefix(place: Place) -> None:
     place.python(SHOWS_BYTES)
     with place.attach() as person:
         person.until("ready")
@@ -122,7 +120,7 @@ def test_what_follows_the_prefix(place: Place) -> None:
         assert person.ends() == 0
 
 
-def test_two_people_share_it(place: Place) -> None:
+def test_two_users_share_a_handle(place: Place) -> None:
     place.shell()
     with place.attach() as one, place.attach() as other:
         one.until(lambda: one.lines)
@@ -143,9 +141,7 @@ def test_two_people_share_it(place: Place) -> None:
 
 
 @pytest.mark.parametrize("modes", ["raw -echo", "-echo"])
-def test_what_is_pasted_arrives_whole_and_in_order(
-    place: Place, tmp_path: Path, modes: str
-) -> None:
+def test_a_paste_arrives_whole_and_in_order(place: Place, tmp_path: Path, modes: str) -> None:
     text = "".join(f"{n} größe {'x' * 40}\n" for n in range(20_000))[: 1 << 20]
     text = text[: text.rindex("\n") + 1]
     size = len(text.encode())
@@ -159,7 +155,7 @@ def test_what_is_pasted_arrives_whole_and_in_order(
     assert hashlib.sha256(got).digest() == hashlib.sha256(text.encode()).digest()
 
 
-def test_who_reads_nothing_holds_up_neither_the_screen_nor_the_way_out(place: Place) -> None:
+def test_a_program_that_does_not_read_delays_neither_screen_nor_detach(place: Place) -> None:
     place.python(
         "import sys, time, tty; tty.setraw(0); print('deaf', flush=True)\n"
         "while True: time.sleep(.05); print('.', end='', flush=True)",
@@ -178,7 +174,7 @@ def test_who_reads_nothing_holds_up_neither_the_screen_nor_the_way_out(place: Pl
         )
 
 
-def test_what_cannot_be_typed_is_told(place: Place) -> None:
+def test_undeliverable_keys_are_reported(place: Place) -> None:
     place.run("cat")
     with place.attach() as person:
         person.until(STARTED)
@@ -203,7 +199,7 @@ input()
 
 
 @pytest.mark.parametrize("reader", ["getpass", "read -s"])
-def test_a_password_that_is_typed_is_nowhere_else(daemon: RunningDaemon, reader: str) -> None:
+def test_a_typed_password_is_stored_nowhere(daemon: RunningDaemon, reader: str) -> None:
     secret = "correct-horse-größe"
     shown = hashlib.sha256(secret.encode()).hexdigest()[:12]
     place = Place(daemon, "s")
@@ -250,11 +246,11 @@ def test_a_question_is_answered_in_the_last_row(place: Place) -> None:
         assert person.ends() == 0
 
 
-def test_a_question_that_another_answers_goes_away(place: Place) -> None:
+def test_a_question_answered_elsewhere_disappears(place: Place) -> None:
     place.run("sh", "-c", f"echo before; {ASKS}", rows=40)
     with place.attach() as person:
         person.until("The word: [a secret]")
-        # A byte that is no text rings the bell: what was typed before it has been read by then.
+        # A byte that is no text rings the bell: all text before it has been read by then.
         bells = person.drawn.count(b"\a")
         person.type(b"never sent\xff")
         person.until(lambda: person.drawn.count(b"\a") > bells)
@@ -267,8 +263,8 @@ def test_a_question_that_another_answers_goes_away(place: Place) -> None:
     assert place.size == (40, 80)
 
 
-def test_who_looks_on_has_not_seen_it_for_the_assistant(place: Place) -> None:
-    """A picture that is drawn for a person leaves the assistant's wait for a change as it was."""
+def test_drawing_for_a_user_marks_nothing_as_read_for_the_assistant(place: Place) -> None:
+    """The assistant's wait for a change of the screen is unaffected."""
     place.shell()
     place.call("fetch", id="h", view="screen")
     place.call("apply", id="h", input="echo un-seen\r", wait="none", cursor=0, max_bytes=0)
@@ -278,7 +274,7 @@ def test_who_looks_on_has_not_seen_it_for_the_assistant(place: Place) -> None:
         assert state["waited"] == "output"
 
 
-def test_who_only_watches_types_nothing_and_changes_no_size(place: Place) -> None:
+def test_a_read_only_attach_types_nothing_and_resizes_nothing(place: Place) -> None:
     place.shell(rows=20, cols=70)
     with place.attach("--read-only", rows=30, cols=100) as person:
         person.until(lambda: person.lines)

@@ -1,5 +1,3 @@
-"""How an attach ends, and what it leaves: the terminal as it was, the handle as it was."""
-
 from __future__ import annotations
 
 import os
@@ -16,7 +14,7 @@ from tests.client.person import ASKS, DETACH, STARTED, Person, Place
 from tests.running import RunningDaemon
 
 
-def test_a_size_that_another_has_set_since_is_let_be(place: Place) -> None:
+def test_a_size_set_by_another_client_since_is_kept(place: Place) -> None:
     place.shell(rows=40, cols=120)
     with place.attach() as person:
         person.until(lambda: place.size == (24, 80))
@@ -27,7 +25,7 @@ def test_a_size_that_another_has_set_since_is_let_be(place: Place) -> None:
 
 
 @pytest.mark.parametrize("how", ["exit 3", "exit 0"])
-def test_when_the_handle_ends_all_of_its_output_is_drawn(place: Place, how: str) -> None:
+def test_all_output_is_drawn_when_the_handle_ends(place: Place, how: str) -> None:
     place.shell()
     with place.attach() as person:
         person.until(lambda: person.lines)
@@ -43,7 +41,7 @@ def test_when_the_handle_ends_all_of_its_output_is_drawn(place: Place, how: str)
         assert f"--session {place.session} logs h`" in "".join(person.lines)
 
 
-def test_when_the_daemon_is_killed_the_terminal_is_given_back(daemon: RunningDaemon) -> None:
+def test_the_terminal_is_restored_when_the_daemon_is_killed(daemon: RunningDaemon) -> None:
     place = Place(daemon, "s")
     place.run("cat")
     with place.attach() as person:
@@ -74,7 +72,7 @@ def test_a_signal_detaches(place: Place, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_even_an_attach_that_is_busy(place: Place, number: signal.Signals) -> None:
+def test_a_signal_ends_a_busy_attach(place: Place, number: signal.Signals) -> None:
     place.python("print('\\x1b[?1049hready', flush=True); input(); print('for' 'ever'); input()")
     with place.attach(module="tests.client.busy") as person:
         person.until("ready")
@@ -89,7 +87,7 @@ def test_a_signal_ends_even_an_attach_that_is_busy(place: Place, number: signal.
 @pytest.mark.parametrize(
     "hostile", ["\\x1b]21;' + '?' * 60_000 + '", "\\x1b[?' + '9' * 5_000 + 'h"]
 )
-def test_what_a_program_prints_neither_holds_up_nor_ends_it(place: Place, hostile: str) -> None:
+def test_a_programs_output_neither_delays_nor_ends_the_attach(place: Place, hostile: str) -> None:
     place.python(
         f"print('ready'); input(); print('{hostile}', end='\\x07there', flush=True); input()"
     )
@@ -102,7 +100,7 @@ def test_what_a_program_prints_neither_holds_up_nor_ends_it(place: Place, hostil
         assert person.restored
 
 
-def test_a_window_that_is_closed_detaches(place: Place) -> None:
+def test_closing_the_window_detaches(place: Place) -> None:
     place.shell(rows=40, cols=120)
     with place.attach() as person:
         person.until(lambda: place.size == (24, 80))
@@ -112,7 +110,7 @@ def test_a_window_that_is_closed_detaches(place: Place) -> None:
     assert place.call("fetch", id="h")["state"] == "running"
 
 
-def test_it_can_be_put_to_sleep_and_taken_up_again(place: Place) -> None:
+def test_the_attach_can_be_suspended_and_resumed(place: Place) -> None:
     place.shell()
     with place.attach() as person:
         person.until(lambda: person.lines)
@@ -130,7 +128,7 @@ def test_it_can_be_put_to_sleep_and_taken_up_again(place: Place) -> None:
         assert person.restored
 
 
-def test_one_can_leave_while_a_question_is_asked(place: Place) -> None:
+def test_detaching_is_possible_during_a_question(place: Place) -> None:
     place.run("sh", "-c", f"echo before; {ASKS}", rows=40)
     with place.attach() as person:
         person.until("The word: [a secret]")
@@ -141,7 +139,7 @@ def test_one_can_leave_while_a_question_is_asked(place: Place) -> None:
     assert place.call("fetch", id="h")["state"] == "waiting"
 
 
-def test_what_the_program_turns_on_is_turned_off_and_its_queries_stay_its_own(place: Place) -> None:
+def test_modes_are_reset_and_queries_are_not_passed_on(place: Place) -> None:
     program = (
         "import os, sys, tty; tty.setraw(0)\n"
         "sys.stdout.write('\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?2004h\\x1b[?25lpicture')\n"
@@ -169,7 +167,7 @@ def test_what_the_program_turns_on_is_turned_off_and_its_queries_stay_its_own(pl
         assert b"\x1b[?1000l" in person.drawn and b"\x1b[?25h" in person.drawn
 
 
-def test_what_has_no_terminal_is_refused_with_what_to_use(place: Place) -> None:
+def test_a_handle_without_a_terminal_is_refused_with_the_alternative(place: Place) -> None:
     place.call("spawn", tool="run", id="h", args={"argv": ["cat"]}, wait="none")
     with place.attach() as person:
         assert person.ends() == 2
@@ -181,7 +179,7 @@ def test_what_has_no_terminal_is_refused_with_what_to_use(place: Place) -> None:
         assert "nobody" in person.drawn.decode()
 
 
-def test_who_comes_too_late_is_told_how_it_ended_and_nothing_of_its_output(place: Place) -> None:
+def test_attaching_after_the_end_reports_the_end_without_output(place: Place) -> None:
     place.call("spawn", tool="run", id="h", args={"argv": ["echo", "much"]}, wait="stopped")
     with place.attach() as person:
         assert person.ends() == 0
@@ -193,7 +191,9 @@ def test_who_comes_too_late_is_told_how_it_ended_and_nothing_of_its_output(place
 @pytest.mark.parametrize(
     ("arguments", "word"), [(["h"], "terminal"), (["h", "--json"], "--json"), ([], "ID")]
 )
-def test_who_has_no_terminal_is_told(place: Place, arguments: list[str], word: str) -> None:
+def test_attach_without_a_terminal_is_refused(
+    place: Place, arguments: list[str], word: str
+) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "haft", "attach", *arguments],
         stdin=subprocess.DEVNULL,
@@ -205,7 +205,7 @@ def test_who_has_no_terminal_is_told(place: Place, arguments: list[str], word: s
     assert word in told.stderr and told.stderr.count("\n") == 1
 
 
-def test_who_ended_it_is_told(place: Place) -> None:
+def test_the_client_that_ended_the_handle_is_reported(place: Place) -> None:
     place.run("cat")
     with place.attach() as person:
         person.until(STARTED)
@@ -217,9 +217,9 @@ def test_who_ended_it_is_told(place: Place) -> None:
 
 
 @pytest.mark.parametrize("module", ["haft", "tests.client.busy"])
-def test_a_terminal_that_has_stalled_holds_up_no_signal(place: Place, module: str) -> None:
-    """As when somebody's connection hangs: nothing is read from it, and all buffers are full. One
-    that was busy for long is stopped while it still waits for room."""
+def test_a_stalled_terminal_delays_no_signal(place: Place, module: str) -> None:
+    """As with a hung connection: the terminal is not read and all buffers are full. A busy
+    attach is stopped while it still waits for room."""
     place.run("sh", "-c", "echo begin; exec yes", wait="output")
     with place.attach(module=module) as person:
         person.until("y")

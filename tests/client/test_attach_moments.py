@@ -1,5 +1,4 @@
-"""Moments of an attach that only a fake daemon can hold: a question that comes up while somebody types,
-typing that is refused while more of it waits."""
+"""Moments of an attach that only a fake daemon can hold."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def encoded(text: str) -> str:
 
 
 class Acting:
-    """A daemon with one handle on a terminal; what `apply` does is the subclass's."""
+    """A daemon with one handle on a terminal; subclasses implement `apply`."""
 
     def __init__(self, path: Path) -> None:
         self.lock = threading.Lock()
@@ -58,7 +57,7 @@ class Acting:
 
 
 class Asking(Acting):
-    """Its question comes up at the very moment at which something is typed."""
+    """Ask a question at the very moment of typing."""
 
     def apply(self, request: dict[str, Any], peer: Peer) -> Any:
         answer = request["params"]["input"]
@@ -73,7 +72,7 @@ class Asking(Acting):
         return self.state
 
 
-def test_what_was_typed_for_the_program_answers_no_question_and_is_typed_afterwards(
+def test_text_typed_for_the_program_answers_no_question_and_is_typed_afterwards(
     short_tmp: Path,
 ) -> None:
     asking = Asking(short_tmp / "s")
@@ -95,7 +94,7 @@ def test_what_was_typed_for_the_program_answers_no_question_and_is_typed_afterwa
 
 
 class Picky(Acting):
-    """Takes its time over the first text, and no text with a `!`."""
+    """Delay the first text, and refuse any text with a `!`."""
 
     first: tuple[Any, Peer] | None = None
 
@@ -108,7 +107,7 @@ class Picky(Acting):
         return self.state
 
 
-def test_of_several_lines_only_the_one_that_is_refused_is_not_typed(short_tmp: Path) -> None:
+def test_only_the_refused_line_of_several_is_not_typed(short_tmp: Path) -> None:
     picky = Picky(short_tmp / "s")
     try:
         with picky.attach() as person:

@@ -43,7 +43,7 @@ def begun(place: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def test_a_daemon_is_started_and_belongs_to_nobody(place: Path) -> None:
+def test_a_started_daemon_is_detached_from_its_starter(place: Path) -> None:
     folder = os.getcwd()
     with open(place / "inherited", "w") as file:
         os.set_inheritable(file.fileno(), True)
@@ -56,7 +56,7 @@ def test_a_daemon_is_started_and_belongs_to_nobody(place: Path) -> None:
     assert facts["sid"] not in (os.getsid(0), pid)
     assert facts["fds"][0] == "/dev/null"
     assert facts["fds"][1] == facts["fds"][2] == str(place / "state" / "haft" / "haftd.log")
-    # One is the folder that was being listed.
+    # The folder's own listing holds a descriptor.
     assert len(facts["more"]) == 1
     assert "A_SECRET" not in facts["env"]
     assert facts["env"]["PATH"] == os.environ["PATH"]
@@ -64,7 +64,7 @@ def test_a_daemon_is_started_and_belongs_to_nobody(place: Path) -> None:
     assert int(parent) != os.getpid()
 
 
-def test_the_log_is_the_users_own_and_knows_no_secret(place: Path) -> None:
+def test_the_log_is_private_and_has_no_secret(place: Path) -> None:
     with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
         client.ping()
     log = place / "state" / "haft" / "haftd.log"
@@ -74,7 +74,7 @@ def test_the_log_is_the_users_own_and_knows_no_secret(place: Path) -> None:
     assert "canary" not in log.read_text()
 
 
-def test_many_at_once_start_one_daemon_and_are_all_answered(
+def test_many_clients_at_once_start_one_daemon_and_are_answered(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = autostart.daemon_command
@@ -95,14 +95,14 @@ def test_many_at_once_start_one_daemon_and_are_all_answered(
     assert len(starts) == len(begun(place)) == 1
 
 
-def test_who_loses_to_another_daemon_connects_to_it(
+def test_a_client_that_loses_the_race_connects_to_the_winner(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock of our log does not bind daemons that others start: ours then exits 75."""
     made: list[FakeDaemon] = []
 
     def after_the_loss(seconds: float) -> None:
-        # Only between two attempts after the end of what was started.
+        # Only between two attempts after the started daemon has ended.
         if not made:
             made.append(FakeDaemon(place / "s", lambda request, peer: hello(request)))
 
@@ -116,7 +116,7 @@ def test_who_loses_to_another_daemon_connects_to_it(
     made[0].close()
 
 
-def test_a_daemon_that_ends_at_its_start_is_reported_at_once_with_its_last_words(
+def test_a_daemon_that_fails_at_start_is_reported_at_once_with_its_stderr(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = '{"event": "the configuration\\nis wrong", "level": "error"}'
@@ -131,7 +131,7 @@ def test_a_daemon_that_ends_at_its_start_is_reported_at_once_with_its_last_words
     assert time.monotonic() - began < 10
 
 
-def test_a_daemon_that_never_answers_is_waited_for_only_so_long(
+def test_the_wait_for_a_silent_daemon_is_bounded(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -143,16 +143,14 @@ def test_a_daemon_that_never_answers_is_waited_for_only_so_long(
         Haft.connect(str(place / "s"), autostart=True, timeout=0.3)
 
 
-def test_a_state_folder_that_cannot_be_written_is_named(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_state_folder_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(place / "file"))
     with pytest.raises(NotRunning, match=r"haftd\.log cannot be written"):
         Haft.connect(str(place / "s"), autostart=True)
 
 
-def test_the_real_command_is_this_installations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_is_that_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert autostart.daemon_command("/s") == [
         sys.executable,
         "-P",

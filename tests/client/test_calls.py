@@ -1,5 +1,3 @@
-"""The typed calls of the two clients come from one source."""
-
 from __future__ import annotations
 
 import pytest
@@ -12,7 +10,7 @@ def test_the_blocking_calls_are_made_from_those_on_trio() -> None:
     assert blocking(SOURCE.read_text()) == TARGET.read_text(), stale
 
 
-def test_a_coroutine_that_awaits_anything_but_a_call_is_refused() -> None:
+def test_a_coroutine_that_awaits_other_than_a_call_is_refused() -> None:
     source = '"""Head."""\nclass AsyncCalls:\n    async def nap(self):\n        await sleep(1)\n'
     with pytest.raises(ValueError, match=r"line 4: .* may await `self\.call` only"):
         blocking(source)

@@ -1,4 +1,4 @@
-"""The command line against a fake daemon: what is sent, what is shown, how it exits."""
+"""The command line against a fake daemon: requests, output, exit statuses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_spawn_sends_the_shells_environment_and_folder(
     assert err == "b: running, 1.2 s\n"
 
 
-def test_a_value_of_the_environment_that_is_no_utf8_is_left_out_and_named(
+def test_a_variable_that_is_not_utf8_is_left_out_and_named(
     serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon = serve(lambda request, peer: running("b"))
@@ -102,7 +102,7 @@ def test_each_form_of_input(
         ({"type": "select", "options": ["a", 1, True]}, "true", True),
     ],
 )
-def test_an_answer_is_what_the_question_takes(
+def test_an_answer_has_the_form_of_the_question(
     serve: Serve, capsys: Capture, kind: object, text: str, sent: object
 ) -> None:
     question = {"id": "q", "text": "Sure?", "answer_type": kind}
@@ -114,9 +114,7 @@ def test_an_answer_is_what_the_question_takes(
     assert (answer, type(answer)) == (sent, type(sent))
 
 
-def test_an_answer_without_a_question_is_refused_with_what_to_do(
-    serve: Serve, capsys: Capture
-) -> None:
+def test_an_answer_without_a_question_is_refused_with_a_hint(serve: Serve, capsys: Capture) -> None:
     daemon = serve(lambda request, peer: running())
     assert main(["apply", "a", "yes"]) == 2
     assert daemon.calls("apply") == []
@@ -176,7 +174,7 @@ def test_an_answer_without_a_question_is_refused_with_what_to_do(
         ),
     ],
 )
-def test_one_line_says_how_it_stands(
+def test_a_status_is_one_line(
     serve: Serve, capsys: Capture, state: object, line: str, status: int
 ) -> None:
     serve(lambda request, peer: state)
@@ -194,10 +192,10 @@ def test_one_line_says_how_it_stands(
         (["fetch", "a"], {"waited": "immediate"}, False),
     ],
 )
-def test_a_wait_in_vain_is_told(
+def test_an_expired_wait_is_reported(
     serve: Serve, capsys: Capture, words: list[str], fields: dict[str, Any], is_said: bool
 ) -> None:
-    """But for the moment in which a program on a pipe may say something at once."""
+    """Except for the moment in which a program on a pipe may still print."""
     serve(lambda request, peer: running(**{"waited": "deadline", **fields}))
     assert main(words) == (5 if is_said else 0)
     err = capsys.readouterr().err
@@ -235,7 +233,7 @@ def test_pattern_timeout_names_how_to_search_earlier_output(
     assert f"haft {words[0]}: {message}\n" in capsys.readouterr().err
 
 
-def test_a_handle_that_stops_without_the_pattern_was_waited_for_in_vain(
+def test_a_handle_that_stops_without_a_match_is_an_expired_wait(
     serve: Serve, capsys: Capture
 ) -> None:
     states = iter(
@@ -252,7 +250,7 @@ def test_a_handle_that_stops_without_the_pattern_was_waited_for_in_vain(
     assert capsys.readouterr().err.count("stopped without a match for --pattern") == 2
 
 
-def test_json_is_one_document_and_nothing_else(serve: Serve, capsys: Capture) -> None:
+def test_json_output_is_exactly_one_document(serve: Serve, capsys: Capture) -> None:
     state = stopped("a", "text", exit={"code": 0}, unknown_to_this_client=1)
     serve(lambda request, peer: state)
     for command in (["--json", "fetch", "a"], ["fetch", "a", "--json"], ["logs", "a", "--json"]):
@@ -263,9 +261,7 @@ def test_json_is_one_document_and_nothing_else(serve: Serve, capsys: Capture) ->
         assert err == ""
 
 
-def test_the_tail_that_comes_after_the_end_is_shown_once_and_whole(
-    serve: Serve, capsys: Capture
-) -> None:
+def test_output_after_the_end_is_shown_once_and_whole(serve: Serve, capsys: Capture) -> None:
     texts = iter(["one\n", "one\n", "one\ntwo\n"])
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -277,7 +273,7 @@ def test_the_tail_that_comes_after_the_end_is_shown_once_and_whole(
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
-def test_the_session_is_an_option_or_the_environments(
+def test_the_session_comes_from_the_option_or_the_environment(
     serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon = serve(lambda request, peer: running())
@@ -288,7 +284,7 @@ def test_the_session_is_an_option_or_the_environments(
     assert [p["session"] for p in daemon.calls("fetch")] == ["from-env", "named", "behind"]
 
 
-def test_await_reads_its_lists(serve: Serve, capsys: Capture) -> None:
+def test_await_parses_its_lists(serve: Serve, capsys: Capture) -> None:
     result = {"completed": [stopped("a")], "pending": [running("b")], "timed_out": True}
     daemon = serve(lambda request, peer: result)
     assert main(["await", "a", "--timeout-secs", "0.5", "b"]) == 5
@@ -301,7 +297,7 @@ def test_await_reads_its_lists(serve: Serve, capsys: Capture) -> None:
     assert main(["await"]) == 2
 
 
-def test_ps_shows_a_row_a_handle(serve: Serve, capsys: Capture) -> None:
+def test_ps_shows_a_row_per_handle(serve: Serve, capsys: Capture) -> None:
     row = {
         "command": "make \x1b[1m-j4",
         "root": "/",
@@ -383,7 +379,7 @@ def test_command_without_a_terminal_names_itself_and_an_alternative(
     assert alternative in err
 
 
-def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(
+def test_tools_takes_a_providers_dialect_and_reports_omissions(
     serve: Serve, capsys: Capture
 ) -> None:
     problem = {"file": "/c/a.toml", "key": "tools.x.parameters", "message": "It is left out."}
@@ -397,7 +393,7 @@ def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(
     assert "'x' is left out: " in capsys.readouterr().err
 
 
-def test_a_refusal_is_one_line_status_4_and_an_error_document(
+def test_a_refusal_is_one_line_with_status_4_and_an_error_document(
     serve: Serve, capsys: Capture
 ) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -450,7 +446,7 @@ def test_no_daemon_is_status_3_where_none_is_started(
         ["--socket", "/tmp/" + "x" * 200, "status"],
     ],
 )
-def test_a_wrong_command_line_is_one_line_and_status_2(
+def test_an_invalid_command_line_is_one_line_with_status_2(
     serve: Serve, capsys: Capture, arguments: list[str]
 ) -> None:
     daemon = serve(lambda request, peer: LATER)
@@ -472,7 +468,7 @@ def test_every_command_has_help_and_the_overview_names_them_all(capsys: Capture)
         assert "examples:" in text or name == "version"
 
 
-def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_only_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     from haft.cli.show import paint

@@ -27,7 +27,7 @@ from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
 
 
-def test_typed_methods_send_what_was_given_and_return_the_protocols_structs(serve: Serve) -> None:
+def test_typed_methods_send_their_arguments_and_return_structs(serve: Serve) -> None:
     daemon = serve(lambda request, peer: running("build", "hi\n", cursor=3))
     with Haft.connect(session="s", root="/r") as client:
         state = client.spawn(
@@ -74,7 +74,7 @@ def test_await_takes_lists_only(serve: Serve) -> None:
             client.await_(all="ab")
 
 
-def test_the_list_of_handles_is_typed_though_it_brings_no_output(serve: Serve) -> None:
+def test_the_list_of_handles_is_typed_without_output(serve: Serve) -> None:
     row = {**running("a"), "command": "make", "root": "/", "started_at": 1.0, "age_s": 2.0}
     del row["content"]
     serve(lambda request, peer: {"handles": [{**row, "bytes": 5, "pid": 7}]})
@@ -120,7 +120,7 @@ def test_an_error_reply_raises_with_code_kind_and_data(serve: Serve) -> None:
         assert client.ping().pong
 
 
-def test_a_reply_that_does_not_come_ends_in_time_and_the_connection_stays_usable(
+def test_a_missing_reply_times_out_and_the_connection_stays_usable(
     serve: Serve,
 ) -> None:
     kept: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ def test_patience_adds_to_what_the_call_asks_for(serve: Serve) -> None:
         assert time.monotonic() - began >= 0.06
 
 
-def test_a_connection_that_ends_says_so_now_and_later(serve: Serve) -> None:
+def test_a_lost_connection_is_reported_now_and_later(serve: Serve) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         peer.close()
         return LATER
@@ -165,7 +165,7 @@ def test_a_connection_that_ends_says_so_now_and_later(serve: Serve) -> None:
                 client.fetch("a")
 
 
-def test_what_the_daemon_said_before_it_hung_up_is_heard(serve: Serve) -> None:
+def test_messages_before_a_hangup_are_delivered(serve: Serve) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         error = {"code": -32009, "message": "Full: the limit `max_connections` is 1.", "data": {}}
         peer.send({"jsonrpc": "2.0", "id": None, "error": error})
@@ -201,7 +201,7 @@ def test_a_large_request_and_a_large_reply_pass_each_other(serve: Serve) -> None
             assert client.finish(number, timeout=20).content == big
 
 
-def test_the_daemon_is_asked_who_it_is_only_once_and_without_a_round_trip(serve: Serve) -> None:
+def test_the_daemons_identity_is_requested_once_without_a_round_trip(serve: Serve) -> None:
     daemon = serve(lambda request, peer: running())
     with Haft.connect() as client:
         client.fetch("a")
@@ -210,13 +210,13 @@ def test_the_daemon_is_asked_who_it_is_only_once_and_without_a_round_trip(serve:
     assert [r["method"] for r in daemon.requests] == ["initialize", "fetch"]
 
 
-def test_a_reply_of_another_shape_is_a_protocol_fault(serve: Serve) -> None:
+def test_a_reply_of_the_wrong_shape_is_a_protocol_fault(serve: Serve) -> None:
     serve(lambda request, peer: {"state": "asleep"})
     with Haft.connect() as client, pytest.raises(ProtocolFault, match="fetch"):
         client.fetch("a")
 
 
-def test_nobody_there(short_tmp: Path) -> None:
+def test_no_daemon_is_an_error(short_tmp: Path) -> None:
     with pytest.raises(NotRunning, match="not running"):
         Haft.connect(str(short_tmp / "s"))
     left = socket.socket(socket.AF_UNIX)
@@ -226,7 +226,7 @@ def test_nobody_there(short_tmp: Path) -> None:
         Haft.connect(str(short_tmp / "s"))
 
 
-def test_a_path_that_is_too_long_is_named_with_its_limit() -> None:
+def test_a_socket_path_over_the_limit_is_named_with_the_limit() -> None:
     with pytest.raises(HaftError, match="107"):
         Haft.connect("/tmp/" + "x" * 200)
 
@@ -234,7 +234,7 @@ def test_a_path_that_is_too_long_is_named_with_its_limit() -> None:
 def test_another_users_socket_gets_not_a_byte(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A spawn carries the whole environment: it must not go to whoever was there first."""
+    """A spawn carries the whole environment, which must not go to another user."""
     daemon = serve(lambda request, peer: running())
     me = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: me + 1)

@@ -1,4 +1,4 @@
-"""`haft connect`: bytes pass unchanged both ways, and each end of the streams has its meaning."""
+"""`haft connect`: bytes pass unchanged both ways; each end of a stream is reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_end_of_the_daemon_is_status_3(daemon: RunningDaemon) -> None:
     assert err.startswith(b"haft connect: haftd closed the connection") and err.count(b"\n") == 1
 
 
-def test_a_reader_that_has_gone_ends_it_while_the_daemon_is_silent(
+def test_a_closed_reader_ends_connect_while_the_daemon_is_silent(
     shared_daemon: RunningDaemon,
 ) -> None:
     with connect(shared_daemon) as running:
@@ -99,7 +99,7 @@ def test_options_that_no_byte_could_carry_are_refused(words: list[str]) -> None:
 
 @pytest.fixture
 def echo(short_tmp: Path) -> Iterator[dict[str, str]]:
-    """The environment of a client whose daemon sends back each byte, and then closes."""
+    """Return the environment of a client whose daemon echoes each byte, and then closes."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(short_tmp / "s"))
     listener.listen()
@@ -118,7 +118,7 @@ def echo(short_tmp: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("stdout", ["pipe", "socket"])
-def test_much_passes_unchanged_and_a_slow_reader_slows_the_writer(
+def test_large_data_passes_unchanged_and_a_slow_reader_slows_the_writer(
     echo: dict[str, str], stdout: str
 ) -> None:
     sent = os.urandom(1 << 16) * 64
@@ -130,7 +130,7 @@ def test_much_passes_unchanged_and_a_slow_reader_slows_the_writer(
         os.set_blocking(running.stdin.fileno(), False)
         written = 0
         with pytest.raises(BlockingIOError):
-            # Nothing is read yet: what is buffered on the way is bounded, and the pipe fills.
+            # Without a reader the bounded buffers on the way and the pipe fill.
             while True:
                 written += _fill(running.stdin.fileno(), sent[written:])
         assert written < len(sent)
@@ -144,7 +144,7 @@ def test_much_passes_unchanged_and_a_slow_reader_slows_the_writer(
 
 
 def _fill(fd: int, data: bytes) -> int:
-    """Write what goes; raise `BlockingIOError` once the reader has taken nothing for a while."""
+    """Write until the reader takes nothing; then raise `BlockingIOError`."""
     import select
 
     if not select.select([], [fd], [], 0.3)[1]:

@@ -1,5 +1,3 @@
-"""The key that comes before a word to haft while attached: chosen, and told."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,7 +7,7 @@ from haft.cli.terminal.keyboard import Command, Keyboard, prefix_key
 from tests.client.person import Place
 
 
-def test_a_key_with_ctrl_that_types_no_other_key_can_be_chosen() -> None:
+def test_a_ctrl_key_that_types_no_other_key_can_be_the_detach_key() -> None:
     assert [prefix_key(name) for name in ("C-a", "C-]", "C-\\", "c-B")] == ["a", "]", "\\", "b"]
     for name in ("a", "C-", "C-m", "C-i", "C-[", "C-ab", "M-a", "C-é", "C-5", ""):
         assert prefix_key(name) is None
@@ -23,7 +21,7 @@ def test_the_chosen_key_detaches_in_each_of_its_forms(typed: bytes) -> None:
     assert Keyboard("a").feed(b"\x1cd") == ["\x1cd"], "the usual one is a key like any other then"
 
 
-def test_attach_tells_how_to_leave_with_the_key_that_was_chosen(place: Place) -> None:
+def test_attach_shows_how_to_detach_with_the_chosen_key(place: Place) -> None:
     place.run("cat")
     with place.attach("--detach-key", "C-a") as person:
         person.until(b"C-a d leaves it running")
@@ -32,7 +30,7 @@ def test_attach_tells_how_to_leave_with_the_key_that_was_chosen(place: Place) ->
         person.until("h: detached")
 
 
-def test_a_key_that_cannot_be_one_is_refused(
+def test_an_impossible_detach_key_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["attach", "a", "--detach-key", "C-m"]) == 2

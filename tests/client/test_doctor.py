@@ -1,5 +1,3 @@
-"""What the doctor, status, stop and reload say."""
-
 from __future__ import annotations
 
 import json
@@ -60,7 +58,7 @@ def test_a_healthy_daemon_has_no_findings(
     assert checks | {"containment", "PATH", "editor"} == set(found)
 
 
-def test_each_fault_is_found_and_comes_with_what_to_do(
+def test_each_fault_is_reported_with_its_remedy(
     serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ill = {
@@ -91,7 +89,7 @@ def test_each_fault_is_found_and_comes_with_what_to_do(
     assert all(advice for level, _, advice in found.values() if level != "ok")
 
 
-def test_folders_that_are_not_the_users_own_are_problems(
+def test_folders_of_another_owner_are_problems(
     capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "link" / "s"))
@@ -104,10 +102,10 @@ def test_folders_that_are_not_the_users_own_are_problems(
     assert found["daemon"][0] == "note"
 
 
-def test_without_a_daemon_it_is_said_which_file_is_no_toml(
+def test_without_a_daemon_an_invalid_toml_file_is_named(
     capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that is started says nothing of it to who started it, and goes by its defaults."""
+    """A daemon that starts with defaults reports nothing to its starter."""
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(short_tmp))
     tools = short_tmp / "haft" / "tools"
@@ -123,10 +121,9 @@ def test_without_a_daemon_it_is_said_which_file_is_no_toml(
     assert message.startswith(f"{tools}/wrong.toml: it is not TOML: ")
 
 
-def test_a_state_folder_may_be_a_link(
+def test_a_state_folder_may_be_a_symlink(
     capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon takes one, and was told of as if it did not."""
     (short_tmp / "large").mkdir(mode=0o700)
     (short_tmp / "haft").symlink_to(short_tmp / "large")
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
@@ -134,14 +131,16 @@ def test_a_state_folder_may_be_a_link(
     assert findings(capsys)["state folder"] == ("ok", f"{short_tmp}/haft, mode 0700", "")
 
 
-def test_a_path_that_is_too_long_is_found(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_path_over_the_limit_is_found(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HAFT_SOCKET", "/tmp/" + "x" * 120)
     assert main(["doctor", "--json"]) == 1
     level, message, advice = findings(capsys)["socket"]
     assert (level, "107" in message, "HAFT_SOCKET" in advice) == ("problem", True, True)
 
 
-def test_status_is_for_people_too(serve: Serve, capsys: Capture) -> None:
+def test_status_has_a_readable_form(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: {**STATUS, "problems": [PROBLEM], "refused": {"token": 2}})
     assert main(["status"]) == 0
     out = capsys.readouterr().out
@@ -151,7 +150,7 @@ def test_status_is_for_people_too(serve: Serve, capsys: Capture) -> None:
     assert "problem     /c/tools/a.toml:3: tools.x.command: Wrong.\n" in out
 
 
-def test_status_shows_the_questions_that_are_open(serve: Serve, capsys: Capture) -> None:
+def test_status_shows_open_questions(serve: Serve, capsys: Capture) -> None:
     question = {
         "inquiry_id": "tool_call.t.c1",
         "session": "s",
@@ -170,7 +169,7 @@ def test_status_shows_the_questions_that_are_open(serve: Serve, capsys: Capture)
     assert first.endswith("`haft answer tool_call.t.c1` answers it") and "haft answer" not in second
 
 
-def test_reload_shows_what_is_wrong_and_fails(serve: Serve, capsys: Capture) -> None:
+def test_reload_shows_problems_and_fails(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: {"tools": 4, "problems": [PROBLEM]})
     assert main(["reload"]) == 1
     assert capsys.readouterr().err.splitlines() == [
@@ -180,7 +179,7 @@ def test_reload_shows_what_is_wrong_and_fails(serve: Serve, capsys: Capture) -> 
 
 
 @pytest.mark.parametrize(("problems", "status"), [([PROBLEM], 1), ([], 0)])
-def test_reload_as_a_document_has_the_same_status(
+def test_reload_as_json_has_the_same_status(
     serve: Serve, capsys: Capture, problems: list[object], status: int
 ) -> None:
     serve(lambda request, peer: {"tools": 4, "problems": problems})
@@ -203,14 +202,14 @@ def test_stop_returns_when_the_process_has_ended(
 
     daemon = FakeDaemon(short_tmp / "s", answer)
     assert main(["stop"]) == 0
-    # Ended, and not yet waited for by us, its parent.
+    # Ended, and not yet reaped by us, its parent.
     assert process.wait(0) != 0
     daemon.close()
     assert daemon.calls("daemon/shutdown")[0]["policy"] == "abort"
     assert capsys.readouterr().err == f"haftd: stopped (pid {process.pid})\n"
 
 
-def test_stop_if_idle_passes_the_refusal_on(serve: Serve, capsys: Capture) -> None:
+def test_stop_if_idle_reports_the_refusal(serve: Serve, capsys: Capture) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         raise Refuse(-32009, "limit_exceeded", "1 handles still run.")
 

@@ -1,4 +1,4 @@
-"""A command loads msgspec without what it need not bring, and leaves no trace of that."""
+"""A command loads msgspec without its optional imports, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOAD = "import sys; from haft.import_stubs import load_msgspec; "
 
 
 def run(code: str) -> str:
-    """What a Python that has loaded nothing prints."""
+    """Return the output of a Python that has loaded nothing."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -22,12 +22,12 @@ def test_msgspec_is_loaded_and_typing_extensions_is_not() -> None:
     assert run(_LOAD + f"load_msgspec(); print({names})") == "['msgspec']"
 
 
-def test_who_asks_for_typing_extensions_afterwards_gets_it() -> None:
+def test_a_later_import_of_typing_extensions_gets_the_real_module() -> None:
     code = "load_msgspec(); import typing_extensions; print(typing_extensions.__name__)"
     assert run(_LOAD + code) == "typing_extensions"
 
 
 @pytest.mark.parametrize("name", ["msgspec", "typing_extensions"])
-def test_what_is_loaded_already_stays_as_it_is(name: str) -> None:
+def test_loaded_modules_are_left_alone(name: str) -> None:
     code = f"import {name}; load_msgspec(); print(sys.modules[{name!r}] is {name})"
     assert run(_LOAD + code) == "True"

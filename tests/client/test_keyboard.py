@@ -1,5 +1,3 @@
-"""What is typed while attached: nothing is lost, split or taken for a word of haft's but the words."""
-
 from __future__ import annotations
 
 import pytest
@@ -40,7 +38,7 @@ XTERM = b"\x1b[27;5;92~"
         (b"\x1cD", ["\x1cD"]),
         (b"\x1c\x1b[A", ["\x1c\x1b[A"]),
         ("\x1cé".encode(), ["\x1cé"]),
-        # the codes of the keyboard protocols
+        # codes of the keyboard protocols
         (KITTY + b"d", [Command.DETACH]),
         (XTERM + b"d", [Command.DETACH]),
         (KITTY + b"\x1b[100u", [Command.DETACH]),
@@ -60,14 +58,14 @@ XTERM = b"\x1b[27;5;92~"
         (b"\x1b[" + b"9" * 5000 + b"u", ["\x1b[" + "9" * 5000 + "u"]),
         (b"\x1b[27;" + b"9" * 5000 + b";92~", ["\x1b[27;" + "9" * 5000 + ";92~"]),
         (b"\x1b[92;" + b"9" * 5000 + b"u", ["\x1b[92;" + "9" * 5000 + "u"]),
-        # what is pasted is text
+        # a paste is text
         (b"\x1b[200~a\x1cdb\x1b[201~\x1cd", ["\x1b[200~a\x1cdb\x1b[201~", Command.DETACH]),
-        # what is no text
+        # bytes that are no text
         (b"a\xffb", ["ab", Command.NOT_TEXT]),
         (b"\xed\xa0\x80", [Command.NOT_TEXT]),
     ],
 )
-def test_words_and_texts(data: bytes, events: list[Event]) -> None:
+def test_commands_and_texts(data: bytes, events: list[Event]) -> None:
     assert typed(data) == events
 
 
@@ -109,7 +107,7 @@ PARTS = st.lists(
 
 @given(PARTS, st.data())
 def test_any_cut_of_the_bytes_gives_the_same(parts: list[bytes], data: st.DataObject) -> None:
-    """But for a cut between Escape and what follows: an Escape alone cannot wait."""
+    """Except for a cut between Escape and the rest: an Escape alone cannot wait."""
     whole = b"".join(parts)
     places = [
         n for n in range(1, len(whole)) if whole[n - 1] != 0x1B and whole[n - 2 : n] != b"\x1b["
@@ -141,7 +139,7 @@ def test_the_end_of_a_paste_is_found_however_it_is_cut() -> None:
         ("\r", "", ""),
     ],
 )
-def test_an_answer_is_the_line_that_was_typed(text: str, answer: str, behind: str) -> None:
+def test_an_answer_is_the_typed_line(text: str, answer: str, behind: str) -> None:
     assert AnswerLine().feed(text) == (answer, behind)
     line = AnswerLine()
     if len(text) > 1 and "\x1b" not in text:
@@ -149,13 +147,13 @@ def test_an_answer_is_the_line_that_was_typed(text: str, answer: str, behind: st
         assert line.feed(text[1:]) == (answer, behind)
 
 
-def test_the_prefix_let_go_of_or_held_is_no_prefix() -> None:
+def test_a_released_or_repeated_prefix_key_is_no_prefix() -> None:
     for event in (b"2", b"3"):
         code = b"\x1b[92;5:" + event + b"u"
         assert Keyboard().feed(code + b"d") == [code.decode() + "d"]
 
 
-def test_the_prefix_is_known_on_a_keyboard_of_other_letters() -> None:
+def test_the_prefix_is_recognised_on_other_keyboard_layouts() -> None:
     assert Keyboard().feed(b"\x1b[1101::92;5ud") == [Command.DETACH]
 
 

@@ -1,5 +1,3 @@
-"""`haft logs`: every byte once, whatever comes between."""
-
 from __future__ import annotations
 
 import datetime
@@ -24,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Tape:
-    """A handle's output as the daemon keeps it: more of it with each wait, then the end."""
+    """A handle's output: more of it with each wait, then the end."""
 
     def __init__(self, chunks: list[str], *, drain: list[str] | None = None) -> None:
         self.chunks = list(chunks)
@@ -77,7 +75,7 @@ def test_a_follower_writes_every_byte_once(
     assert "".join(written) == "".join(chunks)
 
 
-def test_following_ends_with_the_handle_and_leaves_the_read_mark(
+def test_following_ends_with_the_handle_and_keeps_the_read_offset(
     serve: Serve, capsys: Capture
 ) -> None:
     tape = Tape(["one\n", "two\n", "three"])
@@ -89,14 +87,14 @@ def test_following_ends_with_the_handle_and_leaves_the_read_mark(
     assert all("cursor" in params for params in tape.asked)
 
 
-def test_what_is_printed_after_the_end_is_followed_too(serve: Serve, capsys: Capture) -> None:
+def test_output_after_the_end_is_followed(serve: Serve, capsys: Capture) -> None:
     serve(Tape(["one\n"], drain=["two\n", "", "three\n"]).answer)
     assert main(["logs", "a", "-f"]) == 0
     assert capsys.readouterr().out == "one\ntwo\nthree\n"
 
 
 def test_the_result_of_a_structured_tool_is_shown_once(serve: Serve, capsys: Capture) -> None:
-    """It is no output: it comes with every look at the stopped handle."""
+    """A result is no output: every state of the stopped handle has the result."""
     looks = iter([False, False, True])
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -107,7 +105,7 @@ def test_the_result_of_a_structured_tool_is_shown_once(serve: Serve, capsys: Cap
     assert capsys.readouterr().out == "the result\n"
 
 
-def test_logs_without_follow_shows_what_there_is(serve: Serve, capsys: Capture) -> None:
+def test_logs_without_follow_shows_the_current_output(serve: Serve, capsys: Capture) -> None:
     tape = Tape(["later"])
     tape.text = "one\n" * 3
     serve(tape.answer)
@@ -118,7 +116,9 @@ def test_logs_without_follow_shows_what_there_is(serve: Serve, capsys: Capture) 
     assert capsys.readouterr().out == "one\n" * 2
 
 
-def test_a_lost_connection_goes_on_at_the_same_byte(serve: Serve, capsys: Capture) -> None:
+def test_following_resumes_at_the_same_byte_after_a_lost_connection(
+    serve: Serve, capsys: Capture
+) -> None:
     tape = Tape(["one\n", "two\n", "three\n"])
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -135,7 +135,7 @@ def test_a_lost_connection_goes_on_at_the_same_byte(serve: Serve, capsys: Captur
     assert "lost at byte 4 of a" in err
 
 
-def test_another_daemon_does_not_have_the_handle(serve: Serve, capsys: Capture) -> None:
+def test_following_ends_when_another_daemon_lacks_the_handle(serve: Serve, capsys: Capture) -> None:
     tape = Tape(["one\n", "two\n"])
 
     def first(request: dict[str, Any], peer: Peer) -> Any:
@@ -153,7 +153,7 @@ def test_another_daemon_does_not_have_the_handle(serve: Serve, capsys: Capture) 
     assert err == "haft logs: haftd was restarted at byte 4 of a; its handles ended with it\n"
 
 
-def test_no_daemon_any_more_is_said_with_the_offset(serve: Serve, capsys: Capture) -> None:
+def test_a_missing_daemon_is_reported_with_the_offset(serve: Serve, capsys: Capture) -> None:
     tape = Tape(["one\n", "two\n"])
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -168,9 +168,7 @@ def test_no_daemon_any_more_is_said_with_the_offset(serve: Serve, capsys: Captur
     assert "lost at byte 4 of a" in err and err.count("\n") == 1
 
 
-def test_a_new_run_under_the_same_id_is_not_taken_for_the_old_one(
-    serve: Serve, capsys: Capture
-) -> None:
+def test_a_new_run_with_the_same_id_is_not_followed(serve: Serve, capsys: Capture) -> None:
     tape = Tape(["one\n", "two\n", "three\n"])
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -184,12 +182,12 @@ def test_a_new_run_under_the_same_id_is_not_taken_for_the_old_one(
     assert "anew" in err
 
 
-def test_a_stream_is_no_document(serve: Serve, capsys: Capture) -> None:
+def test_following_has_no_json_form(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: running())
     assert main(["logs", "a", "-f", "--json"]) == 2
 
 
-def test_an_expired_handle_is_the_daemons_word(serve: Serve, capsys: Capture) -> None:
+def test_an_expired_handle_is_reported_by_the_daemon(serve: Serve, capsys: Capture) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         raise Refuse(-32001, "handle_not_found", "It has ended.", expired=True)
 
@@ -208,10 +206,8 @@ def test_the_last_lines_are_shown(serve: Serve, capsys: Capture) -> None:
     assert main(["logs", "a", "-n", "-1"]) == main(["logs", "a", "-n", "1", "--json"]) == 2
 
 
-def test_raw_logs_are_the_bytes_of_the_program(
-    shared_daemon: RunningDaemon, short_tmp: Path
-) -> None:
-    """Also what is not UTF-8, and more than one reply holds."""
+def test_raw_logs_are_the_programs_bytes(shared_daemon: RunningDaemon, short_tmp: Path) -> None:
+    """Also invalid UTF-8, and more than a reply holds."""
     data = b"\x1b[1mbold\x1b[0m \xff\r\n" * 400_000
     (short_tmp / "data").write_bytes(data)
     with shared_daemon.connect() as wire:
@@ -224,7 +220,7 @@ def test_raw_logs_are_the_bytes_of_the_program(
         assert (done.returncode, done.stdout == shown) == (0, True), done.stderr
 
 
-def test_logs_since_a_moment_are_what_was_printed_from_then_on(
+def test_logs_since_a_time_are_the_output_from_then_on(
     shared_daemon: RunningDaemon,
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -245,11 +241,11 @@ def test_logs_since_a_moment_are_what_was_printed_from_then_on(
 @pytest.mark.parametrize(
     ("text", "ago"), [("90s", 90), ("5m", 300), ("1h30m", 5_400), ("2d", 172_800), ("0s", 0)]
 )
-def test_a_duration_is_so_long_ago(text: str, ago: int) -> None:
+def test_a_duration_counts_back_from_now(text: str, ago: int) -> None:
     assert read_time(text, 1e9) == 1e9 - ago
 
 
-def test_a_time_of_day_is_the_last_one() -> None:
+def test_a_time_of_day_is_its_last_occurrence() -> None:
     now = datetime.datetime(2026, 5, 4, 14, 0, 0)
     for text, at in (("13:59:30", (4, 13, 59, 30)), ("14:01", (3, 14, 1, 0))):
         day, hour, minute, second = at
@@ -260,11 +256,11 @@ def test_a_time_of_day_is_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "m", "25:00", "yesterday", "-5m", "2026-13-01"])
-def test_what_is_no_time_is_refused(text: str, capsys: Capture) -> None:
+def test_an_invalid_time_is_refused(text: str, capsys: Capture) -> None:
     assert main(["logs", "a", f"--since={text}"]) == 2
     assert "--since takes how long ago (90s, 5m, 2h30m)" in capsys.readouterr().err
 
 
-def test_since_and_cursor_do_not_go_together(capsys: Capture) -> None:
+def test_since_and_cursor_exclude_each_other(capsys: Capture) -> None:
     assert main(["logs", "a", "--since", "5m", "--cursor", "4"]) == 2
     assert "--since and --cursor do not go together" in capsys.readouterr().err

@@ -1,5 +1,3 @@
-"""What a person gets wrong at the command line: what it says then is what they should type."""
-
 from __future__ import annotations
 
 import io
@@ -52,7 +50,7 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ("fetch", "haft fetch: the following arguments are required: ID"),
     ],
 )
-def test_a_wrong_command_line_is_answered_with_the_right_one(
+def test_an_invalid_command_line_is_answered_with_the_correct_one(
     capsys: Capture, words: str, said: str
 ) -> None:
     assert main(words.split()) == 2
@@ -70,7 +68,7 @@ def test_a_wrong_command_line_is_answered_with_the_right_one(
         ["apply", "a", "--secret", "--", "-"],
     ],
 )
-def test_an_answer_stands_before_or_behind_the_options(
+def test_an_answer_may_precede_or_follow_the_options(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     daemon = serve(lambda request, peer: running("a", question=SECRET) | {"state": "waiting"})
@@ -79,7 +77,7 @@ def test_an_answer_stands_before_or_behind_the_options(
     assert daemon.calls("apply")[0]["input"] == "pw1"
 
 
-def test_behind_two_dashes_a_word_is_no_option(serve: Serve) -> None:
+def test_after_two_dashes_a_word_is_no_option(serve: Serve) -> None:
     question = {**SECRET, "answer_type": {"type": "text"}}
     daemon = serve(lambda request, peer: running("a", question=question) | {"state": "waiting"})
     assert main(["apply", "a", "--max-bytes", "9", "--", "-x"]) == 0
@@ -87,14 +85,14 @@ def test_behind_two_dashes_a_word_is_no_option(serve: Serve) -> None:
     assert daemon.calls("apply")[0]["max_bytes"] == 9
 
 
-def test_words_are_taken_wherever_the_options_stand(serve: Serve) -> None:
+def test_arguments_are_found_between_options(serve: Serve) -> None:
     daemon = serve(lambda request, peer: {"matches": [], "more": False})
     assert main(["search", "x", "--max-matches", "3", "a", "b"]) == 1
     (params,) = daemon.calls("output/search")
     assert (params["pattern"], params["ids"], params["max_matches"]) == ("x", ["a", "b"], 3)
 
 
-def test_a_secret_is_not_given_where_it_would_be_logged(
+def test_a_secret_on_the_command_line_is_refused(
     serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = {**SECRET, "answer_type": {"type": "text"}}
@@ -105,7 +103,7 @@ def test_a_secret_is_not_given_where_it_would_be_logged(
     assert daemon.calls("apply") == []
 
 
-def test_an_answer_to_what_has_ended_is_refused_as_such(serve: Serve, capsys: Capture) -> None:
+def test_an_answer_to_an_ended_handle_is_refused_as_ended(serve: Serve, capsys: Capture) -> None:
     daemon = serve(lambda request, peer: ENDED)
     assert main(["apply", "gone", "x"]) == 4
     assert "Handle 'gone' has ended" in capsys.readouterr().err
@@ -115,7 +113,7 @@ def test_an_answer_to_what_has_ended_is_refused_as_such(serve: Serve, capsys: Ca
     assert daemon.calls("apply") == []
 
 
-def test_an_empty_audit_says_what_of(
+def test_an_empty_audit_names_its_subject(
     short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HAFT_SESSION", raising=False)
@@ -129,7 +127,7 @@ def test_an_empty_audit_says_what_of(
         assert said in capsys.readouterr().err
 
 
-def test_a_person_reads_the_words_of_the_command_line(serve: Serve, capsys: Capture) -> None:
+def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> None:
     said = "There is no 'x'; `handles/list` shows those there are, within `timeout_ms`."
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -170,7 +168,7 @@ def _aborting(request: dict[str, Any], peer: Peer) -> Any:
             return stopped(name, exit={"signal": "TERM"}, ended_by={"by": "abort"})
 
 
-def test_several_are_aborted_at_once_and_one_that_has_ended_is_no_failure(
+def test_several_handles_are_aborted_at_once_and_an_ended_one_is_no_failure(
     serve: Serve, capsys: Capture
 ) -> None:
     daemon = serve(_aborting)
@@ -207,7 +205,7 @@ def test_an_unknown_id_is_an_error_and_the_others_are_aborted(
     assert [one["kind"] for one in document["errors"]] == ["handle_not_found"]
 
 
-def test_a_screen_is_shown_without_its_empty_rows_at_the_end(serve: Serve, capsys: Capture) -> None:
+def test_a_screen_is_shown_without_trailing_empty_rows(serve: Serve, capsys: Capture) -> None:
     screen = {
         "rows": 4,
         "cols": 9,

@@ -1,5 +1,5 @@
-"""What is drawn while attached: queries go nowhere, what was turned on is turned off, nothing else
-is changed. The daemon's own screen is the judge of what a terminal then shows and answers."""
+"""Output drawn while attached: queries are removed, modes are reset, all else is unchanged. The
+daemon's own screen judges the result."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_is_taken_out(query: bytes) -> None:
+def test_a_query_is_removed(query: bytes) -> None:
     assert OutputFilter().draw(b"a" + query + b"b") == b"ab"
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_everything_else_stays(other: bytes) -> None:
+def test_all_other_output_stays(other: bytes) -> None:
     assert OutputFilter().draw(b"a" + other + b"b") == b"a" + other + b"b"
 
 
@@ -87,7 +87,7 @@ def test_any_cut_of_the_bytes_gives_the_same(parts: list[bytes], data: st.DataOb
 
 
 @given(st.lists(st.sampled_from([*QUERIES, *OTHERS]), max_size=12))
-def test_a_terminal_that_is_drawn_on_answers_nothing(parts: list[bytes]) -> None:
+def test_drawn_output_causes_no_terminal_answer(parts: list[bytes]) -> None:
     replies: list[bytes] = []
     terminal = Screen(24, 80, replies.append)
     terminal.feed(b"\x1b[m" + OutputFilter().draw(b"".join(parts)))
@@ -95,9 +95,9 @@ def test_a_terminal_that_is_drawn_on_answers_nothing(parts: list[bytes]) -> None
 
 
 @pytest.mark.parametrize("name", ["_SEQUENCE", "_UNFINISHED", "_ASKS", "_CHANGES"])
-def test_how_long_it_takes_to_look_grows_as_the_bytes_do(name: str) -> None:
-    """By the expressions' making: what repeats is one class and gives nothing back; and a search
-    that fails does not begin again within what it has looked at, for no class has an Escape in it."""
+def test_filtering_takes_linear_time(name: str) -> None:
+    """By construction of the expressions: each repetition is one possessive class, and a failed
+    search does not restart within the bytes it has passed, for no class contains Escape."""
     pattern = getattr(expressions, name).pattern
     pieces = rb"\\x..|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]"
     for one in re.findall(pieces, pattern):
@@ -126,7 +126,7 @@ def test_how_long_it_takes_to_look_grows_as_the_bytes_do(name: str) -> None:
         b"\x1b]4;1;" * 10_000,
     ],
 )
-def test_what_never_ends_is_drawn_as_it_is(hostile: bytes) -> None:
+def test_an_unterminated_sequence_is_drawn_unchanged(hostile: bytes) -> None:
     drawing = OutputFilter()
     drawn = drawing.draw(hostile[:50_000]) + drawing.draw(hostile[50_000:])
     assert hostile.startswith(drawn)
@@ -135,7 +135,7 @@ def test_what_never_ends_is_drawn_as_it_is(hostile: bytes) -> None:
 
 @pytest.mark.parametrize("digits", [6, 4_301, 60_000])
 @pytest.mark.parametrize("way", [b"h", b"l"])
-def test_a_number_that_is_no_mode_is_none(digits: int, way: bytes) -> None:
+def test_an_invalid_mode_number_is_ignored(digits: int, way: bytes) -> None:
     drawing = OutputFilter()
     drawn = b"\x1b[?" + b"9" * digits + b";;7;1" + way
     assert drawing.draw(drawn) == drawn
@@ -144,13 +144,13 @@ def test_a_number_that_is_no_mode_is_none(digits: int, way: bytes) -> None:
     assert (b"\x1b[?1l" if way == b"h" else b"\x1b[?7h") in undo
 
 
-def test_a_query_behind_a_second_escape_or_around_a_control_is_one() -> None:
+def test_a_query_behind_a_second_escape_or_around_a_control_is_removed() -> None:
     assert OutputFilter().draw(b"a\x1b\x1b[c[6nb") == b"a[6nb"
     assert OutputFilter().draw(b"a\x1b[6\nnb") == b"a\nb"
     assert OutputFilter().draw(b"a\x1b]011;?\x07b") == b"ab"
 
 
-def test_a_long_picture_is_not_held_back() -> None:
+def test_a_long_image_is_not_held_back() -> None:
     picture = b"\x1b_Ga=T,f=24;" + b"A" * 8192
     drawing = OutputFilter()
     assert drawing.draw(picture) == picture
@@ -172,7 +172,7 @@ def test_a_long_picture_is_not_held_back() -> None:
         (b"\x1b]11;#000000\x07", [b"\x1b]111\x1b\\"]),
     ],
 )
-def test_what_was_turned_on_is_turned_off(drawn: bytes, undone: list[bytes]) -> None:
+def test_enabled_modes_are_reset(drawn: bytes, undone: list[bytes]) -> None:
     drawing = OutputFilter()
     quiet = drawing.undo()
     drawing.draw(drawn)
@@ -183,13 +183,13 @@ def test_what_was_turned_on_is_turned_off(drawn: bytes, undone: list[bytes]) -> 
 
 
 @pytest.mark.parametrize("drawn", [b"\x1b[?1049h\x1b[?1049l", b"\x1b[?25l\x1b[?25h", b"\x1b[31m"])
-def test_what_the_program_turned_off_itself_is_let_be(drawn: bytes) -> None:
+def test_modes_the_program_reset_itself_are_left_alone(drawn: bytes) -> None:
     drawing = OutputFilter()
     drawing.draw(drawn)
     assert drawing.undo() == OutputFilter().undo()
 
 
-def test_the_alternate_screen_is_known() -> None:
+def test_the_alternate_screen_is_tracked() -> None:
     drawing = OutputFilter()
     drawing.draw(b"\x1b[?1049h")
     assert drawing.alt
@@ -197,8 +197,8 @@ def test_the_alternate_screen_is_known() -> None:
     assert not drawing.alt
 
 
-def test_after_a_picture_what_was_unfinished_goes_on() -> None:
-    """What the daemon paints ends with the escape or the character that is begun."""
+def test_an_unfinished_sequence_goes_on_after_a_repaint() -> None:
+    """The daemon's paint ends with the unfinished escape sequence or character."""
     for begun, rest in ((b"\x1b[3", b"1mx"), (b"\x1b", b"[6nx"), (b"\xe2\x82", b"\xacx")):
         screen = Screen(2, 8, lambda reply: None)
         screen.feed(b"ab" + begun)
@@ -208,7 +208,7 @@ def test_after_a_picture_what_was_unfinished_goes_on() -> None:
         assert drawing.draw(rest).endswith((b"\x1b[31mx", b"x", "€x".encode()))
 
 
-def test_a_notice_stands_in_the_last_rows_and_the_cursor_stays() -> None:
+def test_a_notice_is_in_the_last_rows_and_the_cursor_stays() -> None:
     def shown(text: str, **options: bool) -> tuple[tuple[str, ...], tuple[int, int]]:
         screen = Screen(4, 10, lambda reply: None)
         screen.feed(b"one\r\ntwo" + notice(text, 4, 10, **options))

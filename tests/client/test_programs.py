@@ -1,4 +1,4 @@
-"""`haft` as a program of its own: what it loads, how it ends."""
+"""`haft` as a program: imports and exit statuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.client.fake import LATER, Peer, running, stopped
 HAFT = [sys.executable, "-m", "haft"]
 
 
-def test_a_plain_call_loads_nothing_it_does_not_need(serve: Serve) -> None:
+def test_a_plain_call_imports_only_needed_modules(serve: Serve) -> None:
     serve(lambda request, peer: {"handles": []})
     code = (
         "import sys; from haft.__main__ import main; status = main(['ps']);"
@@ -33,13 +33,13 @@ def test_a_plain_call_loads_nothing_it_does_not_need(serve: Serve) -> None:
     assert set(loaded) & set(unwanted.split()) == set()
 
 
-def test_the_package_itself_loads_nothing() -> None:
+def test_the_package_imports_nothing() -> None:
     code = "import sys, haft; print(*{m.partition('.')[0] for m in sys.modules})"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"msgspec", "haft_protocol", "socket"} & set(out.stdout.split())
 
 
-def test_a_reader_that_has_enough_ends_it_without_a_word(serve: Serve) -> None:
+def test_a_closed_output_pipe_ends_the_command_silently(serve: Serve) -> None:
     serve(lambda request, peer: stopped("a", "line\n" * 200_000, cursor=1_000_000))
     with subprocess.Popen(
         [*HAFT, "logs", "a"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -51,7 +51,7 @@ def test_a_reader_that_has_enough_ends_it_without_a_word(serve: Serve) -> None:
         assert logs.wait(20) == 141
 
 
-def test_ctrl_c_ends_it_without_a_word(serve: Serve) -> None:
+def test_ctrl_c_ends_the_command_silently(serve: Serve) -> None:
     asked = threading.Event()
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
@@ -83,7 +83,7 @@ def test_output_is_utf8_in_any_locale(serve: Serve) -> None:
     assert out.stdout == "größe ✓\n".encode()
 
 
-def test_a_secret_is_read_from_standard_input_and_stays_out_of_the_command(serve: Serve) -> None:
+def test_a_secret_is_read_from_stdin_and_is_not_in_the_command(serve: Serve) -> None:
     daemon = serve(lambda request, peer: running("a"))
     subprocess.run(
         [*HAFT, "apply", "a", "--line", "-", "--secret"], input=b"hunter2\nmore\n", check=True

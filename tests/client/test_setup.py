@@ -1,5 +1,3 @@
-"""`haft setup service` where there is no user manager, and the words that it writes into units."""
-
 from __future__ import annotations
 
 import json
@@ -29,7 +27,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("words", [[], ["--yes"], ["--dry-run"], ["--undo"], ["--undo", "--yes"]])
-def test_nothing_is_left_behind_where_there_is_no_user_manager(
+def test_nothing_is_left_without_a_user_manager(
     home: Path, capsys: Capture, words: list[str]
 ) -> None:
     assert main(["setup", "service", *words]) == 1
@@ -39,7 +37,7 @@ def test_nothing_is_left_behind_where_there_is_no_user_manager(
     assert list(home.iterdir()) == []
 
 
-def test_it_is_told_when_systemctl_is_missing(
+def test_missing_systemctl_is_reported(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(home))
@@ -48,7 +46,7 @@ def test_it_is_told_when_systemctl_is_missing(
     assert error["kind"] == "setup" and "`systemctl` is not in PATH" in error["message"]
 
 
-def test_a_program_that_haftd_runs_sets_nothing_up(
+def test_setup_under_haftd_is_refused(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAFT_HANDLE", "x")
@@ -57,7 +55,7 @@ def test_a_program_that_haftd_runs_sets_nothing_up(
 
 
 @pytest.mark.parametrize("is_agreed", [False, True])
-def test_a_handle_that_was_started_after_the_question_is_not_ended_unasked(
+def test_a_handle_started_after_the_confirmation_is_not_ended_unasked(
     make_daemon: Callable[..., RunningDaemon], is_agreed: bool
 ) -> None:
     daemon = make_daemon().start()
@@ -73,7 +71,7 @@ def test_a_handle_that_was_started_after_the_question_is_not_ended_unasked(
         assert wire.call("fetch", id="late")["state"] == "running"
 
 
-def test_a_word_in_a_unit_means_itself() -> None:
+def test_a_word_in_a_unit_is_quoted() -> None:
     """See systemd.syntax(7): `%` is a specifier everywhere, `$` a variable in a command line."""
     assert _quoted('/a b/"c"\\d%h$e') == '"/a b/\\"c\\"\\\\d%%h$e"'
     assert _quoted("/a$b", exec_start=True) == '"/a$$b"'

@@ -1,4 +1,4 @@
-"""`haft shell`: a person's own shell, from which they act as from any terminal."""
+"""`haft shell`: a user's own shell in the daemon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def waiting(wire: Wire) -> str:
     return str(found[0]["approval_id"])
 
 
-def test_a_person_approves_from_a_shell_that_haftd_holds(daemon: RunningDaemon) -> None:
+def test_a_user_approves_from_a_shell_in_haftd(daemon: RunningDaemon) -> None:
     daemon.tools(CAREFUL)
     with daemon.connect() as host, daemon.connect() as wire, shell(daemon) as person:
         person.until("ready>")
@@ -41,7 +41,7 @@ def test_a_person_approves_from_a_shell_that_haftd_holds(daemon: RunningDaemon) 
         assert (state["tool"], state["state"]) == ("user_shell", "running")
 
 
-def test_each_is_called_otherwise_and_one_that_was_named_is_not_taken(
+def test_each_shell_has_a_fresh_name_and_a_taken_one_is_refused(
     daemon: RunningDaemon,
 ) -> None:
     with daemon.connect() as wire:
@@ -60,7 +60,7 @@ def test_each_is_called_otherwise_and_one_that_was_named_is_not_taken(
             assert "taken" in " ".join(person.lines)
 
 
-def test_the_size_and_the_environment_are_the_persons(daemon: RunningDaemon) -> None:
+def test_size_and_environment_are_the_users(daemon: RunningDaemon) -> None:
     with shell(daemon) as person:
         person.until("ready>")
         person.type("stty size; echo pager-${PAGER-none}; echo folder-$PWD\r")
@@ -71,7 +71,7 @@ def test_the_size_and_the_environment_are_the_persons(daemon: RunningDaemon) -> 
         assert person.ends() == 0
 
 
-def test_no_tool_opens_one(daemon: RunningDaemon) -> None:
+def test_no_tool_opens_a_user_shell(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
         haft = [sys.executable, "-m", "haft", "--socket", str(daemon.socket)]
         args = {"argv": [*haft, "shell", "sly"], "terminal": True, "cols": 200}

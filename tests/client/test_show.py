@@ -1,5 +1,3 @@
-"""How the command line words a state."""
-
 from __future__ import annotations
 
 from haft.cli import show
@@ -19,7 +17,7 @@ def running(*, suspended: bool) -> Running:
     )
 
 
-def test_a_program_that_a_signal_has_stopped_is_suspended_and_what_to_do_is_said() -> None:
+def test_a_stopped_program_is_shown_as_suspended_with_a_hint() -> None:
     assert show.state_word(running(suspended=True)) == "suspended"
     line = show.state_line(running(suspended=True))
     assert line.startswith("build: suspended, 1.2 s") and "haft apply build --signal CONT" in line

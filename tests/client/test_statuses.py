@@ -1,4 +1,4 @@
-"""Exit statuses, and what goes wrong around a command: one sentence and a status, never a traceback."""
+"""Exit statuses and errors around a command: one sentence and a status, never a traceback."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_help_has_every_exit_status(capsys: Capture) -> None:
         (["doctor", "--session", ODD], "--session"),
     ],
 )
-def test_RB_091_a_text_that_is_not_utf8_is_one_sentence(
+def test_RB_091_invalid_utf8_is_one_sentence(
     serve: Serve, capsys: Capture, words: list[str], named: str
 ) -> None:
     serve(lambda request, peer: {"tools": []} if "tools" in request["method"] else running())
@@ -60,7 +60,7 @@ def test_RB_091_a_text_that_is_not_utf8_is_one_sentence(
     assert f"{named} is not UTF-8" in err and "d\\udcff" in err
 
 
-def test_RB_091_in_a_folder_whose_name_is_not_utf8(
+def test_RB_091_in_a_folder_with_an_invalid_utf8_name(
     serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = short_tmp / ODD
@@ -76,7 +76,7 @@ def test_RB_091_in_a_folder_whose_name_is_not_utf8(
     assert daemon.calls("spawn")[0]["root"] == "/"
 
 
-def test_RB_091_a_session_of_the_environment(
+def test_RB_091_a_session_name_from_the_environment(
     serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(lambda request, peer: running())
@@ -128,8 +128,8 @@ def test_messages_that_cannot_be_written_change_no_status(serve: Serve) -> None:
     os.close(writing)
 
 
-def test_a_pipe_that_does_not_block_gets_all_of_the_output(serve: Serve) -> None:
-    """Another program that shares it has made it so: ssh, node."""
+def test_a_nonblocking_pipe_gets_all_output(serve: Serve) -> None:
+    """Another program that shares the pipe may set O_NONBLOCK: ssh, node."""
     text = "line\n" * 200_000
     serve(lambda request, peer: stopped("a", text, cursor=len(text)))
     reading, writing = os.pipe()
@@ -142,7 +142,7 @@ def test_a_pipe_that_does_not_block_gets_all_of_the_output(serve: Serve) -> None
     assert (process.returncode, b"Traceback" in err) == (0, False)
 
 
-def test_a_folder_that_is_gone_is_told(serve: Serve, short_tmp: Path) -> None:
+def test_a_removed_folder_is_reported(serve: Serve, short_tmp: Path) -> None:
     serve(lambda request, peer: {"roots": []})
     folder = short_tmp / "gone"
     folder.mkdir()

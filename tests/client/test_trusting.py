@@ -1,4 +1,4 @@
-"""`haft trust`: a person sees all that would run, and lets exactly that."""
+"""`haft trust`: a user reviews and trusts a project's commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EMPTY./deploy.sh
 
 
 class Person:
-    """A root, and the command line beside it."""
+    """A project root, and the command line beside the root."""
 
     def __init__(self, daemon: RunningDaemon, root: Path) -> None:
         self.daemon = daemon
@@ -78,7 +78,7 @@ def person(running: RunningDaemon, tmp_path: Path) -> Person:
     return Person(running, tmp_path / "project")
 
 
-def test_it_shows_what_would_run_and_trusts_it_with_a_word_for_scripts(person: Person) -> None:
+def test_trust_shows_the_commands_and_scripts_confirm_with_yes(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     (person.tools / "b.toml").write_text(SCRIPT)
     (person.tools / "c.toml").symlink_to("/etc/passwd")
@@ -107,7 +107,7 @@ def test_it_shows_what_would_run_and_trusts_it_with_a_word_for_scripts(person: P
     assert status == 4 and "a.toml" in err and "haft trust" in err, "the list alone knows no reason"
 
 
-def test_what_has_changed_is_shown_and_what_has_not_is_short(person: Person) -> None:
+def test_changes_are_shown_and_unchanged_parts_are_short(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     (person.tools / "b.toml").write_text(SCRIPT)
     assert person.haft("trust", "--yes")[0] == 0
@@ -123,7 +123,7 @@ def test_what_has_changed_is_shown_and_what_has_not_is_short(person: Person) -> 
     assert "only the ends of its lines" in person.haft("trust")[1]
 
 
-def test_a_person_says_yes_in_a_terminal_and_nothing_else_counts(person: Person) -> None:
+def test_only_a_yes_at_a_terminal_counts(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     for answer in ("", "n", "perhaps"):
         session = person.terminal()
@@ -143,7 +143,7 @@ def test_a_person_says_yes_in_a_terminal_and_nothing_else_counts(person: Person)
     assert session.exitstatus == 0 and "build_it" in person.haft("tools")[1]
 
 
-def test_a_change_between_the_look_and_the_word_is_refused(person: Person) -> None:
+def test_a_change_between_review_and_confirmation_is_refused(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     session = person.terminal()
     session.expect_exact("[y/N]")
@@ -162,7 +162,7 @@ def test_nothing_to_trust_has_status_1(person: Person) -> None:
     assert status == 0 and json.loads(out)["files"] == []
 
 
-def test_the_json_form_asks_nobody_and_answers_with_what_was_trusted(person: Person) -> None:
+def test_the_json_form_asks_nothing_and_returns_the_trusted_commands(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     status, out, _ = person.haft("--json", "trust")
     assert status == 0 and json.loads(out)["files"][0]["state"] == "new"
@@ -170,7 +170,7 @@ def test_the_json_form_asks_nobody_and_answers_with_what_was_trusted(person: Per
     assert (status, json.loads(out)) == (0, {"root": str(person.root), "files": ["a.toml"]})
 
 
-def test_from_a_folder_below_it_the_project_is_shown_trusted_and_used(person: Person) -> None:
+def test_trust_works_from_a_subfolder_of_the_project(person: Person) -> None:
     (person.tools / "git").mkdir()
     (person.tools / "git" / "a.toml").write_text('[tools.where]\ncommand = "pwd"\n')
     below = person.root / "src" / "deep"

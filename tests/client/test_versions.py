@@ -1,4 +1,4 @@
-"""A daemon of another version of the protocol: it can be stopped and named, and nothing else is asked of it."""
+"""A daemon of another protocol version can be named and stopped, and is sent nothing else."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Answer = Callable[[dict[str, Any], Peer], Any]
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """What a daemon's process is to `haft stop`."""
+    """Fake a daemon's process for `haft stop`."""
     with subprocess.Popen(["sleep", "600"]) as one:
         yield one
         one.kill()
 
 
 def refusing(pid: int) -> Answer:
-    """A daemon that refuses the version, as this one does."""
+    """A daemon that refuses the version, as the current one does."""
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         if request["method"] == "initialize":
@@ -54,7 +54,7 @@ def answering(pid: int) -> Answer:
 
 
 def silent(pid: int) -> Answer:
-    """A daemon that says no more than that the version is wrong."""
+    """A daemon that only reports a wrong version."""
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         if request["method"] == "initialize":
@@ -78,7 +78,7 @@ def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 @pytest.mark.parametrize(
     "words", ["ps", "fetch x", "spawn run --id x -- true", "status", "stop --if-idle"]
 )
-def test_every_command_names_both_versions_and_what_to_do(
+def test_every_command_names_both_versions_and_the_remedy(
     serve: Callable[[Answer], None],
     capsys: pytest.CaptureFixture[str],
     kind: Callable[[int], Answer],
@@ -95,7 +95,7 @@ def test_every_command_names_both_versions_and_what_to_do(
 
 
 @pytest.mark.parametrize("kind", [refusing, answering])
-def test_stop_and_version_work_all_the_same(
+def test_stop_and_version_still_work(
     serve: Callable[[Answer], None],
     capsys: pytest.CaptureFixture[str],
     process: subprocess.Popen[bytes],
@@ -108,7 +108,7 @@ def test_stop_and_version_work_all_the_same(
     assert process.wait(20) == -15
 
 
-def test_a_daemon_that_tells_nothing_is_found_by_its_lock(
+def test_a_silent_daemon_is_found_by_its_lock(
     serve: Callable[[Answer], None],
     short_tmp: Path,
     capsys: pytest.CaptureFixture[str],
@@ -136,7 +136,7 @@ def test_a_daemon_that_tells_nothing_is_found_by_its_lock(
     assert process.wait(20) == -15
 
 
-def test_the_daemon_tells_a_client_of_another_version_what_it_needs(
+def test_the_daemon_names_the_required_version(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon().start()
@@ -149,7 +149,7 @@ def test_the_daemon_tells_a_client_of_another_version_what_it_needs(
         assert part in refused.value.message
 
 
-async def test_both_clients_raise_it(serve: Callable[[Answer], None]) -> None:
+async def test_both_clients_raise_a_version_error(serve: Callable[[Answer], None]) -> None:
     serve(answering(7))
     with Haft.connect() as one, pytest.raises(VersionMismatch) as raised:
         one.ping()

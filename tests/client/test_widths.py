@@ -1,5 +1,3 @@
-"""What is shown fits the terminal, and nothing is lost by that."""
-
 from __future__ import annotations
 
 import os
@@ -80,7 +78,7 @@ def test_the_widest_column_gives_way_first() -> None:
     assert all(line.count("…") or "ID" in line for line in fit(rows, 5)), "something of each"
 
 
-def test_short_forms_say_the_same() -> None:
+def test_short_forms_have_the_same_content() -> None:
     assert [short_duration(s) for s in (9.51, 75, 7500, 360_000)] == [
         "9.5s",
         "1m15s",

@@ -15,7 +15,7 @@ from haft.wire import Conversation
 
 
 def sent(wire: Conversation) -> list[Any]:
-    """Take what is to be sent, message by message."""
+    """Return the messages to send."""
     lines = bytes(wire.to_send).splitlines()
     wire.to_send.clear()
     return [json.loads(line) for line in lines]
@@ -44,7 +44,7 @@ def test_each_reply_finds_its_request_in_any_order_and_any_cut(
         assert wire.take(number) is None
 
 
-def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_finds_nobody() -> None:
+def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_ignored() -> None:
     wire = Conversation()
     number = wire.request("fetch", {"id": "a"})
     sent(wire)
@@ -55,7 +55,7 @@ def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_finds_nobody()
     assert wire.take(number) is None
 
 
-def test_a_reply_that_was_taken_is_not_cancelled() -> None:
+def test_a_received_reply_is_not_cancelled() -> None:
     wire = Conversation()
     number = wire.request("ping", {})
     sent(wire)
@@ -65,7 +65,7 @@ def test_a_reply_that_was_taken_is_not_cancelled() -> None:
     assert sent(wire) == []
 
 
-def test_an_error_without_an_id_is_the_connections() -> None:
+def test_an_error_without_an_id_belongs_to_the_connection() -> None:
     wire = Conversation()
     wire.request("ping", {})
     wire.feed(
@@ -77,7 +77,7 @@ def test_an_error_without_an_id_is_the_connections() -> None:
     assert wire.fault.data["value"] == 1
 
 
-def test_a_batch_reply_is_taken_apart() -> None:
+def test_a_batch_reply_is_split() -> None:
     wire = Conversation()
     one, two = wire.batch([("ping", {}), ("ping", {})])
     assert [m["id"] for m in sent(wire)[0]] == [one, two]
@@ -85,7 +85,7 @@ def test_a_batch_reply_is_taken_apart() -> None:
     assert wire.feed(both) == [two, one]
 
 
-def test_notifications_are_heard_and_requests_are_refused() -> None:
+def test_notifications_are_delivered_and_requests_refused() -> None:
     heard: list[tuple[str, bytes]] = []
     wire = Conversation(lambda method, params: heard.append((method, bytes(params))))
     wire.feed(
@@ -98,12 +98,12 @@ def test_notifications_are_heard_and_requests_are_refused() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"HTTP/1.1 400\n", b"\xff\xfe\n", b"[1]\n", b"[" * 5000 + b"\n"])
-def test_junk_is_a_fault_of_the_other_side(junk: bytes) -> None:
+def test_invalid_bytes_are_a_protocol_fault(junk: bytes) -> None:
     with pytest.raises(ProtocolFault):
         Conversation().feed(junk)
 
 
-def test_a_text_that_is_no_unicode_is_refused_before_it_is_sent() -> None:
+def test_a_text_with_surrogates_is_refused_before_sending() -> None:
     wire = Conversation()
     with pytest.raises(ValueError, match="surrogate"):
         wire.request("apply", {"id": "a", "input": "\udc80"})

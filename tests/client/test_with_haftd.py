@@ -21,7 +21,7 @@ HAFT = [sys.executable, "-m", "haft"]
 
 @pytest.fixture
 def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folders of the test's own for everything; the daemon that was started there is stopped."""
+    """Folders of the test's own; a daemon started there is stopped."""
     for name in list(os.environ):
         if name.startswith(("HAFT_", "XDG_")):
             monkeypatch.delenv(name)
@@ -36,7 +36,7 @@ def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert main(["stop"]) in (0, 3)
 
 
-def test_many_commands_at_once_start_one_daemon_and_are_all_answered(place: Path) -> None:
+def test_many_commands_at_once_start_one_daemon_and_are_answered(place: Path) -> None:
     many = [subprocess.Popen([*HAFT, "tools", "--json"], stdout=subprocess.PIPE) for _ in range(6)]
     assert [one.wait(60) for one in many] == [0] * 6
     for one in many:
@@ -46,7 +46,7 @@ def test_many_commands_at_once_start_one_daemon_and_are_all_answered(place: Path
     assert log.count('"serving"') == 1, log
 
 
-def test_a_day_with_the_command_line(
+def test_a_long_session_with_the_command_line(
     place: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
@@ -100,7 +100,7 @@ def test_a_follower_loses_no_byte_of_a_long_output(place: Path) -> None:
             assert one.returncode == 0
             assert len(one.stdout) == len(expected)
             assert hashlib.sha256(one.stdout).digest() == hashlib.sha256(expected).digest()
-        # Nothing was marked as read: the session's own first look has all of it.
+        # Nothing was marked as read: the session's first fetch has all of it.
         state = client.fetch("long", max_bytes=10 << 20)
         assert isinstance(state, Stopped) and state.result == expected.decode()
 
@@ -120,7 +120,7 @@ async def test_both_clients_see_the_same_daemon(place: Path) -> None:
         assert result.completed[0].id == "x"
 
 
-def test_the_bytes_of_a_program_come_as_they_are(place: Path) -> None:
+def test_a_programs_bytes_are_unchanged(place: Path) -> None:
     assert (
         main(
             ["spawn", "run", "--id", "one", "--wait", "stopped", "--", "printf", r"\033[1mbold\377"]

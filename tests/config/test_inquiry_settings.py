@@ -1,4 +1,4 @@
-"""`[inquiry.llm]`: which model answers, where it is, and where its key is; never the key itself."""
+"""`[inquiry.llm]`: model, address, and the place of the key, never the key itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(folder: Path, text: str) -> LlmSettings:
         ("ollama", "http://127.0.0.1:11434", None),
     ],
 )
-def test_a_provider_and_a_model_are_enough(
+def test_a_provider_and_a_model_suffice(
     tmp_path: Path, provider: str, url: str, key_env: str | None
 ) -> None:
     llm = read(tmp_path, f'provider = "{provider}"\nmodel = "m"\n')
@@ -43,12 +43,12 @@ def test_a_provider_and_a_model_are_enough(
     assert (llm.max_tokens, llm.system, llm.is_default_url) == (None, "", True)
 
 
-def test_a_key_of_one_provider_is_not_sent_to_another_place(tmp_path: Path) -> None:
+def test_a_providers_key_is_not_sent_to_another_address(tmp_path: Path) -> None:
     llm = read(tmp_path, MODEL + 'url = "https://example.org/v1/"\n')
     assert (llm.url, llm.key_env, llm.is_default_url) == ("https://example.org/v1", None, False)
 
 
-def test_a_file_takes_the_place_of_the_variable(tmp_path: Path) -> None:
+def test_a_key_file_overrides_the_variable(tmp_path: Path) -> None:
     llm = read(tmp_path, MODEL + 'key_file = "/k"\n')
     assert (llm.key_env, llm.key_file) == (None, "/k")
 
@@ -62,7 +62,7 @@ def test_a_file_takes_the_place_of_the_variable(tmp_path: Path) -> None:
         OLLAMA + 'url = "http://localhost:1"\nkey_file = "/k"\n',
     ],
 )
-def test_plain_http_is_for_this_machine_or_without_a_key(tmp_path: Path, text: str) -> None:
+def test_plain_http_is_for_loopback_or_without_a_key(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text).url.startswith("http://")
 
 
@@ -103,8 +103,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "key"), WRONG)
-def test_what_is_wrong_is_named_and_the_model_left_out(tmp_path: Path, text: str, key: str) -> None:
-    """And nothing that may be a key is shown."""
+def test_an_invalid_section_is_named_and_the_model_left_out(
+    tmp_path: Path, text: str, key: str
+) -> None:
+    """No possible key is shown."""
     found, problems = load_settings(written(tmp_path, BEGIN + text))
     assert [one.key for one in problems] == [
         "inquiry.llm" + (f".{key}" if key else ""),
@@ -115,7 +117,7 @@ def test_what_is_wrong_is_named_and_the_model_left_out(tmp_path: Path, text: str
     assert problems[0].message.endswith("; the section is not used"), "there is no default of it"
 
 
-def test_a_model_that_has_no_section_is_left_out(tmp_path: Path) -> None:
+def test_a_model_without_a_section_is_left_out(tmp_path: Path) -> None:
     text = '[inquiry]\nbackends = ["llm", "command"]\n'
     found, problems = load_settings(written(tmp_path, text))
     assert found.inquiry.backends == ()
@@ -131,13 +133,13 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_the_examples_on_the_page_are_right(tmp_path: Path, text: str) -> None:
+def test_the_documented_examples_are_valid(tmp_path: Path, text: str) -> None:
     if "[inquiry.llm]" not in text:
         text += "[inquiry.llm]\n" + MODEL
     found, problems = load_settings(written(tmp_path, text))
     assert problems == [] and found.inquiry.llm is not None
 
 
-def test_without_a_word_there_is_none(tmp_path: Path) -> None:
+def test_no_section_configures_no_model(tmp_path: Path) -> None:
     paths: Paths = places(tmp_path)
     assert load_settings(paths)[0].inquiry == Settings().inquiry

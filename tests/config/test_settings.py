@@ -1,5 +1,3 @@
-"""Settings: every key has a default, a wrong one is named and harms nothing else."""
-
 from __future__ import annotations
 
 import tomllib
@@ -24,7 +22,8 @@ def places(folder: Path, **options: str) -> Paths:
 
 
 def written(folder: Path, text: str, **further: str) -> Paths:
-    """Paths whose configuration file says `text`, and whose tools folder has further files."""
+    """Return paths whose configuration file contains `text`, with further files in the tools
+    folder."""
     tools = folder / "config" / "haft" / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     (tools.parent / "config.toml").write_text(text)
@@ -54,7 +53,7 @@ enable = ["run", "shell", "git_stage", "git_rebase"]
 """
 
 
-def test_the_protocols_example_is_what_holds_without_a_file(tmp_path: Path) -> None:
+def test_the_documented_example_equals_the_defaults(tmp_path: Path) -> None:
     assert load_settings(places(tmp_path)) == (Settings(), [])
     assert load_settings(written(tmp_path, EXAMPLE)) == (Settings(), [])
 
@@ -163,14 +162,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "key"), WRONG)
-def test_a_wrong_key_is_named_and_the_default_stands(tmp_path: Path, text: str, key: str) -> None:
+def test_an_invalid_key_is_named_and_the_default_stands(
+    tmp_path: Path, text: str, key: str
+) -> None:
     found, problems = load_settings(written(tmp_path, f"# first line\n{text}\n"))
     assert [(p.key, p.file) for p in problems] == [(key, places(tmp_path).config)]
     assert problems[0].line in (2, 3, 4)
     assert found == Settings()
 
 
-def test_a_backend_that_is_not_configured_is_left_out(tmp_path: Path) -> None:
+def test_a_backend_without_configuration_is_left_out(tmp_path: Path) -> None:
     text = '[inquiry]\nbackends = ["command", "client"]\n'
     found, problems = load_settings(written(tmp_path, text))
     assert found.inquiry.backends == ("client",) and [p.key for p in problems] == [
@@ -181,7 +182,7 @@ def test_a_backend_that_is_not_configured_is_left_out(tmp_path: Path) -> None:
     assert found.inquiry.command == InquiryCommand(argv=("ask", "-q"), timeout_s=600)
 
 
-def test_a_wrong_key_beside_a_right_one_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_an_invalid_key_does_not_drop_its_neighbours(tmp_path: Path) -> None:
     found, problems = load_settings(written(tmp_path, "[daemon]\nmax_batch = 0\nmax_handles = 5\n"))
     assert len(problems) == 1
     assert (found.daemon.max_batch, found.daemon.max_handles) == (256, 5)
@@ -200,8 +201,8 @@ def test_a_wrong_key_beside_a_right_one_takes_nothing_with_it(tmp_path: Path) ->
         'origins = "*"',
     ],
 )
-def test_W16_a_websocket_that_is_not_meant_so_stays_off(tmp_path: Path, text: str) -> None:
-    """Rather none than one on another address, or for others."""
+def test_W16_an_invalid_websocket_setting_disables_the_websocket(tmp_path: Path, text: str) -> None:
+    """Rather none than a listener on another address."""
     port = "" if text.startswith("port") else "port = 0\n"
     found, problems = load_settings(written(tmp_path, f"[websocket]\n{port}{text}\n"))
     assert found.websocket is None
@@ -225,22 +226,22 @@ def test_later_files_override_key_by_key(tmp_path: Path) -> None:
     assert [p.key for p in problems] == ["daemon.max_in_flight"]
 
 
-def test_sections_of_another_programs_file_are_passed_over(tmp_path: Path) -> None:
+def test_sections_of_other_programs_are_skipped(tmp_path: Path) -> None:
     text = '[assistant]\nname = "x"\n[conversation.tools.x]\ncommand = "a"\n'
     assert load_settings(written(tmp_path, "", a=text)) == (Settings(), [])
 
 
-def test_a_file_that_is_no_toml_is_left_to_the_catalogue_to_name(tmp_path: Path) -> None:
+def test_invalid_toml_is_left_for_the_catalogue_to_name(tmp_path: Path) -> None:
     assert load_settings(written(tmp_path, "[daemon\n")) == (Settings(), [])
 
 
-def test_a_named_file_has_to_be_there(tmp_path: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load_settings(places(tmp_path, config=str(tmp_path / "nope.toml")))
     assert EXIT_CONFIG == 78
 
 
-def test_L04_a_socket_path_that_is_too_long_is_said_before_anything_is_bound(
+def test_L04_a_socket_path_over_the_limit_is_reported_before_binding(
     tmp_path: Path,
 ) -> None:
     path = "/" + "x" * 107
@@ -250,7 +251,7 @@ def test_L04_a_socket_path_that_is_too_long_is_said_before_anything_is_bound(
         assert said in str(caught.value)
 
 
-def test_without_a_home_the_message_says_what_to_set() -> None:
+def test_without_a_home_the_message_names_the_variable() -> None:
     with pytest.raises(ConfigError, match="HOME"):
         find_paths({}, 1000)
 
@@ -298,7 +299,7 @@ LINES = st.builds(
         unique_by=lambda text: text.partition("]")[0],
     )
 )
-def test_whatever_the_file_says_the_daemon_has_settings(tmp_path: Path, parts: list[str]) -> None:
+def test_any_file_yields_settings(tmp_path: Path, parts: list[str]) -> None:
     text = "\n".join(parts)
     tomllib.loads(text)
     found, problems = load_settings(written(tmp_path, text))

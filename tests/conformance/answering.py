@@ -1,8 +1,6 @@
-"""One checker for every backend of the inquiries: the rules at the head of `haftd.inquiries.backend`.
-
-Rules: a `Bench` makes a backend that plays a `Part`: a list of replies, one for each time that it is
-asked, as they would come from outside; `DECLINES` and `HANGS` are no replies. None where it cannot.
-"""
+"""One checker for every inquiry backend: the rules of `haftd.inquiries.backend`. A `Bench` makes
+a backend that plays a `Part`: a list of raw replies, one for each inquiry; `DECLINES` and
+`HANGS` are no replies. None where the backend cannot play the part."""
 
 from __future__ import annotations
 
@@ -40,13 +38,13 @@ WRONG: tuple[tuple[AnswerType, object], ...] = (
 
 
 class Bench(Protocol):
-    """How one backend is put under test."""
+    """Makes a backend under test."""
 
     def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend] | None:
-        """A backend that gets these replies, in order."""
+        """Return a backend that gets these replies, in order."""
 
     def left(self) -> Sequence[object]:
-        """What is still under way for any question."""
+        """Return the open requests of any question."""
 
 
 async def a_right_answer_comes_through_as_it_is(bench: Bench) -> None:

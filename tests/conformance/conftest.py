@@ -1,4 +1,4 @@
-"""What a runtime starts and what that loses is ours to find, as it is the daemon's."""
+"""A runtime's processes and leaks are this process's, as in the daemon."""
 
 from __future__ import annotations
 

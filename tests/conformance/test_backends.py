@@ -63,7 +63,7 @@ class FakeBench:
 
 
 class StaticBench:
-    """Answers of a configuration: one for each question, so the first reply is all there is."""
+    """Configured answers: one per question, so the first reply is the only one."""
 
     def __init__(self, folder: Path) -> None: ...
 
@@ -80,7 +80,7 @@ class StaticBench:
 
 
 class ClientBench:
-    """A peer that answers what it is asked, over a link as a connection has it."""
+    """A peer that answers, over a link as a connection has it."""
 
     def __init__(self, folder: Path) -> None:
         self._open: set[str] = set()
@@ -180,7 +180,7 @@ class CommandBench:
 
 
 class Conversing(LlmBackend):
-    """One whose calls belong to a conversation, as it takes questions of no other."""
+    """Calls that belong to a conversation, which takes questions of no other."""
 
     context: Any = None
 
@@ -192,7 +192,7 @@ class Conversing(LlmBackend):
 
 
 class LlmBench:
-    """A model behind a server of this machine, which says its reply as text."""
+    """A model behind a local server that returns its reply as text."""
 
     def __init__(self, folder: Path) -> None:
         self._server = Server(())
@@ -214,7 +214,7 @@ class LlmBench:
                 steps.append(said.text(json.dumps(reply)))
         self._server = Server(steps, judge("openai"))
         async with serving(self._server):
-            # Each question gets the reply that was staged for it, so none is asked together with another.
+            # Each question gets its own staged reply, so none shares a request with another.
             backend = Conversing(said.settings(self._server.url, gather_ms=0), said.environ)
             backend.context = context
             yield backend
@@ -240,7 +240,7 @@ async def test_a_backend(make: Callable[[Path], Bench], law: Any, tmp_path: Path
         await law(make(tmp_path))
 
 
-async def test_the_checker_finds_a_backend_that_mends_wrong_answers(tmp_path: Path) -> None:
+async def test_the_checker_finds_a_backend_that_repairs_invalid_answers(tmp_path: Path) -> None:
     class Mending(FakeBackend):
         async def _play(self, message: Message) -> object:
             self.steps.clear()

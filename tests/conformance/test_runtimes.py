@@ -192,7 +192,8 @@ async def test_the_builtin_runtime_obeys_the_rules() -> None:
 
 
 class McpBench:
-    """Tools of an MCP server: their process is the server's, so they can ask, and be impossible to start."""
+    """Tools of an MCP server: the process is the server's, so tools can ask, and can fail to
+    start."""
 
     def __init__(self, servers: Servers) -> None:
         self._runtime = McpRuntime(servers)

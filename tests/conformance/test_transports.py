@@ -1,4 +1,4 @@
-"""One checker for every transport and framing: what a client may rely on, whatever it speaks."""
+"""One checker for every transport and framing."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ async def served() -> AsyncIterator[Served]:
 @pytest.mark.parametrize(
     "id_", ["1", "-7", '"a"', '"\\u00e4"', '""', "null", "12345678901234567890"]
 )
-async def test_an_id_comes_back_exactly_as_it_was_sent(
-    served: Served, kind: Kind, id_: str
-) -> None:
+async def test_an_id_is_returned_exactly_as_sent(served: Served, kind: Kind, id_: str) -> None:
     client = await served.connect(kind)
     await client.send(f'{{"jsonrpc":"2.0","id":{id_},"method":"ping"}}'.encode())
     with trio.fail_after(PATIENCE_S):
@@ -54,7 +52,7 @@ async def test_an_id_comes_back_exactly_as_it_was_sent(
 
 
 @everywhere
-async def test_what_is_sent_together_is_answered_in_order(served: Served, kind: Kind) -> None:
+async def test_pipelined_requests_are_answered_in_order(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     count = 500
     async with trio.open_nursery() as nursery:
@@ -64,7 +62,7 @@ async def test_what_is_sent_together_is_answered_in_order(served: Served, kind: 
 
 
 @everywhere
-async def test_a_waiting_call_holds_no_other_up(served: Served, kind: Kind) -> None:
+async def test_a_waiting_call_delays_no_other(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(request("wait", "slow", name="door"), request("ping", "quick"))
     assert (await read(client))["id"] == "quick"
@@ -73,7 +71,7 @@ async def test_a_waiting_call_holds_no_other_up(served: Served, kind: Kind) -> N
 
 
 @everywhere
-async def test_a_cancelled_call_is_answered_so_and_harms_no_other(
+async def test_a_cancelled_call_is_answered_as_cancelled_and_harms_no_other(
     served: Served, kind: Kind
 ) -> None:
     client = await served.connect(kind)
@@ -92,14 +90,14 @@ async def test_a_cancelled_call_is_answered_so_and_harms_no_other(
 
 
 @everywhere
-async def test_cancelling_what_is_not_under_way_changes_nothing(served: Served, kind: Kind) -> None:
+async def test_cancelling_an_unknown_request_changes_nothing(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(notification("$/cancelRequest", id=99), notification("$/cancelRequest"))
     assert ok(await ask(client, "ping"))
 
 
 @everywhere
-async def test_an_id_may_be_under_way_twice(served: Served, kind: Kind) -> None:
+async def test_an_id_may_be_in_use_twice(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(request("wait", 5, name="a"), request("wait", 5, name="b"))
     await served.rig.until(lambda: served.rig.waiting == 2)
@@ -125,7 +123,7 @@ async def test_a_notification_is_never_answered(served: Served, kind: Kind) -> N
 
 
 @everywhere
-async def test_params_go_by_name_and_unknown_ones_are_named(served: Served, kind: Kind) -> None:
+async def test_params_are_by_name_and_unknown_ones_are_named(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     reply = await ask(client, "echo", txet="x")
     assert code(reply) == -32602
@@ -136,13 +134,13 @@ async def test_params_go_by_name_and_unknown_ones_are_named(served: Served, kind
 
 
 @everywhere
-async def test_there_is_no_such_method(served: Served, kind: Kind) -> None:
+async def test_an_unknown_method_is_refused(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     assert code(await ask(client, "no/such")) == -32601
 
 
 @everywhere
-async def test_a_refusal_is_the_verbs_own(served: Served, kind: Kind) -> None:
+async def test_a_refusal_comes_from_the_method(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     reply = await ask(client, "refuse")
     assert reply["error"]["code"] == -32011
@@ -151,7 +149,7 @@ async def test_a_refusal_is_the_verbs_own(served: Served, kind: Kind) -> None:
 
 @everywhere
 @pytest.mark.parametrize("method", ["boom", "fail_later", "unencodable"])
-async def test_U20_a_fault_of_ours_is_an_incident_and_no_more(
+async def test_U20_an_internal_fault_is_an_incident_only(
     served: Served, kind: Kind, method: str
 ) -> None:
     client = await served.connect(kind)
@@ -165,7 +163,7 @@ async def test_U20_a_fault_of_ours_is_an_incident_and_no_more(
 
 @everywhere
 @pytest.mark.parametrize("junk", ["{]", '{"a":', "[1,", "nul", '{"id":1,"id"}'])
-async def test_what_is_no_json_costs_one_reply_and_not_the_connection(
+async def test_invalid_json_costs_a_reply_and_not_the_connection(
     served: Served, kind: Kind, junk: str
 ) -> None:
     client = await served.connect(kind)
@@ -204,7 +202,7 @@ async def test_a_batch_is_answered_once_in_request_order(served: Served, kind: K
 
 
 @everywhere
-async def test_the_spawns_of_a_batch_come_first(served: Served, kind: Kind) -> None:
+async def test_spawns_of_a_batch_run_first(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(
         batch(
@@ -244,7 +242,7 @@ async def test_a_clash_fails_the_whole_batch_before_anything_runs(
 
 
 @everywhere
-async def test_two_spawns_of_a_batch_may_not_take_one_id(served: Served, kind: Kind) -> None:
+async def test_two_spawns_of_a_batch_may_not_share_an_id(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(batch(*(request("spawn", n, tool="t", id="one") for n in range(2))))
     assert [code(reply) for reply in await read(client)] == [-32002, -32002]
@@ -299,7 +297,7 @@ async def test_U11_a_batch_over_the_limit_gets_one_error(served: Served, kind: K
 
 
 @everywhere
-async def test_only_so_many_calls_wait_at_once(served: Served, kind: Kind) -> None:
+async def test_waiting_calls_are_bounded(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     most = served.rig.limits.max_in_flight
     await client.send(*(request("wait", n, name="g") for n in range(most + 1)))
@@ -329,7 +327,7 @@ async def test_U04_a_message_over_the_limit_is_refused_by_name_and_closed(kind: 
 
 
 @pytest.mark.parametrize("kind", ["lines", "headers"])
-async def test_U14_what_is_no_utf8_is_no_message(served: Served, kind: Kind) -> None:
+async def test_U14_invalid_utf8_is_no_message(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     for junk in (b'{"a":"\xff"}', b'{"a":"\xc0\xaf"}', b'{"a":"\xed\xa0\x80"}'):
         await client.send(junk)
@@ -338,7 +336,7 @@ async def test_U14_what_is_no_utf8_is_no_message(served: Served, kind: Kind) -> 
 
 
 @everywhere
-async def test_U19_a_response_nobody_asked_for_is_passed_over(served: Served, kind: Kind) -> None:
+async def test_U19_an_unsolicited_response_is_ignored(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(
         b'{"jsonrpc":"2.0","id":1,"result":{}}',
@@ -349,7 +347,9 @@ async def test_U19_a_response_nobody_asked_for_is_passed_over(served: Served, ki
 
 
 @everywhere
-async def test_U23_a_flood_of_notifications_meets_the_same_cap(served: Served, kind: Kind) -> None:
+async def test_U23_a_flood_of_notifications_meets_the_same_limit(
+    served: Served, kind: Kind
+) -> None:
     client = await served.connect(kind)
     await client.send(*(notification("wait", name="g") for _ in range(50)))
     await served.rig.until(lambda: served.rig.waiting == served.rig.limits.max_in_flight)
@@ -362,9 +362,7 @@ async def test_U23_a_flood_of_notifications_meets_the_same_cap(served: Served, k
 
 
 @everywhere
-async def test_a_peer_that_goes_cancels_what_waits_for_it_and_nothing_else(
-    served: Served, kind: Kind
-) -> None:
+async def test_a_disconnect_cancels_only_the_peers_waits(served: Served, kind: Kind) -> None:
     client, other = await served.connect(kind), await served.connect(kind)
     await client.send(*(request("wait", n, name="a") for n in range(3)))
     await other.send(request("wait", 9, name="b"))
@@ -379,9 +377,7 @@ async def test_a_peer_that_goes_cancels_what_waits_for_it_and_nothing_else(
 
 
 @everywhere
-async def test_a_large_reply_reaches_a_reader_that_takes_its_time(
-    served: Served, kind: Kind
-) -> None:
+async def test_a_large_reply_reaches_a_slow_reader(served: Served, kind: Kind) -> None:
     client, other = await served.connect(kind), await served.connect(kind)
     size = 3 * served.rig.limits.max_queued
     await client.send(*(request("echo", n, size=size) for n in range(3)))
@@ -392,7 +388,7 @@ async def test_a_large_reply_reaches_a_reader_that_takes_its_time(
 
 
 @everywhere
-async def test_U07_a_peer_that_never_reads_is_let_go_and_no_other(kind: Kind) -> None:
+async def test_U07_a_peer_that_never_reads_is_disconnected_and_no_other(kind: Kind) -> None:
     rig = Rig(timeouts=timeouts())
     async with serving(rig) as served:
         client, other = await served.connect(kind), await served.connect(kind)
@@ -405,7 +401,7 @@ async def test_U07_a_peer_that_never_reads_is_let_go_and_no_other(kind: Kind) ->
 
 
 @everywhere
-async def test_a_farewell_delivers_what_is_under_way(served: Served, kind: Kind) -> None:
+async def test_a_graceful_close_delivers_pending_replies(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     await client.send(request("wait", 1, name="g"))
     await served.rig.until(lambda: served.rig.waiting == 1)
@@ -420,7 +416,7 @@ async def test_a_farewell_delivers_what_is_under_way(served: Served, kind: Kind)
 
 
 @everywhere
-async def test_over_max_connections_a_peer_is_told_so(kind: Kind) -> None:
+async def test_over_max_connections_a_peer_is_refused_by_name(kind: Kind) -> None:
     rig = Rig(limits=limits(max_connections=2), timeouts=timeouts())
     async with serving(rig) as served:
         held: list[Client] = [await served.connect(kind) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""`python -m tests.conversation`: hold the conversation and write what was answered."""
+"""`python -m tests.conversation`: record the conversation."""
 
 from __future__ import annotations
 

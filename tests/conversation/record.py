@@ -1,4 +1,4 @@
-"""Hold the conversation with a daemon of its own, and return it as lines of JSON."""
+"""Hold the conversation with a daemon of its own, and return lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = Path(__file__).with_name("recorded.jsonl")
 
 
 def record() -> str:
-    """Return the conversation; each line says on which connection, and what was sent or received."""
+    """Return the conversation; each line has the connection, the direction and the message."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     daemon = RunningDaemon(folder, config=CONFIG)
     daemon.tools(TOOLS)

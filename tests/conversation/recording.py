@@ -1,9 +1,6 @@
-"""Make what a daemon answers comparable: from run to run, and from one wording to another.
-
-Rules: names, order and types of fields stay, and so does every value that says what happened. Times, process
-ids, generated ids, sizes of processes and paths of the run become their type's name; so do texts that are for
-reading (`message`, `description`, `summary`), which may be worded better at any time.
-"""
+"""Make recorded replies comparable between runs. Names, order and types of fields stay. Times,
+process ids, generated ids, sizes of processes and paths become their type's name; so do texts
+for reading (`message`, `description`, `summary`)."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ _GENERATED = re.compile(r"(?<=^call\.)[0-9a-f]{16}$|(?<=^pid )\d+$|\b[0-9a-f]{32
 
 
 def comparable(message: Any, folder: str, key: str = "") -> Any:
-    """Return a message with all that differs from run to run replaced."""
+    """Return a message with run-dependent values replaced."""
     if isinstance(message, dict):
         return {name: comparable(value, folder, name) for name, value in message.items()}
     if isinstance(message, list):
@@ -54,11 +51,9 @@ def comparable(message: Any, folder: str, key: str = "") -> Any:
 
 
 def joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join pushed output of one handle, and put a notification before the state that came just before it.
-
-    Into how many pieces the output is cut depends on the moment, and so does the order of a notification and
-    a state, which are kept apart for each subscriber.
-    """
+    """Join pushed output of one handle, and put a notification before the state just before it.
+    The pieces of the output depend on timing, and so does the order of a notification and a
+    state, which have separate queues."""
     found: list[dict[str, Any]] = []
     for message in messages:
         last = found[-1] if found else {}

@@ -1,7 +1,5 @@
-"""What is said in the conversation: each method at least once, and each error that a client can cause.
-
-Rules: nothing in it depends on how fast the machine is. A step waits for the thing that it is about.
-"""
+"""The script of the conversation: each method at least once, and each error that a client can
+cause. No step depends on the speed of the machine: each waits for its own effect."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ _ROOTED = "[tools.rooted]\nsource = 'local'\ncommand = 'true'\n"
 
 
 class _Talk:
-    """One connection, and what was said on it in order."""
+    """A connection, with its messages in order."""
 
     def __init__(self, name: str, daemon: RunningDaemon) -> None:
         self.name = name
@@ -69,12 +67,12 @@ class _Talk:
         self._number = 0
 
     def send(self, message: Any) -> None:
-        """Send a message that nothing is answered to at once."""
+        """Send a message without an immediate reply."""
         self._note("sent", message)
         self.wire.send(message)
 
     def ask(self, method: str, /, **params: Any) -> Any:
-        """Send a request and take the next message, whatever it is."""
+        """Send a request and take the next message of any kind."""
         self._number += 1
         self.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         return self.hear()
@@ -86,7 +84,7 @@ class _Talk:
         return message
 
     def hear_until_stopped(self) -> None:
-        """Take what is pushed up to the last state of a handle and the notification of its end."""
+        """Take pushes up to the last state of a handle and the notification of its end."""
         messages: list[Any] = []
         ends = {"stopped", "tool.stopped"}
         while ends:
@@ -102,7 +100,7 @@ class _Talk:
 
 
 def converse(daemon: RunningDaemon) -> Iterator[dict[str, Any]]:
-    """Hold the conversation with a daemon that has `CONFIG` and `TOOLS`; it is stopped at the end."""
+    """Hold the conversation with a daemon that has `CONFIG` and `TOOLS`, and stop the daemon."""
     root = daemon.base / "project"
     (root / ".haft" / "tools").mkdir(parents=True)
     (root / ".haft" / "tools" / "own.toml").write_text(_ROOTED)
@@ -327,7 +325,7 @@ def _ends(daemon: RunningDaemon) -> _Talk:
     talk = _Talk("ends", daemon)
     talk.wire.send({"jsonrpc": "2.0", "id": 1, "method": "daemon/status"})
     status = talk.wire.receive()["result"]
-    status.pop("path", None)  # there once the user's login shell has told it
+    status.pop("path", None)  # there once the user's login shell has reported it
     talk.lines.append({"on": "ends", "status": _shape(status)})
     talk.ask("daemon/reload")
     talk.ask("daemon/shutdown", policy="abort")
@@ -335,7 +333,7 @@ def _ends(daemon: RunningDaemon) -> _Talk:
 
 
 def _shape(value: Any) -> Any:
-    """The names and types of what is different each time."""
+    """Return the names and types of fields that differ between runs."""
     if isinstance(value, dict):
         return {name: _shape(one) for name, one in value.items()}
     if isinstance(value, list):

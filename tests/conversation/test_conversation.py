@@ -1,5 +1,3 @@
-"""The wire is what it was: the conversation is answered as recorded, but for times, ids and wording."""
-
 from __future__ import annotations
 
 import json
@@ -29,7 +27,7 @@ def test_the_conversation_is_answered_as_recorded() -> None:
     assert said == RECORDED.read_text()
 
 
-def test_every_method_and_every_error_of_a_client_is_in_the_conversation() -> None:
+def test_the_conversation_covers_every_method_and_client_error() -> None:
     text = RECORDED.read_text()
     sent = {
         message["method"]
@@ -44,7 +42,7 @@ def test_every_method_and_every_error_of_a_client_is_in_the_conversation() -> No
     assert all(f'"{kind}"' in text for kind in CODES.keys() - WITHOUT_A_CLIENT)
 
 
-def test_wording_times_and_paths_are_not_compared_and_all_else_is() -> None:
+def test_only_wording_times_and_paths_are_not_compared() -> None:
     message = {"message": "No.", "at": 1.5, "path": "/tmp/x/a", "id": "a", "n": 3, "pid": None}
     assert comparable(message, "/tmp/x") == {
         "message": "<text>",
@@ -56,7 +54,7 @@ def test_wording_times_and_paths_are_not_compared_and_all_else_is() -> None:
     }
 
 
-def test_output_is_the_same_in_however_many_pieces_it_came() -> None:
+def test_output_is_compared_independently_of_its_pieces() -> None:
     def pushed(start: int, data: str) -> dict[str, object]:
         params = {"id": "a", "start": start, "cursor": start + len(data), "data": data}
         return {"method": "handle/output", "params": params}
@@ -64,7 +62,7 @@ def test_output_is_the_same_in_however_many_pieces_it_came() -> None:
     assert joined([pushed(0, "ab"), pushed(2, "c")]) == joined([pushed(0, "abc")])
 
 
-def test_a_notification_and_the_state_beside_it_have_one_order() -> None:
+def test_a_notification_and_its_state_have_one_order() -> None:
     state = {"method": "handle/state", "params": {"id": "a"}}
     notification = {"method": "session/notification", "params": {"id": "a"}}
     reply = {"id": 1, "result": {}}

@@ -32,7 +32,7 @@ def make(
     open_file: Callable[[], int] | None = open_memory,
     total: int = 1 << 40,
 ) -> Spool:
-    """Make a spool with a budget of its own."""
+    """Return a spool with its own budget."""
     return Spool(memory, disk, None if open_file is None else Nameless(open_file), Budget(total))
 
 

@@ -1,5 +1,3 @@
-"""A batch: every clash is reported, with a live handle or within the batch, before anything runs."""
-
 from __future__ import annotations
 
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""A long text that is made later is the one that is made at once."""
-
 from __future__ import annotations
 
 from base64 import b64decode
@@ -44,7 +42,7 @@ def spool_of(data: bytes) -> Spool:
 
 
 @given(PIECES)
-def test_a_text_is_the_same_in_pieces(pieces: list[bytes]) -> None:
+def test_a_text_made_in_pieces_is_the_same(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     whole = escapes.decode(data)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +72,7 @@ def test_a_deferred_cut_is_the_same_cut(
         assert (later.cursor, later.omitted) == (at_once.cursor, at_once.omitted)
 
 
-def test_bytes_are_the_same_later() -> None:
+def test_deferred_bytes_are_the_same() -> None:
     data = bytes(range(256)) * 1_000
     later = bytes_from(spool_of(data), 10, 200_000, defer=True)
     assert isinstance(later.text, Unmade) and b64decode(later.text.make()) == data[10:200_010]

@@ -46,10 +46,10 @@ def test_an_echo_is_measured(output: str, typed: str, left: str) -> None:
         ("half a line\n", "half a line", "half a line\n"),
         (" y\n", "y\n", " y\n"),
         ("", "y\n", ""),
-        # What was printed may be what was typed: the echo is still to come.
+        # The output may equal the typed text: the echo is still to come.
         ("5\n5\n>>> 5\n5\n>>> ", "5\n5\n", "5\n>>> 5\n5\n>>> "),
         ("x\n> x\nx\n> x\n", "x\nx\n", "> x\nx\n> x\n"),
-        # Words before what was typed are no prompt.
+        # Words before the typed text are no prompt.
         ("go\ngot x\n", "go\nx\n", "got x\n"),
         # Another prompt, or none at all.
         ("a\n> b\n. c\n", "a\nb\nc\n", "> b\n. c\n"),
@@ -63,7 +63,7 @@ def test_an_uncertain_echo_is_output(output: str, typed: str, left: str) -> None
 
 @given(st.text("ab5}> \n", max_size=30), LINES)
 def test_only_typed_text_counts_as_echo(output: str, lines: list[str]) -> None:
-    """Each line of it ends in what was typed, in order, with the same short prompt before it."""
+    """Each echoed line ends in the typed line, in order, with the same short prompt before it."""
     size = echo_size(output, "".join(f"{line}\n" for line in lines))
     told = output[:size]
     if told:
@@ -80,7 +80,7 @@ def test_only_typed_text_counts_as_echo(output: str, lines: list[str]) -> None:
 def test_a_line_editor_echoes_lines_behind_prompts(
     lines: list[str], prompt: str, answer: str
 ) -> None:
-    """Of what the program says after the echo nothing is told to be echo."""
+    """The program's text after the echo is no echo."""
     echo = "\n".join([lines[0], *(prompt + line for line in lines[1:])]) + "\n"
     size = echo_size(echo + answer, "".join(f"{line}\n" for line in lines))
     assert len(lines[0]) < size <= len(echo)
@@ -103,5 +103,5 @@ def test_a_prompt_is_the_whole_last_line(output: str, prompt: str) -> None:
 
 @pytest.mark.parametrize("prompt", ["In [2]:", "In [2]: "])
 def test_blanks_after_a_prompt_are_ignored(prompt: str) -> None:
-    """ipython moves the cursor over the blank, of which its screen says nothing."""
+    """ipython moves the cursor over the blank, which is absent from the screen."""
     assert prompt_size("Out[1]: 2\n\nIn [2]: ", prompt) == len("In [2]: ")

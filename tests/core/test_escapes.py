@@ -1,4 +1,4 @@
-"""Sequences that speak to a terminal are no text: taken out whole, wherever they are cut."""
+"""Escape sequences are removed whole, wherever the output is cut."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def without(pieces: list[bytes]) -> str:
 
 
 @given(PIECES)
-def test_what_is_left_is_all_that_is_text(pieces: list[bytes]) -> None:
+def test_the_remaining_text_is_all_the_text(pieces: list[bytes]) -> None:
     assert decode(b"".join(pieces)) == without(pieces)
 
 
@@ -84,14 +84,14 @@ def test_introducers_of_eight_bits_count_and_other_bytes_do_not(data: bytes, sho
     assert decode(data) == shown
 
 
-def test_string_that_is_never_closed_takes_no_more_than_the_rest_of_its_line() -> None:
+def test_an_unterminated_string_extends_to_the_end_of_its_line() -> None:
     assert decode(b"a\x1b]0;never closed\r\nb") == "a\nb"
     assert decode(b"a\x1b]0;never closed") == "a"
     assert decode(b"a\x1b]0;never closed\x1b[31mred") == "ared"
     assert decode(b"a\x1b]0;" + b"x" * 50_000 + b"\nb") == "a\nb"
 
 
-def test_letters_that_are_introducers_elsewhere_take_nothing_along() -> None:
+def test_letters_that_are_introducers_elsewhere_remove_nothing() -> None:
     assert decode("a\x9d0;never closed".encode()) == "a0;never closed"
 
 
@@ -122,7 +122,7 @@ def test_reads_join_to_the_text_of_the_whole_however_long_a_string_is(
 
 @settings(deadline=None)
 @given(LONG_PIECES, st.lists(st.integers(0, 20_000), max_size=10))
-def test_reads_up_to_any_offset_of_what_is_there_join_to_the_text_of_the_whole(
+def test_reads_up_to_any_offset_join_to_the_text_of_the_whole(
     pieces: list[bytes], cuts: list[int]
 ) -> None:
     data = b"".join(pieces)
@@ -150,7 +150,7 @@ def test_read_that_begins_within_a_sequence_begins_behind_it(
 
 @pytest.mark.parametrize("tail", [False, True])
 @pytest.mark.parametrize("memory", [1 << 22, 100_000])
-def test_string_of_two_megabytes_is_neither_text_nor_left_out(memory: int, tail: bool) -> None:
+def test_a_string_of_two_megabytes_is_neither_text_nor_omitted(memory: int, tail: bool) -> None:
     spool, string = make(memory=memory), b"\x1b]52;c;" + b"QUJD" * 524_288 + b"\x07"
     for at in range(0, len(string), 65_536):
         spool.append((b"" if at else b"begin\n") + string[at : at + 65_536])
@@ -194,9 +194,7 @@ FEEDS = st.lists(
 
 
 @given(FEEDS, st.lists(st.integers(0, 200), max_size=10))
-def test_the_long_strings_of_an_output_are_known_however_it_comes(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_long_strings_are_tracked_in_any_pieces(data: bytes, cuts: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(long_strings, "MAX_SEQUENCE", 6)
         patch.setattr(long_strings, "_WINDOW", 2)
@@ -211,7 +209,7 @@ def test_the_long_strings_of_an_output_are_known_however_it_comes(
         elif match.end() - match.start() > 6:
             want.append(match.span())
     if still >= 0 and data.endswith(b"\x1b") and strings.open < 0:
-        # Short, and an Escape behind: the window before the end shows it.
+        # Short, and an Escape behind: visible in the window before the end.
         assert len(data) - still <= 8
     else:
         assert strings.open == still
@@ -230,7 +228,7 @@ def test_strings_that_were_dropped_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_one_that_has_not_come_whole_is_waited_for(sequence: bytes) -> None:
+def test_an_incomplete_sequence_is_waited_for(sequence: bytes) -> None:
     for size in range(1, len(sequence)):
         assert pending(b"text" + sequence[:size]) == size
     assert pending(b"text" + sequence) == 0
@@ -238,9 +236,7 @@ def test_one_that_has_not_come_whole_is_waited_for(sequence: bytes) -> None:
 
 @settings(deadline=None)
 @given(PIECES, st.integers(1, 60), st.booleans())
-def test_what_does_not_fit_is_cut_out_without_leaving_an_escape(
-    pieces: list[bytes], max_bytes: int, tail: bool
-) -> None:
+def test_a_cut_leaves_no_escape(pieces: list[bytes], max_bytes: int, tail: bool) -> None:
     spool = make()
     spool.append(b"".join(pieces))
     piece = cut(spool, 0, spool.end, max_bytes, final=True, tail=tail, rendering=STRIPPED)
@@ -251,7 +247,7 @@ def test_what_does_not_fit_is_cut_out_without_leaving_an_escape(
 
 @pytest.mark.parametrize("introducer", [b"\x1b]0;", b"\x1bP+q", b"\x1b_G", b"\x1b^", b"\x1bX"])
 @pytest.mark.parametrize("line_end", [b"\r\n", b"\n", b"\r"])
-def test_string_that_is_cut_off_is_cancelled_at_the_line_end(
+def test_an_interrupted_string_is_cancelled_at_the_line_end(
     introducer: bytes, line_end: bytes
 ) -> None:
     data = b"out" + introducer + b"half"

@@ -1,5 +1,3 @@
-"""No module but `core/handles` assigns an attribute of a handle: only the handle's events change it."""
-
 from __future__ import annotations
 
 import ast
@@ -22,13 +20,13 @@ OTHER_OBJECTS = {
 
 
 def attributes() -> set[str]:
-    """Every attribute and property of a handle."""
+    """Return every attribute and property of a handle."""
     properties = {name for name, value in vars(Handle).items() if isinstance(value, property)}
     return {*Handle.__slots__, *properties}
 
 
 def writes(source: str) -> Iterator[tuple[str, str, int]]:
-    """The attributes that are assigned or deleted on anything but `self`, with their objects and lines."""
+    """Return assignments and deletions on anything but `self`, with objects and lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             owner = ast.unparse(node.value)
@@ -43,7 +41,7 @@ def writes(source: str) -> Iterator[tuple[str, str, int]]:
 
 
 def faults(source: str) -> list[tuple[str, str, int]]:
-    """The writes that may be those of a handle's attributes."""
+    """Return the writes that may be those of a handle's attributes."""
     names = attributes()
     return [
         (attribute, owner, line)

@@ -1,5 +1,3 @@
-"""A handle: events in any order, one frozen end, and deltas that join to the output."""
-
 from __future__ import annotations
 
 import sys
@@ -69,7 +67,8 @@ def text_of(state: HandleState) -> str:
 
 
 def last_versions(text: str) -> str:
-    """The text as a terminal would leave it: of each line, what stands after its last carriage return."""
+    """Return the text as a terminal would leave it: the text after each line's last carriage
+    return."""
     lines = (line.rstrip("\r") for line in text.split("\n"))
     return "\n".join(line[line.rfind("\r") + 1 :] for line in lines)
 
@@ -336,7 +335,7 @@ def test_a_state_is_made_without_a_change_of_the_handle(
     assert {slot: getattr(handle, slot) for slot in Handle.__slots__} == before
 
 
-def test_a_reader_that_was_not_answered_leaves_the_output_for_the_next() -> None:
+def test_a_failed_reply_leaves_the_output_for_the_next_reader() -> None:
     handle = running()
     before = handle.position
     handle.append_output(b"one", 101.0)

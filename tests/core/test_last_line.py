@@ -1,5 +1,3 @@
-"""What is shown beside the word that a program reads: the last line that it printed."""
-
 from __future__ import annotations
 
 import re
@@ -19,7 +17,7 @@ def spool(data: bytes) -> Spool:
 
 
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"$ ", b"a", "é".encode(), b" "]), max_size=80))
-def test_it_is_what_follows_the_last_line_end(parts: list[bytes]) -> None:
+def test_the_last_line_follows_the_last_line_end(parts: list[bytes]) -> None:
     data = b"".join(parts)
     assert last_line(spool(data), STRIPPED) == re.split(rb"[\r\n]", data)[-1].decode()
 
@@ -34,5 +32,5 @@ def test_it_is_what_follows_the_last_line_end(parts: list[bytes]) -> None:
         (b"x" * 5000 + b"\n", ""),
     ],
 )
-def test_it_is_without_escape_sequences_and_of_bounded_length(printed: bytes, shown: str) -> None:
+def test_the_last_line_is_bounded_and_without_escape_sequences(printed: bytes, shown: str) -> None:
     assert last_line(spool(printed), STRIPPED) == shown

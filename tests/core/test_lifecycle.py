@@ -1,5 +1,3 @@
-"""The lifecycle: whatever happens in whatever order, only the table's steps are taken."""
-
 from __future__ import annotations
 
 import itertools
@@ -220,9 +218,7 @@ def test_a_handle_in_each_stage_has_the_state_of_the_wire(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("stage", "event"), list(itertools.product(Stage, Event)))
-def test_a_handle_does_with_every_event_in_every_stage_as_the_table_has_it(
-    stage: Stage, event: Event
-) -> None:
+def test_every_event_in_every_stage_follows_the_table(stage: Stage, event: Event) -> None:
     handle = handle_in(stage)
     calls: list[Stage] = []
     handle.listen(lambda: calls.append(handle.lifecycle.stage))
@@ -243,7 +239,7 @@ def test_a_handle_does_with_every_event_in_every_stage_as_the_table_has_it(
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(list(Event))))
-def test_any_order_of_events_ends_in_a_known_stage_and_no_end_is_left(events: list[Event]) -> None:
+def test_any_order_of_events_ends_in_a_known_stage_and_an_end_is_final(events: list[Event]) -> None:
     stage, has_ended = Stage.AWAITING_APPROVAL, False
     for event in events:
         try:
@@ -258,7 +254,7 @@ def test_any_order_of_events_ends_in_a_known_stage_and_no_end_is_left(events: li
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_every_stage_that_is_not_over_has_a_way_to_an_end(stage: Stage) -> None:
+def test_every_live_stage_has_a_way_to_an_end(stage: Stage) -> None:
     ends = {Event.REJECTED, Event.ENDED, Event.REVIEWED}
     has_end = any(isinstance(TABLE[stage, event], Stage) for event in ends)
     assert has_end == (WIRE[stage] is not State.STOPPED)
@@ -274,7 +270,7 @@ def test_the_first_request_to_stop_is_the_cause_of_the_end() -> None:
     assert isinstance(handle.lifecycle, Stopping) and handle.lifecycle.by == ABORT
 
 
-def test_a_start_that_was_ended_and_then_abandoned_is_ended_by_the_first() -> None:
+def test_an_ended_and_then_abandoned_start_has_the_first_cause() -> None:
     handle = handle_in(Stage.STOPPING_UNAPPROVED)
     handle.abandon(EndedBy("shutdown"))
     assert handle.lifecycle.stage is Stage.ABANDONED and handle.stop_requested_by == ABORT

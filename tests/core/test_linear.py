@@ -1,8 +1,5 @@
-"""Reading takes time in proportion to what is read, whatever a program prints.
-
-What is 64 times as much may take 256 times as long, of our own processor time, which is far from what a
-step that goes back over what it has seen would take: thousands of times.
-"""
+"""Reading takes linear time. An input 64 times as long may take 256 times the CPU time; a
+quadratic step would take thousands of times."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ WAYS: dict[str, Callable[[bytes], object]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("unit", UNITS)
-def test_no_step_goes_back_over_what_it_has_seen(way: str, unit: bytes) -> None:
+def test_no_step_is_quadratic(way: str, unit: bytes) -> None:
     work = WAYS[way]
     work(b"\x1b[9;9Hwarm")
     assert cost(work, unit, LARGE) < 256 * max(cost(work, unit, SMALL), 0.0002)

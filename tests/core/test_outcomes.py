@@ -1,5 +1,3 @@
-"""Ends: one sentence each, with the cause of the end and the exit status."""
-
 from __future__ import annotations
 
 from typing import get_args

@@ -1,5 +1,3 @@
-"""Output files: the whole of a cut result is saved, and no file is written for another."""
-
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Following an output: the chunks in a row are the output, and omissions are counted."""
+"""Following an output: joined chunks are the output, and omissions are counted."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ def stop(one: Handle) -> None:
     times=st.integers(1, 600),
     seed=st.integers(0, 99),
 )
-def test_chunks_in_a_row_are_the_output(
+def test_joined_chunks_are_the_output(
     chunks: list[bytes], size: int, times: int, seed: int
 ) -> None:
-    """Whenever it is looked at, in whatever pieces it comes, also where they are longer than one."""
     one, when = handle(), random.Random(seed)
     reader = OutputTail(one, 0)
     pieces = []
@@ -79,7 +78,7 @@ def test_chunks_in_a_row_are_the_output(
 
 @pytest.mark.parametrize("memory", [8 << 20, 65_536])
 def test_a_reader_far_behind_resumes_near_the_end_with_a_count(memory: int) -> None:
-    """What it was given and what it was told to re-read are the output, where the spool has it."""
+    """The chunks and the ranges to re-read are the output that the spool has."""
     one = handle(memory=memory)
     reader = OutputTail(one, 0)
     one.append_output(b"first\n", 0.5)

@@ -1,5 +1,3 @@
-"""Patterns on output as it comes: found in pieces as in the whole, and never slow."""
-
 from __future__ import annotations
 
 import re
@@ -70,7 +68,7 @@ def test_a_piece_that_begins_in_a_line_is_no_line_start(text: str) -> None:
 
 
 class Counting:
-    """A pattern that never matches and counts what it is given."""
+    """A pattern that never matches and counts the bytes searched."""
 
     pattern = "(?m)x"
     programsize = 10

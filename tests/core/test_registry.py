@@ -48,7 +48,7 @@ def admit(
 
 
 class Args(dict[str, Any]):
-    """Arguments of which can be said whether anybody has them still."""
+    """Arguments with a weak reference."""
 
 
 def test_a_handle_does_not_keep_its_arguments() -> None:
@@ -131,7 +131,7 @@ def test_an_admission_that_is_refused_makes_no_spool() -> None:
     )
 
 
-def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
+def test_a_repeated_call_gets_the_first_ones_handle() -> None:
     registry = Registry()
     first = admit(registry, call_id="c", args={"n": 1}).handle
     assert admit(registry, call_id="c", args={"n": 1}) == Admission(first, is_repeated=True)
@@ -143,7 +143,7 @@ def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
     other = admit(registry, "b", call_id="c", args={"n": 2}).handle
     assert registry.find_call("s", "c", "run", {"n": 2}) is other, "under the same id another call"
     assert registry.find_call("s", "c", "run", {"n": 1}) is first
-    # Its id used again without the call, the call is no longer known.
+    # Once its id is used again without the call, the call is no longer known.
     admit(registry)
     assert not admit(registry, "d", call_id="c", args={"n": 1}).is_repeated
 
@@ -199,7 +199,8 @@ def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
 
 
 def test_the_error_for_an_unknown_handle_names_the_known_ones() -> None:
-    """A model has no other way to learn it. Those that run come first, the latest before others."""
+    """A model has no other way to learn the ids. Running handles come first, the latest before
+    others."""
     registry = Registry()
     with pytest.raises(RpcError, match=r"no handle 'x' in session 's', nor any other; `spawn`"):
         registry.find("s", "x", 1.0)
@@ -321,7 +322,7 @@ def test_used_ids_are_remembered_within_bounds_and_kept_ones_for_sure(
 
 
 class Books(RuleBasedStateMachine):
-    """The books against a plain model: what is live, what is kept, what has left exactly once."""
+    """The registry against a plain model: live, kept and evicted exactly once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,3 @@
-"""Searching kept output: each matching line once, where it begins, in bounded time."""
-
 from __future__ import annotations
 
 import re
@@ -21,7 +19,7 @@ LINES = st.lists(st.text(st.sampled_from("abx é"), max_size=12), max_size=12)
 
 
 def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple[int, str]], bool]:
-    """All steps of a search in one go."""
+    """Run all steps of a search at once."""
     task = Search(spool, pattern, limit)
     while not task.step():
         pass
@@ -44,7 +42,7 @@ def expected(text: str, pattern: str) -> list[tuple[int, str]]:
     pattern=st.sampled_from(["a", "^a", "b$", "a.b", "x*", "[^a]b", "^$", r"a\s+b", "é|x"]),
     limit=st.integers(0, 6),
 )
-def test_lines_are_found_as_one_by_one(
+def test_lines_are_found_as_if_searched_singly(
     lines: list[str], closed: bool, pattern: str, limit: int
 ) -> None:
     text = "\n".join(lines) + ("\n" if closed else "")
@@ -144,7 +142,7 @@ def test_no_pattern_blocks_a_search(text: str) -> None:
     assert worst < 0.5
 
 
-def test_a_pattern_is_taken_compiled_or_as_text_and_refused_when_it_is_none() -> None:
+def test_a_pattern_is_compiled_or_text_and_an_invalid_one_is_refused() -> None:
     spool = make()
     spool.append(b"foo\nbar\n")
     assert search(spool, compile_pattern(r"o\s*b|bar"), 9) == ([(4, "bar")], False)

@@ -1,5 +1,3 @@
-"""Sessions: membership of connections, and no name without one."""
-
 from __future__ import annotations
 
 import pytest
@@ -38,7 +36,7 @@ def test_a_session_is_known_here_as_long_as_it_has_a_connection(
         }
 
 
-def test_names_do_not_grow_with_the_connections_that_have_gone() -> None:
+def test_names_of_past_connections_are_not_kept() -> None:
     sessions = Sessions()
     for n in range(10_000):
         sessions.join(f"s{n}", n)

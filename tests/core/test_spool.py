@@ -1,5 +1,3 @@
-"""The spool: every kept byte is read at its offset, once."""
-
 from __future__ import annotations
 
 import os
@@ -18,12 +16,13 @@ SIZES = st.one_of(
 
 
 def stream(size: int) -> bytes:
-    """Bytes whose every stretch of eight says where it is."""
+    """Return bytes that encode their offset in every stretch of eight."""
     return b"".join(b"%07d\n" % n for n in range(size // 8 + 1))[:size]
 
 
 def check(spool: Spool, whole: bytes) -> None:
-    """Every kept byte reads as what it was, by any cut of the range, and its disk is paid for."""
+    """Check that every kept byte reads as written, by any cut of the range, and that the disk is
+    accounted for."""
     assert spool.on_disk <= spool.budget.used
     assert spool.end == len(whole)
     assert spool.start <= spool.end
@@ -45,7 +44,7 @@ def check(spool: Spool, whole: bytes) -> None:
 @settings(deadline=None, max_examples=60)
 @example([131_073] * 4, 10, 65_536, 1 << 30, 0)
 @example([1] * 30, 10, 15, 1 << 30, 0)
-def test_kept_bytes_are_the_newest_and_read_as_they_were(
+def test_kept_bytes_are_the_newest_and_read_as_written(
     sizes: list[int], memory: int, disk: int, total: int, short: int
 ) -> None:
     whole = stream(sum(sizes))
@@ -79,7 +78,7 @@ def test_kept_bytes_are_the_newest_and_read_as_they_were(
     max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_a_disk_that_fails_costs_old_output_only_and_is_counted(
+def test_a_failing_disk_costs_old_output_only_and_is_counted(
     sizes: list[int], disk: int, failing: set[int], full_at: int | None
 ) -> None:
     whole = stream(sum(sizes))
@@ -100,7 +99,7 @@ def test_a_disk_that_fails_costs_old_output_only_and_is_counted(
     spool.close()
 
 
-def test_a_full_disk_leaves_a_ring_of_what_was_written() -> None:
+def test_a_full_disk_leaves_a_ring_of_the_written_bytes() -> None:
     whole = stream(200_000)
     spool = make(memory=4096, disk=1 << 20)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,7 +115,7 @@ def test_a_full_disk_leaves_a_ring_of_what_was_written() -> None:
     assert spool.budget.used == 0
 
 
-def test_a_ring_that_breaks_after_it_has_wrapped_is_given_up_with_its_disk() -> None:
+def test_a_wrapped_ring_that_breaks_is_given_up_with_its_disk() -> None:
     whole = stream(100_000)
     spool = make(memory=4096, disk=20_000)
     with pytest.MonkeyPatch.context() as patch:
@@ -131,7 +130,7 @@ def test_a_ring_that_breaks_after_it_has_wrapped_is_given_up_with_its_disk() -> 
     assert spool.head == whole[:4096]
 
 
-def test_a_device_that_takes_nothing_leaves_the_memory() -> None:
+def test_a_full_device_leaves_the_memory() -> None:
     for opener in (open_full, open_nothing):
         whole = stream(200_000)
         spool = make(memory=8192, disk=1 << 20, open_file=opener)
@@ -142,7 +141,7 @@ def test_a_device_that_takes_nothing_leaves_the_memory() -> None:
         assert spool.end - spool.start >= 8192
 
 
-def test_a_file_that_is_cut_short_from_outside_is_given_up_at_the_read() -> None:
+def test_a_truncated_file_is_given_up_at_the_read() -> None:
     files: list[int] = []
 
     def opened() -> int:
@@ -228,7 +227,7 @@ def test_the_beginning_of_an_endless_output_is_kept() -> None:
     assert spool.end - spool.start <= (2 << 20) + 65_536
 
 
-def test_a_million_single_bytes_cost_what_they_are() -> None:
+def test_a_million_single_bytes_cost_their_size() -> None:
     spool = make(memory=1 << 20)
     byte = b"x"
     tracemalloc.start()

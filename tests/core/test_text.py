@@ -1,5 +1,3 @@
-"""Text for a reader: what is left out is said and counted, and no character is ever broken."""
-
 from __future__ import annotations
 
 import os
@@ -34,9 +32,7 @@ def spool_of(*chunks: bytes, memory: int = 1 << 20) -> Spool:
 @settings(deadline=None)
 @given(data=JUNK, cuts=st.lists(st.integers(0, 80), max_size=12))
 @example(b"\xe2\x89A", [1, 2])
-def test_reads_of_a_growing_output_join_to_what_the_whole_decodes_to(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_joined_reads_of_a_growing_output_decode_to_the_whole(data: bytes, cuts: list[int]) -> None:
     spool = spool_of()
     parts, mark = [], 0
     for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
@@ -109,7 +105,7 @@ def test_an_offset_inside_a_character_skips_and_counts_its_rest(
 
 @settings(deadline=None)
 @given(data=JUNK, at=st.integers(0, 60))
-def test_an_offset_inside_junk_never_hides_what_the_whole_shows(data: bytes, at: int) -> None:
+def test_an_offset_inside_invalid_bytes_hides_no_later_text(data: bytes, at: int) -> None:
     at = min(at, len(data))
     piece = cut(spool_of(data), at, len(data), 1 << 20, final=True)
     assert data.decode("utf-8", "replace").endswith(piece.text)
@@ -118,7 +114,7 @@ def test_an_offset_inside_junk_never_hides_what_the_whole_shows(data: bytes, at:
 
 @settings(deadline=None)
 @given(data=JUNK, max_bytes=st.integers(0, 40), tail=st.booleans(), final=st.booleans())
-def test_junk_is_cut_without_a_fault_and_counted(
+def test_invalid_bytes_are_cut_and_counted(
     data: bytes, max_bytes: int, tail: bool, final: bool
 ) -> None:
     piece = cut(spool_of(data), 0, len(data), max_bytes, final=final, tail=tail)
@@ -147,7 +143,7 @@ def test_a_cut_in_one_long_line_falls_between_characters() -> None:
 
 
 @pytest.mark.parametrize("read", [0, 7])
-def test_what_the_spool_dropped_is_left_out_behind_the_beginning(read: int) -> None:
+def test_dropped_output_is_omitted_behind_the_beginning(read: int) -> None:
     whole = b"".join(b"%06d\n" % n for n in range(20_000))
     spool = make(memory=10_000)
     for at in range(0, len(whole), 7):
@@ -161,7 +157,7 @@ def test_what_the_spool_dropped_is_left_out_behind_the_beginning(read: int) -> N
         assert len(front + rear) > min(max_bytes, 19_000) - 30
 
 
-def test_a_reader_who_comes_after_the_drop_sees_the_rest_behind_the_line() -> None:
+def test_a_reader_after_the_drop_sees_the_rest_behind_the_line() -> None:
     spool = make(memory=1000)
     for n in range(5_000):
         spool.append(b"%06d\n" % n)
@@ -173,9 +169,7 @@ def test_a_reader_who_comes_after_the_drop_sees_the_rest_behind_the_line() -> No
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, 90_000, 10_000, 2_000])
 @pytest.mark.parametrize("unread", [0, 3_000])
-def test_a_file_that_fails_at_the_read_never_shows_a_byte_in_the_wrong_place(
-    max_bytes: int, unread: int
-) -> None:
+def test_a_failing_file_never_shows_a_byte_in_the_wrong_place(max_bytes: int, unread: int) -> None:
     files: list[int] = []
 
     def opened() -> int:
@@ -230,7 +224,7 @@ FRAMES = b"".join(b"\r%3d%% of the file" % n for n in range(500))
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, 1_000])
 @pytest.mark.parametrize("tail", [False, True])
-def test_progress_bar_on_a_pipe_is_its_last_version(max_bytes: int, tail: bool) -> None:
+def test_a_progress_bar_on_a_pipe_is_its_last_version(max_bytes: int, tail: bool) -> None:
     spool = spool_of(b"begin\r\n", FRAMES, b"\ndone\n")
     piece = cut(spool, 0, spool.end, max_bytes, final=True, tail=tail)
     assert piece.text == "begin\r\n499% of the file\ndone\n"

@@ -1,5 +1,3 @@
-"""The times of an output: every byte was appended within the grain of the point before it, and points are bounded."""
-
 from __future__ import annotations
 
 from bisect import bisect_right

@@ -1,5 +1,3 @@
-"""Truncation of a batch: the total is bounded, and the longest texts are cut to one length."""
-
 from __future__ import annotations
 
 import json
@@ -50,7 +48,7 @@ def test_long_texts_are_cut_to_one_length_and_shorter_ones_are_whole(
 
 
 class FakeRegistry:
-    """Handles that have stopped, and a folder for what is saved of them."""
+    """Stopped handles, and a folder for saved output."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = SpoolFolder(folder, "home", lambda: False)
@@ -203,7 +201,7 @@ def test_dropped_output_is_counted_as_missing_from_the_file(registry: FakeRegist
 
 
 def test_truncation_runs_in_steps(registry: FakeRegistry) -> None:
-    """One a result to see how long it is, and one a text that is cut."""
+    """One step to measure each result, and one for each text that is cut."""
     results = [seen(registry.add(lines(500))) for _ in range(3)]
     assert sum(1 for _ in portion_in_steps([*results, None], registry.find)) == 4
     assert sum(1 for _ in portion_in_steps([*results, None], registry.find, 1_000)) == 4 + 3

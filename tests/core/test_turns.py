@@ -1,5 +1,3 @@
-"""Turns: counted from 1, whether they were begun or not, and forgotten with their session."""
-
 from __future__ import annotations
 
 import pytest

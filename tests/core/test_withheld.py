@@ -1,5 +1,3 @@
-"""What is told of an end after each word, and that nothing else is kept."""
-
 from __future__ import annotations
 
 import pytest
@@ -45,7 +43,7 @@ def content(spool: Spool | None) -> bytes:
         (PASSED, "printed", True, "It was ended because it passed its limit `wall_s`; the process was ended by signal TERM."),
     ],
 )  # fmt: skip
-def test_what_is_shown_is_what_it_came_to(
+def test_a_withheld_result_is_shown_as_its_outcome(
     ending: Ending, text: str, failed: bool, failure: str | None
 ) -> None:
     shown = withheld().show(ending, STRIPPED, 100)
@@ -54,7 +52,7 @@ def test_what_is_shown_is_what_it_came_to(
 
 
 @given(st.text(SHOWN, max_size=300), st.integers(1, 80), st.sampled_from([PRINTED, SAID]))
-def test_what_is_left_out_is_counted(text: str, most: int, ending: Ending) -> None:
+def test_omitted_bytes_are_counted(text: str, most: int, ending: Ending) -> None:
     if ending is SAID:
         ending = Ending(by=EXIT, result=text)
     shown = withheld(text.encode()).show(ending, STRIPPED, most)
@@ -62,14 +60,14 @@ def test_what_is_left_out_is_counted(text: str, most: int, ending: Ending) -> No
     assert (shown.omitted > 0) == (shown.bytes > most)
 
 
-def test_what_is_allowed_is_what_was_shown() -> None:
+def test_an_allowed_result_is_released_unchanged() -> None:
     for ending in ALL:
         told, spool = withheld().release(ending, ReviewDecision("allow"))
         assert told == ending
         assert content(spool) == (b"printed" if ending.is_output else b"")
 
 
-def test_what_is_edited_is_what_was_written() -> None:
+def test_an_edited_result_replaces_the_text() -> None:
     for ending in ALL:
         told, spool = withheld().release(ending, ReviewDecision("edit", text="other"))
         assert told.by == ending.by and told.exit == ending.exit
@@ -80,7 +78,7 @@ def test_what_is_edited_is_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("decision", ["deny", "skip"])
-def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
+def test_a_denied_or_skipped_result_keeps_no_output(decision: str) -> None:
     for ending in ALL:
         one = withheld()
         told, spool = one.release(
@@ -96,7 +94,7 @@ def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
         assert "printed" not in repr(told) and "broke" not in repr(told)
 
 
-def test_what_is_given_up_is_dropped_and_says_by_whom() -> None:
+def test_a_discarded_result_names_the_canceller() -> None:
     one = withheld()
     told = one.discard(SAID, EndedBy("abort", "vim"))
     assert told.by == EndedBy("abort", "vim") and told.result is None and told.exit is None
@@ -104,12 +102,12 @@ def test_what_is_given_up_is_dropped_and_says_by_whom() -> None:
     assert one.spool.read(0, 100) == b""
 
 
-def test_what_is_given_up_still_says_what_could_not_be_ended() -> None:
+def test_a_discarded_result_names_surviving_processes() -> None:
     ending = Ending(by=EXIT, result="said", unconfirmed=(7,))
     assert withheld().discard(ending, EndedBy("abort")).unconfirmed == (7,)
 
 
-def test_what_comes_late_is_seen_by_nobody() -> None:
+def test_late_output_is_not_released() -> None:
     one = withheld()
     _, spool = one.release(PRINTED, ReviewDecision("allow"))
     one.emit(b"late")

@@ -1,4 +1,4 @@
-"""A client that is asked to approve, or decides by itself; and what the audit log has of a session."""
+"""A client that can be asked to approve, and a session's audit log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Host(Wire):
         return found
 
     def one_waiting(self) -> Any:
-        """The one approval that waits, as soon as it does."""
+        """Return the single pending approval, once there is one."""
         until(lambda: len(self.waiting()) == 1, "an approval that waits")
         return self.waiting()[0]
 

@@ -1,9 +1,6 @@
-"""Programs of the tests' own that ask in every way there is, and note when they come to read.
-
-Rules: a program is called with a file for its notes. It writes `R <ns>` (the monotonic clock) right
-before it reads and `W` when it has read, so that a test knows what it did at any moment. It asks
-`one? `, `two? `, `three? `, and says `got <what>` to each, after 0 to 30 ms of work.
-"""
+"""Programs that ask in every way, and note when they read. A program is called with a file for
+its notes and writes `R <ns>` (the monotonic clock) right before a read and `W` after it. Each
+asks `one? `, `two? `, `three? `, and prints `got <answer>` to each, after 0 to 30 ms of work."""
 
 from __future__ import annotations
 
@@ -14,13 +11,14 @@ from pathlib import Path
 
 
 class Notes:
-    """What a program has noted."""
+    """The notes of a program."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def reads_since(self) -> int | None:
-        """Since when it reads, in nanoseconds, 0 where it has no clock; None when it does not."""
+        """Return the start of the pending read, in nanoseconds, 0 without a clock; None while
+        not reading."""
         text = self.path.read_text() if self.path.exists() else ""
         last = text.rstrip("\n").rpartition("\n")[2].split()
         return int(last[1]) if last[:1] == ["R"] else None

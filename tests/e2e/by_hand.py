@@ -1,4 +1,4 @@
-"""A WebSocket client written from RFC 6455 alone: a TCP socket and bytes, nothing of ours."""
+"""A WebSocket client written from RFC 6455 alone, on a TCP socket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class ByHand:
-    """One TCP connection; `upgrade` asks for a WebSocket and tells the HTTP status."""
+    """A TCP connection; `upgrade` asks for a WebSocket and returns the HTTP status."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -130,7 +130,7 @@ class ByHand:
             self._kept.append(message)
 
     def call(self, method: str, **params: Any) -> Any:
-        """One request and its result; raises `Refused`."""
+        """Return the result of a request, or raise `Refused`."""
         return self.finish(self.start(method, **params))
 
     def initialize(self, **params: Any) -> Any:

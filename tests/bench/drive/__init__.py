@@ -1,1 +1,1 @@
-"""The same work done through haft, through tmux and through pexpect, side by side in one run."""
+"""The same tasks driven through haft, tmux and pexpect in one run."""

@@ -1,10 +1,6 @@
-"""What a way of driving a program costs, counted alike for all of them.
-
-Rules: a call is one request to haft, one run of tmux, one method of pexpect that sends or waits. Read is
-what a model would be shown of the answers; of that the floor is what the program itself says, without the echo
-of what was typed and without prompts. A sleep is each pause that the script makes because it
-cannot know when to go on; a wait that ends with what is waited for is none.
-"""
+"""The cost of driving a program, counted alike for haft, tmux and pexpect. A call is one request
+to haft, one run of tmux, or one method of pexpect that sends or waits. A sleep is a pause
+that the script makes because no event marks the moment to go on."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Account:
-    """One run's costs; `read` and `whole` are bytes, `whole` with all that is wrapped around."""
+    """The costs of a run; `read` and `whole` are bytes, `whole` with the wrapping."""
 
     calls: int = 0
     sleeps: int = 0
@@ -22,7 +18,8 @@ class Account:
     floor: int = 0
 
     def show(self, text: str, whole: int | None = None, floor: str = "") -> str:
-        """Count `text` as read, and return it. `floor` is the part of it that nobody can leave out."""
+        """Count `text` as read, and return the text. `floor` is the part that no driver can
+        leave out."""
         size = len(text.encode())
         self.read += size
         self.floor += len(floor.encode())

@@ -1,9 +1,6 @@
-"""Every task in every way, in turns, and the table of what it took.
-
-Rules: in each round a task is done in all ways, in random order, on equal folders. What is timed
-reaches from the first call to the last; the daemon and the tmux server run before. Medians are
-those of the runs that succeeded.
-"""
+"""Run every task through every driver, in random order, and print a table. Time is taken from
+the first call to the last; the daemon and the tmux server run before. Medians are those of
+the runs that succeeded."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ _Driver = Haft | Tmux | Expect
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run; `wrong` says what is, if anything."""
+    """The outcome of a run; `wrong` names the fault."""
 
     wrong: str | None
     seconds: float
@@ -46,7 +43,7 @@ class Outcome:
 
 
 def once(task: Task, driver: _Driver, folder: Path) -> Outcome:
-    """Do `task` in a folder that is prepared for it, and check."""
+    """Prepare a folder, do `task` in the folder, and check."""
     began = time.perf_counter()
     answer, wrong = "", None
     try:
@@ -101,7 +98,7 @@ def compare(
 
 
 def _environment(daemon: RunningDaemon) -> dict[str, str]:
-    """That of the daemon and so of what it starts, without what git is told by others."""
+    """Return the daemon's environment, without variables that steer git."""
     kept = {name: value for name, value in daemon.env.items() if not name.startswith("TMUX")}
     return {**kept, "LANG": "C.UTF-8", "EDITOR": "vim"}
 
@@ -140,8 +137,7 @@ def table(found: Mapping[str, Outcomes], note: str) -> Section:
 
 
 def _rows(title: str, ways: Mapping[str, _Cost], tried: Mapping[str, str]) -> list[list[str]]:
-    """The rows of one piece of work. Beside haft's bytes stands their share of the better of the
-    others', and which share of that nobody can leave out."""
+    """Return a task's rows, with haft's bytes as a share of the better of the other drivers'."""
     better = min((cost.read for way, cost in ways.items() if way != "haft"), default=0)
     rows: list[list[str]] = []
     for way, cost in ways.items():

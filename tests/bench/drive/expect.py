@@ -1,10 +1,7 @@
-"""Driving through pexpect, as one who knows it does.
-
-Rules: patterns instead of sleeps. Before it sends, pexpect pauses for 50 ms by itself, because a prompt
-does not say that the program reads yet or has turned its echo off; each is a sleep. The tuned form
-leaves the pause out and trusts that the programs forgive it. TERM is `dumb` for programs that talk in
-lines, so that they send no escapes. A model reads what was waited for: `before` and `after`.
-"""
+"""Drive a program through pexpect as its documentation advises. Patterns instead of sleeps.
+Before a send, pexpect pauses for 50 ms, because a prompt does not prove that the program
+reads or has turned its echo off; each pause is a sleep. The tuned form leaves the pause out.
+TERM is `dumb`, so that line programs send no escapes."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ PATIENCE_S = 10.0
 
 
 class Expect:
-    """One child; `tuned` leaves out the pause before each send."""
+    """A child process; `tuned` leaves out the pause before each send."""
 
     def __init__(self, folder: Path, env: Mapping[str, str], *, tuned: bool = False) -> None:
         self.account = Account()
@@ -45,13 +42,13 @@ class Expect:
             self._child.delaybeforesend = None
 
     def expect(self, pattern: str) -> str:
-        """Wait for what matches; return all up to its end."""
+        """Wait for a match; return all output up to the end of the match."""
         self.account.calls += 1
         self._the_child.expect(pattern)
         return self._read()
 
     def expect_quiet(self, pattern: str, seconds: float) -> str:
-        """Wait until the last line matches and nothing comes for so long; return all of it."""
+        """Wait until the last line matches and no output comes for a while; return all output."""
         child, text = self._the_child, ""
         while True:
             self.account.calls += 1
@@ -70,12 +67,12 @@ class Expect:
         self._send(self._the_child.send, text)
 
     def end(self) -> None:
-        """Wait for the end of the program; what it says is of no interest."""
+        """Wait for the end of the program and drop the output."""
         self.account.calls += 1
         self._the_child.expect(pexpect.EOF)
 
     def ended(self) -> str:
-        """Wait for the end of the program; return what it said."""
+        """Wait for the end of the program; return the output."""
         self.end()
         return self._read()
 

@@ -1,9 +1,5 @@
-"""Driving through haft: the wire, and nothing beside it.
-
-Rules: one connection to a daemon that runs. Calls wait as they do by themselves: on a terminal
-until the program reads its input or has ended. Nothing here sleeps. Where a script names no view it is
-`answer`: who drives a program knows what it has typed.
-"""
+"""Drive a program through haft: one connection to a running daemon, no sleeps. Calls wait as by
+default: on a terminal until the program reads input or has ended."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _numbers = itertools.count(1)
 
 
 class Reply:
-    """A handle state: `text` is what a model reads of it."""
+    """A handle state with the text that a model reads."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         self.state = state
@@ -32,12 +28,12 @@ class Reply:
 
     @property
     def revision(self) -> int:
-        """Of the screen that came with it."""
+        """Revision of the screen in this state."""
         return int(self.state["screen"]["revision"])
 
 
 def said(state: dict[str, Any]) -> str:
-    """What the program says in a state: output, screen, result, error."""
+    """Return the program's output, screen, result and error."""
     parts = [state.get("content", ""), state.get("result", "")]
     if "error" in state:
         parts += [state["error"]["message"], *state["error"].get("trace", ())]
@@ -48,7 +44,7 @@ def said(state: dict[str, Any]) -> str:
 
 
 def seen(state: dict[str, Any]) -> str:
-    """All of a state that speaks of the program: what it says, and its prompt."""
+    """Return the program's text and its prompt."""
     text = said(state)
     prompt = (state.get("input_wanted") or {}).get("prompt", "")
     # A prompt that was just printed is read there.
@@ -58,7 +54,7 @@ def seen(state: dict[str, Any]) -> str:
 
 
 class Haft:
-    """One handle, from its spawn on."""
+    """One handle, from spawn on."""
 
     def __init__(self, socket: Path, folder: Path) -> None:
         self.account = Account()
@@ -83,7 +79,7 @@ class Haft:
         return self.apply({"keys": keys}, **fields)
 
     def close(self) -> None:
-        """Not part of the work: end what a failed run left."""
+        """Not part of the work: end a failed run's handle."""
         self._exchange(wires.message("abort", id=self._id, grace_ms=0))
         self._exchange.close()
 

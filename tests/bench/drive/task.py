@@ -1,9 +1,6 @@
-"""A piece of work that can be done in three ways and is checked in one.
-
-Rules: `prepare` fills a new folder and draws what the scripts cannot know beforehand. A script
-knows the program, not what it will print; it returns the text from which the question is answered,
-where there is one. `check` alone decides: it says what is wrong, or nothing.
-"""
+"""A task that every driver can do and one check judges. `prepare` fills a new folder with random
+content. A script returns the text from which the question is answered. `check` returns the
+fault, or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from .tmux import Tmux
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`programs` are those that it needs."""
+    """A task and the `programs` that the task needs."""
 
     title: str
     programs: tuple[str, ...]
@@ -32,7 +29,7 @@ class Task:
 
 
 def git(repo: Path, *args: str) -> str:
-    """Run git without anybody's configuration; returns what it prints."""
+    """Run git without user configuration; return the output."""
     done = subprocess.run(
         ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
         cwd=repo,

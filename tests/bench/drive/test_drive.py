@@ -1,5 +1,3 @@
-"""The work that is compared can be done, through haft at least, and no check passes work undone."""
-
 from __future__ import annotations
 
 import random
@@ -36,11 +34,11 @@ def test_every_task_is_done_through_haft_without_a_sleep(
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)
-def test_a_task_that_nobody_did_fails_its_check(task: Task, short_tmp: Path) -> None:
+def test_an_undone_task_fails_its_check(task: Task, short_tmp: Path) -> None:
     assert task.check(_ready(task, short_tmp, 2), "")
 
 
-def test_all_that_speaks_of_the_program_counts_as_read() -> None:
+def test_all_text_of_the_program_counts_as_read() -> None:
     state = {
         "id": "not this",
         "content": "output",
@@ -65,7 +63,7 @@ def test_the_medians_are_those_of_the_runs_that_succeeded() -> None:
     ]
 
 
-def test_the_floor_is_what_the_program_says_without_its_prompt() -> None:
+def test_the_floor_is_the_programs_text_without_its_prompt() -> None:
     account = Account()
     state = {"content": "42\n", "input_wanted": {"kind": "key", "prompt": ">>> "}}
     account.show(seen(state), 100, said(state))

@@ -1,10 +1,7 @@
-"""Driving through tmux, as one who knows it does.
-
-Rules: a private server that runs already; one session a program. After each step the screen is
-captured until it has changed and its last line is what is waited for: at once, then after a short
-sleep each. Of these captures a model reads only the last, without the blank rows below. Where the
-end of the program is waited for, `wait-for` does it without a sleep.
-"""
+"""Drive a program through tmux as its documentation advises. A private server runs already; one
+session per program. After each step the screen is captured until the last line matches: at
+once, then after short sleeps. A model reads only the last capture. `wait-for` waits for the
+end of the program without a sleep."""
 
 from __future__ import annotations
 
@@ -25,17 +22,17 @@ _numbers = itertools.count(1)
 
 
 class Server:
-    """A tmux server of our own; `close` ends it and all that it holds."""
+    """A private tmux server; `close` ends the server and its sessions."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
-        # A path as name: nobody else's server is met.
+        # A path as name avoids other users' servers.
         self._argv = ["tmux", "-S", str(folder / "tmux.sock"), "-f", "/dev/null"]
         self._env = dict(env)
         self.run("new-session", "-d", "-s", "idle", "cat")
         self.run("set-option", "-g", "remain-on-exit", "on")
 
     def run(self, *args: str) -> str:
-        """One run of tmux; raises when it fails or does not come back."""
+        """Run tmux; raise on failure or timeout."""
         done = subprocess.run(
             [*self._argv, *args],
             env=self._env,
@@ -52,7 +49,7 @@ class Server:
 
 
 class Tmux:
-    """One session with one pane."""
+    """A session with one pane."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.account = Account()
@@ -62,7 +59,7 @@ class Tmux:
         self._before = ""
 
     def spawn(self, *argv: str, env: Mapping[str, str] | None = None) -> None:
-        """Start a program; its end is announced on a channel of the session's name."""
+        """Start a program whose end is announced on a channel of the session's name."""
         settings = [f"{name}={value}" for name, value in (env or {}).items()]
         command = shlex.join(["env", *settings, *argv] if settings else argv)
         # fmt: off
@@ -74,7 +71,7 @@ class Tmux:
 
     def send(self, *keys: str) -> None:
         """Press keys; a name that tmux does not know is typed as text."""
-        # A semicolon at the end of a word is tmux's own, unless it is escaped.
+        # A semicolon at the end of a word is tmux's own, unless escaped.
         escaped = [key[:-1] + "\\;" if key.endswith(";") else key for key in keys]
         self._tmux("send-keys", "-t", self._session, *escaped)
 
@@ -88,7 +85,7 @@ class Tmux:
         # fmt: on
 
     def until(self, last_line: str) -> str:
-        """Capture until the last line of a changed screen matches; return what is shown."""
+        """Capture until the last line of a changed screen matches; return the screen."""
         expected = re.compile(last_line)
         end = time.monotonic() + PATIENCE_S
         while True:
@@ -118,7 +115,7 @@ class Tmux:
         self._tmux("wait-for", self._session)
 
     def ended(self) -> str:
-        """Wait for the end of the program; return what is shown."""
+        """Wait for the end of the program; return the screen."""
         self.end()
         return self._read(self._capture())
 

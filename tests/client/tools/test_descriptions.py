@@ -55,20 +55,7 @@ def test_a_type_hint_is_a_schema(hint: Any, form: dict[str, Any]) -> None:
 
 def test_defaults_and_texts_are_in_the_description() -> None:
     def function(a: str, b: int = 3, c: str | None = None, *, d: Any = ("x",)) -> None:
-        """Do something
-        in two lines.
-
-        At length: with
-        detail.
-
-        Args:
-            a (str): The first,
-                in two lines.
-            e: No parameter.
-        :param b: The second.
-
-        The end.
-        """
+        pass
 
     said = describe(function)
     assert said.summary == "Do something in two lines."
@@ -89,12 +76,12 @@ def default(value: Any = object()) -> None: ...  # noqa: B008
 
 
 @pytest.mark.parametrize("function", [star, keywords, only, number, default])
-def test_what_has_no_form_is_refused_by_name(function: Callable[..., Any]) -> None:
+def test_an_unsupported_signature_is_refused_by_name(function: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=f"'values?' of the tool '{function.__name__}'"):
         describe(function)
 
 
-def test_the_decorator_leaves_the_function_and_refuses_two_of_a_name() -> None:
+def test_the_decorator_keeps_the_function_and_refuses_duplicate_names() -> None:
     before = dict(TOOLS)
     try:
 
@@ -115,6 +102,6 @@ def test_the_decorator_leaves_the_function_and_refuses_two_of_a_name() -> None:
         TOOLS.update(before)
 
 
-async def test_asking_outside_of_a_tool_is_an_error() -> None:
+async def test_asking_outside_a_tool_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="in a tool that haft runs"):
         await ask("Go on?", bool)

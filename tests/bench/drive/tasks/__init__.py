@@ -1,4 +1,4 @@
-"""The work that is done, one file each."""
+"""The tasks, one file each."""
 
 from __future__ import annotations
 

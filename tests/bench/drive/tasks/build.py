@@ -1,9 +1,6 @@
 """A build of three minutes in miniature: prompt-like lines and pauses, then one real question.
-
-The wording of the question is not known beforehand. What is typed before it is asked answers it,
-and wrongly. The others take for a question what looks like one when nothing has been printed for a
-second; the longest pause of a build is drawn from half a second to one and a half.
-"""
+The wording of the question is not known beforehand, and text typed too early answers the
+question wrongly. The longest pause is drawn from half a second to a second and a half."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _answer(question: str) -> str:
-    """What an assistant types when it is asked this."""
+    """Return the answer that an assistant types."""
     found = re.search(r"Release build (\d+)\?", question.rpartition("\n")[2])
     return found[1] if found else "y"
 

@@ -1,4 +1,4 @@
-"""vim: change a line, take one out, put one at the end; save, look, leave."""
+"""vim: change a line, delete a line, append a line; save, check, leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bash: a job in the background, a server in the foreground that C-c ends, then the end of the job."""
+"""bash: a background job, a foreground server that C-c ends, then the end of the job."""
 
 from __future__ import annotations
 

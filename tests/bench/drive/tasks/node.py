@@ -1,4 +1,4 @@
-"""Node's REPL: load a file, compute with it."""
+"""Node's REPL: load a file and compute."""
 
 from __future__ import annotations
 

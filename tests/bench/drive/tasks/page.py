@@ -1,4 +1,4 @@
-"""less: go to a line of a long file, read it, leave."""
+"""less: go to a line of a long file and leave."""
 
 from __future__ import annotations
 

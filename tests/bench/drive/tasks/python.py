@@ -1,4 +1,4 @@
-"""Python's own REPL: paste a function of several lines, then call it."""
+"""Python's REPL: paste a function of several lines, then call the function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sqlite3: make a table, fill it, ask it."""
+"""sqlite3: create, fill and query a table."""
 
 from __future__ import annotations
 

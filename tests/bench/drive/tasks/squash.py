@@ -1,4 +1,4 @@
-"""`git rebase -i`: melt three commits into one, twice in vim: the list, then the message."""
+"""`git rebase -i`: squash three commits; vim edits the list, then the message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 def _haft(haft: Haft) -> str:
     haft.spawn("git_rebase", {"onto": "HEAD~3", "rows": 24, "cols": 80}, view="screen")
     list_, leave = _TODO
-    # The last line of the screen, which is the prompt, says which file vim has opened.
+    # The prompt on the last line of the screen names the file that vim has opened.
     haft.apply(f"{list_}\r{leave}\r", max_bytes=0)
     clear, words = _WORDS
     reply = haft.apply(f"{clear}\r{words}\x1b:wq\r", wait="stopped", view="tail", max_bytes=100)

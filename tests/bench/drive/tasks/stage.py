@@ -1,4 +1,4 @@
-"""`git add -p`: stage the hunks of a file but not the one with debugging in it."""
+"""`git add -p`: stage all hunks of a file but the debugging hunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wizard with five questions, one of them for a password, one with options in no known order."""
+"""A wizard with five questions: a password, and options in random order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _north(shown: str) -> str:
 
 
 def _haft(haft: Haft) -> str:
-    # The prompt, which comes beside the output, says what is asked; not so the options.
+    # The prompt beside the output has the question, but not the options.
     haft.run(*_ARGV, max_bytes=0)
     haft.line("haft", max_bytes=0)
     haft.line("", max_bytes=0)
