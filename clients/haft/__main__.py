@@ -6,7 +6,7 @@ Only the chosen command is loaded. A broken pipe is not reported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ def _run(arguments: list[str]) -> int:
     from .import_stubs import load_msgspec
 
     load_msgspec()
+    if arguments[:1] == ["__complete"]:
+        from .cli.completion import print_candidates
+
+        return print_candidates(arguments[1:])
     from .cli.options import UsageError
     from .errors import HaftError
 
@@ -61,17 +65,11 @@ def _run(arguments: list[str]) -> int:
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
     """Read options and command into `options`; return the function to run. `options.name` begins
     error messages."""
-    import argparse
-    from importlib import import_module
-
     from .cli import COMMANDS
-    from .cli.options import Parser, UsageError, common, suggestion
+    from .cli.options import UsageError, suggestion
+    from .cli.parsers import command_module, command_parser, top_parser
 
-    top = Parser("haft", usage="haft [options] COMMAND …", about=_ABOUT, epilog=_overview(COMMANDS))
-    common(top)
-    top.add_argument("-V", "--version", action="store_true", help="show the versions")
-    top.add_argument("command", nargs="?", metavar="COMMAND", help="see below")
-    top.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    top = top_parser()
     top.parse_args(arguments, options)
     name = "version" if getattr(options, "version", False) else getattr(options, "command", None)
     rest: list[str] = getattr(options, "rest", [])
@@ -88,17 +86,8 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
         )
     options.command = name
     options.name = f"haft {name}"
-    stem = "await_" if name == "await" else name
-    module = import_module(f".cli.commands.{stem}", __package__)
-    parser = Parser(
-        options.name,
-        usage=getattr(module, "USAGE", None),
-        about=COMMANDS[name][:1].upper() + COMMANDS[name][1:] + ".",
-        epilog=module.EPILOG,
-        beyond=getattr(module, "beyond", None),
-    )
-    module.configure(parser)
-    common(parser)
+    module = command_module(name)
+    parser = command_parser(name)
     if hasattr(module, "parse"):
         module.parse(parser, rest, options)
     else:
@@ -132,29 +121,6 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
             # The first error decides the exit status.
             _report(options, unwritten)
     return status
-
-
-_ABOUT = "Holds running tools for you: start one, read it, give it input, end it."
-
-
-def _overview(commands: Mapping[str, str]) -> str:
-    from .cli.statuses import table
-
-    lines = "".join(f"  {name:10}{summary}\n" for name, summary in commands.items())
-    return f"""\
-commands:
-{lines}
-`haft help COMMAND` shows the options of one. spawn, shell, tools, trust and connect start a daemon
-when none answers; the others say that there is none.
-
-exit status:
-{table()}
-examples:
-  haft spawn run --id build -- make -j4
-  haft logs build -f
-  haft ps
-  haft help spawn
-"""
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "reload": "reload configuration and tools",
     "setup": "have systemd run the daemon as a user service",
     "doctor": "look for problems and suggest remedies",
+    "completion": "print the completion of a shell",
     "version": "show the versions",
 }
 """Commands and their lines in the help."""

@@ -114,6 +114,15 @@ class Parser(argparse.ArgumentParser):
             meant = suggestion(option, self._option_string_actions) if option else ""
             self.error(remark or f"unrecognized arguments: {' '.join(spare)}{meant}")
 
+    def option(self, name: str) -> argparse.Action | None:
+        return self._option_string_actions.get(name)
+
+    def options(self) -> list[argparse.Action]:
+        return [action for action in self._get_optional_actions() if not _is_hidden(action)]
+
+    def positionals(self) -> list[argparse.Action]:
+        return [action for action in self._get_positional_actions() if not _is_hidden(action)]
+
     def _print_message(self, message: str, file: object = None) -> None:
         show.write(message)
 
@@ -138,6 +147,10 @@ class Parser(argparse.ArgumentParser):
             if word == option and following[:1] == "-" and not is_option and following != "--":
                 return f"{option} has no value; one that begins with a dash: {option}={following}"
         return f"{option} wants a value"
+
+
+def _is_hidden(action: argparse.Action) -> bool:
+    return action.help == argparse.SUPPRESS
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:

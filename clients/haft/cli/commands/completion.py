@@ -1,0 +1,36 @@
+"""`haft completion`: print the completion of a shell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .. import show
+from ..options import UsageError
+
+EPILOG = """\
+Handles, tools, sessions, options and their values are completed, with a description in zsh and fish. They are asked
+of the daemon; none is started for it.
+
+examples:
+  source <(haft completion bash)                    for this bash; in ~/.bashrc for each
+  haft completion zsh > ~/.zfunc/_haft              where fpath has ~/.zfunc, before compinit
+  haft completion fish > ~/.config/fish/completions/haft.fish
+"""
+
+FILES = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=list(FILES), metavar="SHELL", help="bash, zsh or fish")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.json:
+        raise UsageError("completion has no --json: it prints a shell's script")
+    show.write((folder() / FILES[options.shell]).read_bytes())
+    return 0
+
+
+def folder() -> Path:
+    return Path(__file__).parents[2] / "completions"

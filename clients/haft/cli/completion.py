@@ -1,0 +1,333 @@
+"""`haft __complete`: the words that may stand at the cursor, for the completions of bash, zsh and fish.
+
+Rules: the parsers of the commands decide; nothing is kept twice. No daemon is started, an answer is awaited for
+200 ms, and a failure completes nothing. Each line is `value<TAB>description`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import MsgspecError
+
+from haft_protocol.questions import Boolean, Question, Select
+from haft_protocol.states import Stopped, Waiting
+
+from ..errors import HaftError
+from . import COMMANDS, show
+from .options import Parser, UsageError, chosen_socket, session
+from .parsers import command_parser, top_parser
+
+if TYPE_CHECKING:
+    from haft_protocol.handles import HandleInfo
+    from haft_protocol.inquiries import Inquiry
+
+    from ..client import Haft
+
+Candidates = Iterable[tuple[str, str]]
+"""Values with a description, which may be empty."""
+
+_ANSWER_S = 0.2
+_DESCRIPTION = 60
+_KEYS = [
+    "Enter",
+    "Tab",
+    "Escape",
+    "Space",
+    "Backspace",
+    "Delete",
+    "Insert",
+    "Up",
+    "Down",
+    "Left",
+    "Right",
+    "Home",
+    "End",
+    "PageUp",
+    "PageDown",
+    "F1",
+    "F2",
+    "F3",
+    "F4",
+    "F5",
+    "F6",
+    "F7",
+    "F8",
+    "F9",
+    "F10",
+    "F11",
+    "F12",
+    "C-a",
+    "C-c",
+    "C-d",
+    "C-e",
+    "C-l",
+    "C-r",
+    "C-u",
+    "C-w",
+    "C-z",
+    "C-\\",
+]
+_UNCOMPLETED = frozenset(["spawn --id", "spawn --call-id", "shell id"])
+"""The options and arguments with the metavar of a handle that want a new name."""
+
+
+def print_candidates(arguments: Sequence[str]) -> int:
+    """Print the candidates for `CURRENT WORD…`: the word at the cursor, and the line from `haft` to that word."""
+    candidates: list[tuple[str, str]] = []
+    with suppress(HaftError, UsageError, OSError, MsgspecError, UnicodeError):
+        if arguments:
+            candidates = [*complete(arguments[2:])]
+    lines = (
+        f"{value}\t{show.plain(description, _DESCRIPTION)}\n" if description else f"{value}\n"
+        for value, description in dict(candidates).items()
+        if value.isprintable()
+    )
+    show.write("".join(lines))
+    return 0
+
+
+def complete(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the candidates for the last of `words`, the line behind `haft`."""
+    current = words[-1] if words else ""
+    line = _Line(words[:-1])
+    for value, description in line.candidates(current):
+        if value.startswith(current):
+            yield value, description
+
+
+class _Line:
+    """The words before the cursor, as the parsers read them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.parser = top_parser()
+        self.command: str | None = None
+        self.given: dict[str, list[str]] = {}
+        """The values by the name of the option or argument."""
+        self._open: argparse.Action | None = None
+        """The option whose value the next word is, or may be."""
+        self._behind: list[str] | None = None
+        """The words behind `--`."""
+        for word in words:
+            self._take(word)
+
+    def candidates(self, current: str) -> Candidates:
+        if self._behind is not None:
+            return _programs(current) if not self._behind else _files(current)
+        option, equals, value = current.partition("=")
+        if equals and (action := self._option(option)) is not None:
+            return ((f"{option}={v}", text) for v, text in self._values(action, value))
+        if self._open is not None and self._open.nargs is None:
+            return self._values(self._open, current)
+        if current.startswith("-"):
+            return self._options()
+        if self._open is not None:
+            return self._values(self._open, current)
+        if self.command is None:
+            return COMMANDS.items()
+        positional = self._positional()
+        return () if positional is None else self._values(positional, current)
+
+    def _take(self, word: str) -> None:
+        if self._behind is not None:
+            self._behind.append(word)
+        elif self._open is not None and (self._open.nargs is None or word[:1] != "-"):
+            self._keep(self._open, word)
+            if self._open.nargs not in ("+", "*"):
+                self._open = None
+        elif word == "--" and self.command is not None:
+            self._behind, self._open = [], None
+        elif word[:1] == "-" and word != "-":
+            name, equals, value = word.partition("=")
+            action = self._option(name)
+            self._open = None
+            if action is not None:
+                self.given.setdefault(_name(action), [])
+                if equals:
+                    self._keep(action, value)
+                elif action.nargs != 0:
+                    self._open = action
+        elif self.command is None:
+            if word != "help":
+                self.command = word
+                self.parser = command_parser(word) if word in COMMANDS else Parser("haft")
+        elif (positional := self._positional()) is not None:
+            self._keep(positional, word)
+
+    def _keep(self, action: argparse.Action, value: str) -> None:
+        self.given.setdefault(_name(action), []).append(value)
+
+    def _option(self, name: str) -> argparse.Action | None:
+        return self.parser.option(name)
+
+    def _positional(self) -> argparse.Action | None:
+        for action in self.parser.positionals():
+            if action.nargs in ("+", "*") or _name(action) not in self.given:
+                return action
+        return None
+
+    def _options(self) -> Candidates:
+        for action in self.parser.options():
+            if isinstance(action, argparse._AppendAction) or _name(action) not in self.given:
+                yield action.option_strings[-1], action.help or ""
+
+    def _values(self, action: argparse.Action, current: str) -> Candidates:
+        if action.choices is not None:
+            return ((str(choice), "") for choice in action.choices)
+        place = f"{self.command} {_name(action)}"
+        kind = action.metavar if isinstance(action.metavar, str) else ""
+        if kind == "ID" and place not in _UNCOMPLETED:
+            taken = self.given.get(_name(action), ())
+            return (pair for pair in self._ids() if pair[0] not in taken)
+        if kind in ("ANSWER", "VALUE"):
+            return self._answers()
+        if kind == "TOOL":
+            return self._tools()
+        if kind == "KEY=VALUE":
+            return self._tool_arguments()
+        if kind == "NAME":
+            return self._sessions() if _name(action) == "--session" else _signals()
+        if kind == "KEY":
+            return ((key, "") for key in _KEYS)
+        if kind in ("FOLDER", "ROOT"):
+            return _files(current, folders=True)
+        if kind in ("PATH", "FILE"):
+            return _files(current)
+        if kind in _WORDS:
+            return _WORDS[kind]()
+        return ()
+
+    def _ids(self) -> Candidates:
+        if self.command == "approve":
+            listed = self._ask(
+                lambda haft: haft.call("approvals/list", session=self._last("--session") or "*")
+            )
+            return [(a.approval_id, f"{a.id}: {a.tool}") for a in listed.approvals]
+        if self.command == "answer":
+            return [(i.inquiry_id, i.question.text) for i in self._inquiries()]
+        live = self.command in ("abort", "apply", "attach", "await")
+        return [
+            (info.state.id, f"{show.state_word(info.state)}, {info.state.tool}: {info.command}")
+            for info in self._handles()
+            if not (live and isinstance(info.state, Stopped))
+        ]
+
+    def _handles(self) -> Sequence[HandleInfo]:
+        infos: Sequence[HandleInfo] = self._ask(lambda haft: haft.handles())
+        return infos
+
+    def _inquiries(self) -> Sequence[Inquiry]:
+        listed = self._ask(
+            lambda haft: haft.call("inquiries/list", session=self._last("--session") or "*")
+        )
+        inquiries: Sequence[Inquiry] = listed.inquiries
+        return inquiries
+
+    def _sessions(self) -> Candidates:
+        listed = self._ask(lambda haft: haft.sessions())
+        return [
+            (each.session, f"{each.live} live, {each.stopped} stopped") for each in listed.sessions
+        ]
+
+    def _tools(self) -> Candidates:
+        listed = self._ask(lambda haft: haft.tools())
+        return [(t.tool, t.description.strip().partition("\n")[0]) for t in listed.tools]
+
+    def _tool_arguments(self) -> Candidates:
+        """Yield `name=` for each property of the tool's schema, `name:=` where the value is no string."""
+        wanted = self.given.get("tool", [""])[0]
+        listed = self._ask(lambda haft: haft.tools())
+        tool = next((t for t in listed.tools if wanted in (t.name, t.tool)), None)
+        properties = {} if tool is None else tool.parameters.get("properties", {})
+        for name, schema in properties.items():
+            values = [v for v in schema.get("enum", ()) if isinstance(v, str)]
+            text = schema.get("description", "")
+            if values:
+                yield from ((f"{name}={value}", text) for value in values)
+            else:
+                is_text = schema.get("type", "string") == "string"
+                yield f"{name}{'' if is_text else ':'}=", text
+
+    def _answers(self) -> Candidates:
+        wanted = self.given.get("id", [""])[0]
+        return _options_of(self._question(wanted))
+
+    def _question(self, wanted: str) -> Question | None:
+        if self.command == "answer":
+            for inquiry in self._inquiries():
+                if wanted in (inquiry.inquiry_id, inquiry.handle):
+                    return inquiry.question
+            return None
+        for info in self._handles():
+            if info.state.id == wanted and isinstance(info.state, Waiting):
+                return info.state.question
+        return None
+
+    def _ask(self, call: Callable[[Haft], Any]) -> Any:
+        from ..client import Haft
+
+        options = argparse.Namespace(socket=self._last("--socket"), session=self._last("--session"))
+        with Haft.connect(
+            chosen_socket(options), session=session(options), name="haft", timeout=_ANSWER_S
+        ) as haft:
+            haft.patience = _ANSWER_S
+            return call(haft)
+
+    def _last(self, name: str) -> str | None:
+        return self.given.get(name, [None])[-1]
+
+
+def _name(action: argparse.Action) -> str:
+    return action.option_strings[-1] if action.option_strings else action.dest
+
+
+def _options_of(question: Question | None) -> Candidates:
+    kind = None if question is None else question.answer_type
+    if isinstance(kind, Boolean):
+        return [("yes", ""), ("no", "")]
+    if isinstance(kind, Select):
+        return [(str(option), "") for option in kind.options]
+    return ()
+
+
+def _signals() -> Candidates:
+    return ((each.name.removeprefix("SIG"), "") for each in signal.Signals)
+
+
+def _hosts() -> Candidates:
+    from ..mcp.hosts import HOSTS
+
+    return ((name, "") for name in HOSTS)
+
+
+_WORDS: dict[str, Callable[[], Candidates]] = {
+    "HOST": _hosts,
+    "ACTION": lambda: ((name, "") for name in ("install", "uninstall", "import")),
+    "COMMAND": COMMANDS.items,
+}
+
+
+def _files(current: str, *, folders: bool = False) -> Iterator[tuple[str, str]]:
+    folder, name = os.path.split(current)  # pathlib costs 5 ms
+    with os.scandir(os.path.expanduser(folder) or ".") as entries:  # noqa: PTH111
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            is_folder = entry.is_dir()
+            if (folders and not is_folder) or (entry.name[:1] == "." != name[:1]):
+                continue
+            yield os.path.join(folder, entry.name) + "/" * is_folder, ""  # noqa: PTH118
+
+
+def _programs(current: str) -> Iterator[tuple[str, str]]:
+    if not current or "/" in current:
+        yield from _files(current)
+        return
+    for folder in os.environ.get("PATH", "").split(":"):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(current) and os.access(entry.path, os.X_OK):
+                    yield entry.name, ""

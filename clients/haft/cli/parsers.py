@@ -1,0 +1,67 @@
+"""The parsers of the command line and of each command: one source of reading, help, completion and manual pages.
+
+Rules: a command's module is loaded only when its parser is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import COMMANDS
+from .options import Parser, common
+from .statuses import table
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ABOUT = "Holds running tools for you: start one, read it, give it input, end it."
+
+
+def _overview() -> str:
+    lines = "".join(f"  {name:12}{summary}\n" for name, summary in COMMANDS.items())
+    return f"""\
+commands:
+{lines}
+`haft help COMMAND` shows the options of one. spawn, shell, tools, trust and connect start a daemon
+when none answers; the others say that there is none.
+
+exit status:
+{table()}
+examples:
+  haft spawn run --id build -- make -j4
+  haft logs build -f
+  haft ps
+  haft help spawn
+"""
+
+
+def top_parser() -> Parser:
+    """Return the parser of the words before a command."""
+    top = Parser("haft", usage="haft [options] COMMAND …", about=ABOUT, epilog=_overview())
+    common(top)
+    top.add_argument("-V", "--version", action="store_true", help="show the versions")
+    top.add_argument("command", nargs="?", metavar="COMMAND", help="see below")
+    top.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return top
+
+
+def command_module(name: str) -> ModuleType:
+    stem = "await_" if name == "await" else name
+    return import_module(f".commands.{stem}", __package__)
+
+
+def command_parser(name: str) -> Parser:
+    """Return the parser of the words behind a command of `COMMANDS`."""
+    module: Any = command_module(name)
+    parser = Parser(
+        f"haft {name}",
+        usage=getattr(module, "USAGE", None),
+        about=COMMANDS[name][:1].upper() + COMMANDS[name][1:] + ".",
+        epilog=module.EPILOG,
+        beyond=getattr(module, "beyond", None),
+    )
+    module.configure(parser)
+    common(parser)
+    return parser

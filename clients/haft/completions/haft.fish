@@ -1,0 +1,7 @@
+# Completion of haft in fish: values with their descriptions.
+function __haft_candidates
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    haft __complete "$current" $words "$current" 2>/dev/null
+end
+complete -c haft -f -a '(__haft_candidates)'

@@ -1,0 +1,205 @@
+"""`haft __complete`, and the completions of bash, zsh and fish that ask it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from haft.__main__ import main
+from haft.cli.commands.completion import FILES, folder
+from haft.cli.completion import complete
+from tests.client.conftest import Serve
+from tests.client.fake import Refuse, running, stopped
+
+Capture = pytest.CaptureFixture[str]
+
+
+def values(line: str) -> list[str]:
+    """Return the candidates for the last word of a line behind `haft`."""
+    return [value for value, _ in complete(shlex.split(line.replace("|", "''")))]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("lo", ["logs"]),
+        ("--js", ["--json"]),
+        ("--session s lo", ["logs"]),
+        ("help lo", ["logs"]),
+        ("spawn --wait inp", ["input"]),
+        ("spawn --wait=inp", ["--wait=input"]),
+        ("spawn run --wai", ["--wait"]),
+        ("spawn run --wait input --wai", []),
+        ("spawn run --arg a=b --ar", ["--arg", "--args"]),
+        ("mcp inst", ["install"]),
+        ("mcp install vs", ["vscode"]),
+        ("apply a --signal KI", ["KILL"]),
+        ("apply a --keys Up Do", ["Down"]),
+        ("apply a --keys Up --ey", []),
+        ("completion f", ["fish"]),
+        ("nothing |", []),
+        ("ps |", []),
+    ],
+)
+def test_words_of_the_parsers_are_completed(line: str, offered: list[str]) -> None:
+    assert values(line) == offered
+
+
+def test_every_line_has_a_value_and_a_description(capsys: Capture) -> None:
+    assert main(["__complete", "lo", "haft", "lo"]) == 0
+    assert capsys.readouterr().out == "logs\tshow all output of a handle, or follow it\n"
+
+
+def test_files_and_programs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    program = tmp_path / "prog"
+    program.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert values("--root f") == ["folder/"]
+    assert values("spawn run -- pr") == ["prog"]
+    assert values("spawn run -- prog fi") == ["file"]
+
+
+def _info(state: dict[str, object], command: str) -> dict[str, object]:
+    extra = {"command": command, "root": "/", "started_at": 1.0, "age_s": 1.0, "bytes": 0}
+    return {**state, **extra}
+
+
+def test_handles_are_completed_with_state_and_command(serve: Serve, capsys: Capture) -> None:
+    handles = [_info(running("build"), "make -j4"), _info(stopped("bench"), "make bench")]
+    daemon = serve(lambda request, peer: {"handles": handles})
+    assert main(["__complete", "b", "haft", "--session", "s", "logs", "b"]) == 0
+    assert capsys.readouterr().out == (
+        "build\trunning, run: make -j4\nbench\tstopped, run: make bench\n"
+    )
+    assert daemon.calls("handles/list")[0]["session"] == "s"
+    assert values("abort |") == ["build"]
+    assert values("await build |") == []
+    assert values("spawn run --id |") == []
+    assert values("spawn run --stdin-from |") == ["build", "bench"]
+
+
+def test_an_answer_is_completed_from_the_open_question(serve: Serve) -> None:
+    question = {
+        "id": "q",
+        "text": "which?",
+        "answer_type": {"type": "select", "options": ["left", "right"]},
+    }
+    asking = {**running("a"), "state": "waiting", "question": question}
+    serve(lambda request, peer: {"handles": [_info(asking, "x")]})
+    assert values("apply a |") == ["left", "right"]
+
+
+def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None:
+    properties = {
+        "path": {"type": "string", "description": "the file"},
+        "lines": {"type": "integer"},
+        "mode": {"type": "string", "enum": ["fast", "slow"]},
+    }
+    tool = {
+        "name": "edit",
+        "tool": "edit",
+        "description": "Edit a file.\nMore.",
+        "parameters": {"type": "object", "properties": properties},
+        "stateful": True,
+        "actions": [],
+        "source": "user",
+        "runtime": "raw",
+    }
+    serve(lambda request, peer: {"tools": [tool]})
+    assert list(complete(["spawn", "e"])) == [("edit", "Edit a file.")]
+    assert values("spawn edit --arg |") == ["path=", "lines:=", "mode=fast", "mode=slow"]
+    assert values("spawn edit --arg=mo") == ["--arg=mode=fast", "--arg=mode=slow"]
+
+
+def test_a_failure_completes_nothing_and_starts_no_daemon(
+    serve: Serve, short_tmp: Path, capsys: Capture
+) -> None:
+    arguments = ["__complete", "", "haft", "logs", ""]
+    assert main(arguments) == 0
+    assert not (short_tmp / "state").exists()
+
+    def refuse(request: object, peer: object) -> object:
+        raise Refuse(-32603, "internal", "no")
+
+    serve(refuse)
+    assert main(arguments) == 0
+    assert main(["__complete"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def shell_env(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `haft` is this source tree's, and no daemon answers."""
+    script = tmp_path / "bin" / "haft"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m haft "$@"\n')
+    script.chmod(0o755)
+    home = str(tmp_path)
+    return {
+        **os.environ,
+        "PATH": f"{script.parent}:{os.environ['PATH']}",
+        "HOME": home,
+        "XDG_CONFIG_HOME": home,
+        "HAFT_SOCKET": f"{home}/none",
+        "TERM": "dumb",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "replies"),
+    [
+        (["haft", "spawn", "--wait", "=", "inp"], ["input "]),
+        (["haft", "mcp", "install", ""], ["claude-code ", "claude-desktop ", "codex "]),
+    ],
+)
+def test_bash_completes(shell_env: dict[str, str], words: list[str], replies: list[str]) -> None:
+    line = " ".join(words).replace(" = ", "=")
+    code = (
+        'source "$1"; COMP_LINE="$2"; COMP_POINT=${#COMP_LINE}; shift 2; COMP_WORDS=("$@"); '
+        'COMP_CWORD=$(($# - 1)); _haft; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    script = str(folder() / FILES["bash"])
+    done = subprocess.run(
+        ["bash", "--norc", "-c", code, "bash", script, line, *words],
+        env=shell_env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[: len(replies)] == replies
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_with_descriptions(shell_env: dict[str, str]) -> None:
+    code = f"source {folder() / FILES['fish']}; complete -C'haft lo'; complete -C'haft setup s'"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", code], env=shell_env, capture_output=True, text=True
+    )
+    assert done.stdout == "logs\tshow all output of a handle, or follow it\nservice\n"
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes(shell_env: dict[str, str]) -> None:
+    shell = pexpect.spawn(
+        "zsh", ["-f"], env=shell_env, encoding="utf-8", timeout=20, dimensions=(24, 120)
+    )
+    shell.sendline(
+        f"PS1=; unsetopt beep; autoload -Uz compinit; compinit -D -u; source {folder() / FILES['zsh']}; echo rea''dy"
+    )
+    shell.expect_exact("ready")
+    shell.send("echo a; haft lo\t")
+    shell.expect_exact("haft logs ")
+    shell.send("\x15haft a\t")
+    shell.expect("abort +-- end handles and all their processes")
+    shell.close(force=True)
