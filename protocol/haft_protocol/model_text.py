@@ -7,7 +7,7 @@ A program's prompt follows its output, as on a terminal. Hints name the verbs `h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -43,39 +43,46 @@ _ENDS = {
 }
 
 
-def state_text(state: HandleState, *, inquiry: Inquiry | None = None) -> str:
-    """Return the text of one handle. `inquiry` is its question if no candidate is asked."""
-    parts = [f"[{state.id}: {', '.join(_header(state))}]"]
+def state_text(
+    state: HandleState, *, inquiry: Inquiry | None = None, approval: str | None = None
+) -> str:
+    """Return the text of one handle. `inquiry` is its question if no candidate is asked, `approval` the id of the
+    approval that its start awaits."""
+    parts = [_header_line(state, is_held=approval is not None)]
     body = _body(state)
     if body.strip():
         parts.append(body)
-    if (prompt := _prompt(state)) and not body.endswith(prompt):
+    if (prompt := _prompt(state)) and not _ends_with(body, prompt, state):
         parts.append(prompt)
     if isinstance(state, Waiting):
         parts.append(_question_text(state.id, state.question, inquiry))
+    if isinstance(state, Pending) and approval is not None:
+        parts.append(f"[a person decides: haft approve {approval}]")
     if (left_out := _left_out(state, body)) is not None:
         parts.append(left_out)
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def await_text(result: AwaitResult, inquiries: Mapping[str, Inquiry]) -> str:
+def await_text(
+    result: AwaitResult, inquiries: Mapping[str, Inquiry], held: Container[str] = ()
+) -> str:
     """Return the text of several handles: stopped ones with output, others by header line.
 
-    `inquiries` are the open questions by handle.
+    `inquiries` are the open questions by handle, `held` the ids whose start awaits approval.
     """
     texts = [state_text(state) for state in result.completed]
     texts += [state_text(state, inquiry=inquiries.get(state.id)) for state in result.waiting]
-    texts += [f"[{state.id}: {', '.join(_header(state))}]" for state in result.pending]
+    texts += [_header_line(state, is_held=state.id in held) for state in result.pending]
     return "\n".join(texts)
 
 
-def list_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return a line per handle of `handles/list`, with its command."""
+def list_text(rows: Iterable[Mapping[str, Any]], held: Container[str] = ()) -> str:
+    """Return a line per handle of `handles/list`, with its command; `held` as for `await_text`."""
     lines = []
     for row in rows:
         state = msgspec.convert({"content": "", **row}, HandleState)
         age = _age(float(row["age_s"]))
-        head = ", ".join([_condition(state), age, *_wants(state)])
+        head = ", ".join([_condition(state, is_held=state.id in held), age, *_wants(state)])
         command = _printable(str(row["command"]))
         lines.append(f"{state.id}: {head}: {_shortened(command, MAX_COMMAND)}")
     return "\n".join(lines) or "no handles"
@@ -99,14 +106,15 @@ def has_failed(state: object) -> bool:
     )
 
 
-def _header(state: HandleState) -> list[str]:
-    return [_condition(state), _age(state.elapsed_ms / 1000), *_wants(state)]
+def _header_line(state: HandleState, *, is_held: bool) -> str:
+    condition = _condition(state, is_held=is_held)
+    return f"[{state.id}: {', '.join([condition, _age(state.elapsed_ms / 1000), *_wants(state)])}]"
 
 
-def _condition(state: HandleState) -> str:
+def _condition(state: HandleState, *, is_held: bool) -> str:
     match state:
         case Pending():
-            return "waits for approval"
+            return "waits for approval" if is_held else "starting"
         case Running(suspended=True):
             return "suspended by a signal"
         case Running():
@@ -115,11 +123,10 @@ def _condition(state: HandleState) -> str:
             return "asks"
     if has_failed(state):
         return "failed"
-    if isinstance(state.exit, UnsetType) or state.ended_by.by in ("limit", "lost"):
+    if isinstance(state.exit, UnsetType) or state.ended_by.by != "exit":
         return _ENDS.get(state.ended_by.by, "done")
     if not isinstance(state.exit.signal, UnsetType):
-        ended = f"killed by SIG{state.exit.signal}"
-        return ended if state.ended_by.by == "exit" else _ENDS[state.ended_by.by]
+        return f"killed by SIG{state.exit.signal}"
     return f"exit {state.exit.code}"
 
 
@@ -153,6 +160,14 @@ def _prompt(state: HandleState) -> str:
         return ""
     wanted = state.input_wanted
     return _printable(wanted.prompt) if isinstance(wanted, InputWanted) else ""
+
+
+def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
+    """Return whether the prompt is in the output already; that of a full-screen program is its last row."""
+    if body.endswith(prompt):
+        return True
+    is_key = isinstance(state, Running) and (wanted := state.input_wanted) and wanted.kind == "key"
+    return bool(is_key) and body.rstrip().endswith(prompt.rstrip())
 
 
 def _screen_text(screen: Screen) -> str:

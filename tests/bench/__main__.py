@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.running import RunningDaemon
 
-from . import machine, memory, readers, roundtrips, spawns, starting, throughput
+from . import machine, mcp, memory, readers, roundtrips, spawns, starting, throughput
 from .drive.compare import drive
 from .report import Section, markdown, replaced
 
@@ -23,7 +23,7 @@ BEGIN = "<!-- From here to the end mark: written by `make bench`. -->"
 END = "<!-- The end of what is written. -->"
 
 
-TABLES = ("calls", "cat", "spawn", "fifty", "flood", "readers", "memory", "start", "drive")
+TABLES = ("calls", "cat", "spawn", "fifty", "flood", "readers", "memory", "start", "mcp", "drive")
 
 
 def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int) -> list[Section]:
@@ -38,6 +38,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
         "readers": lambda: readers.beside_a_sleeper(folder, seconds),
         "memory": lambda: memory.held(folder),
         "start": lambda: starting.commands(daemon, folder, seconds),
+        "mcp": lambda: mcp.host(daemon, folder, seconds),
         "drive": lambda: drive(daemon, folder, drive_runs),
     }
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.host import Host, Legacy, Modern
+from tests.mcp.host import Host, Legacy, Modern, text_of
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -173,3 +173,85 @@ def test_a_host_of_mcp_sees_the_same(
         assert text.splitlines()[1:] == ["released haft"]
         text = host.ask("release", {**arguments, "id": "no"}, {"sure": False})
         assert "the release was not confirmed" in text
+
+
+WRONG = (
+    'The arguments of \'release\' do not fit: package: "A" does not match "^[a-z]+$"; '
+    'copies: it must be integer, not "x"; c: it is not known; known are package, copies.'
+)
+FORM = {
+    "type": "object",
+    "properties": {"sure": {"type": "boolean"}},
+    "required": ["sure"],
+}
+VERBS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("release", {"id": "yes", "copies": 2, "package": "haft", "wait_s": 20}, "ASKS"),
+    ("handle_list", {}, "yes: asks, … s"),
+    ("handle_read", {"id": "yes"}, "ASKS"),
+    (
+        "handle_send",
+        {"id": "yes", "line": "true"},
+        "The arguments of 'handle_send' do not fit: line: the handle asks a question; give `answer` instead.",
+    ),
+    (
+        "handle_send",
+        {"id": "yes", "answer": "maybe"},
+        "The answer does not fit: question 'sure' takes true or false; the question is still open.",
+    ),
+    ("handle_wait", {"ids": ["yes"]}, "ASKS"),
+    (
+        "handle_send",
+        {"id": "yes", "answer": True, "until": "stopped", "wait_s": 20},
+        "[yes: done, … s]\nreleased haft",
+    ),
+    ("handle_read", {"id": "yes", "view": "all"}, "[yes: done, … s]\nreleased haft"),
+    (
+        "handle_send",
+        {"id": "yes", "answer": True},
+        "Tool 'release' does not support 'answer': it asks nothing now; give `line` for what it reads.",
+    ),
+    ("release", {"id": "no", "package": "haft", "wait_s": 20}, "ASKS"),
+    (
+        "handle_send",
+        {"id": "no", "answer": False, "until": "stopped", "wait_s": 20},
+        "[no: failed, … s]\nthe release was not confirmed",
+    ),
+    ("release", {"id": "end", "package": "haft", "wait_s": 20}, "ASKS"),
+    ("handle_stop", {"ids": "end"}, "[end: ended by handle_stop, … s]"),
+    (
+        "release",
+        {"package": "A", "copies": "x", "c": 1},
+        WRONG,
+    ),
+)
+"""Calls of the tools for models, and their replies without ages."""
+
+
+def test_each_verb_for_models_replies_the_same(running: RunningDaemon, short_tmp: Path) -> None:
+    with Modern(running, "--root", str(short_tmp), capabilities={}) as host:
+        for tool, arguments, expected in VERBS:
+            reply = host.request("tools/call", name=tool, arguments=arguments)
+            text = re.sub(r"[\d.]+ s\b", "… s", text_of(reply))
+            if expected == "ASKS":
+                id = arguments.get("id") or arguments["ids"][0]
+                hint = f'answer by handle_send {{"id":"{id}","answer":true}}'
+                expected = f"[{id}: asks, … s]\nRelease haft?\n[takes true or false; {hint}]"
+            if tool == "handle_list":  # The command is that of the form.
+                text = ": ".join(text.split(": ")[:2])
+            # A server of MCP has no exit status for a call.
+            assert text.replace(": exit 0,", ": done,", 1) == expected
+            is_refusal = expected.startswith(("The ", "Tool "))
+            assert reply.get("isError", False) == (is_refusal or ": failed," in expected)
+
+
+def test_a_host_shows_the_same_form(running: RunningDaemon, short_tmp: Path) -> None:
+    with Modern(running, "--root", str(short_tmp)) as host:
+        arguments = {"package": "haft", "wait_s": 20, "id": "form"}
+        asked = host.request("tools/call", name="release", arguments=arguments)
+        assert asked["inputRequests"] == {
+            "sure": {
+                "method": "elicitation/create",
+                "params": {"mode": "form", "message": "Release haft?", "requestedSchema": FORM},
+            }
+        }
+        host.call("handle_stop", ids="form")

@@ -61,7 +61,7 @@ def test_the_list_has_a_tool_for_each_definition_and_five_for_handles(
 
 
 def test_the_list_of_the_shipped_tools_is_short(shared_daemon: RunningDaemon) -> None:
-    """1,200 tokens of o200k at most: it has 4.2 characters a token of such a list."""
+    """1,200 tokens of o200k at most; it has 1,127 (js-tiktoken 1.0), and 4.2 characters a token of such a list."""
     with shared_daemon.connect() as wire:
         tools = wire.call("tools/list", surface="verbs", provider="mcp")["tools"]
     shown = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
@@ -99,6 +99,17 @@ def test_what_is_left_out_is_said_once_with_how_to_read_it(call: Call) -> None:
     last = next(one for one, following in pairwise(shown) if following > one + 1)
     more = call("handle_read", id="held", **{"from": hint["from"]})["text"]
     assert f"\n{last + 1}\n" in more
+
+
+def test_the_tail_is_the_last_lines_and_nothing_is_left_out_of_it(call: Call) -> None:
+    shown = call("run", command="seq 20000; cat", id="cat", wait_s=0)["text"]
+    assert shown.startswith("[cat: starting, ") and "\n" not in shown
+    last = ["19997", "19998", "19999", "20000"]
+    text = call("handle_read", id="cat", view="tail", until="input")["text"]
+    assert text.splitlines()[1:] == last
+    ended = call("handle_send", id="cat", keys="C-d", view="tail", until="stopped")["text"]
+    header, *lines = ended.splitlines()
+    assert header.startswith("[cat: exit 0, ") and lines == last
 
 
 def test_texts_are_taken_for_numbers_and_lists(call: Call) -> None:

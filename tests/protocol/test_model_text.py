@@ -44,7 +44,7 @@ def line(kind: str, *, certain: bool = True, prompt: str = "") -> dict[str, Any]
 @pytest.mark.parametrize(
     ("shown", "header"),
     [
-        (state(state="pending"), "[h: waits for approval, 1.0 s]"),
+        (state(state="pending"), "[h: starting, 1.0 s]"),
         (state(), "[h: running, 1.0 s]"),
         (state(suspended=True), "[h: suspended by a signal, 1.0 s]"),
         (state(input_wanted=line("line")), "[h: running, 1.0 s, reads a line]"),
@@ -109,6 +109,25 @@ def test_a_prompt_stands_once_behind_the_output() -> None:
     assert state_text(state(content="a\n", input_wanted=asks)).splitlines()[1:] == ["a", "ok? "]
     again = state(content="a\nok? ", input_wanted=line("line", prompt="ok? "))
     assert state_text(again).splitlines()[1:] == ["a", "ok? "]
+
+
+def test_the_last_row_of_a_full_screen_program_is_no_prompt_beside_it() -> None:
+    asks = line("key", prompt="settings  All")
+    drawn = state(content="one\nsettings  All\n", input_wanted=asks)
+    assert state_text(drawn).splitlines()[1:] == ["one", "settings  All"]
+
+
+def test_a_start_waits_for_approval_only_where_there_is_one() -> None:
+    shown = state(state="pending")
+    assert state_text(shown, approval="a1").splitlines() == [
+        "[h: waits for approval, 1.0 s]", "[a person decides: haft approve a1]",
+    ]  # fmt: skip
+    result = AwaitResult(completed=(), pending=(shown,))
+    assert await_text(result, {}) == "[h: starting, 1.0 s]"
+    assert await_text(result, {}, {"h"}) == "[h: waits for approval, 1.0 s]"
+    row = {**COMMON, "state": "pending", "elapsed_ms": 0, "age_s": 1.0, "command": "x"}
+    assert list_text([row]) == "h: starting, 1.0 s: x"
+    assert list_text([row], {"h"}) == "h: waits for approval, 1.0 s: x"
 
 
 def test_a_screen_is_its_rows_and_where_the_cursor_is() -> None:

@@ -11,16 +11,16 @@ from haft_protocol.approvals import Approval
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
 from haft_protocol.model_text import await_text, has_failed, list_text, notices_text, state_text
-from haft_protocol.states import HandleState, Notice, Pending, Stopped, Waiting
+from haft_protocol.states import HandleState, Notice, Stopped, Waiting
 from haftd.core.text import cut_text
 from haftd.executions.supervisor import Supervisor
-from haftd.inquiries.router import InquiryRouter
 
 from .services import HandleServices
 
 MAX_TEXT = 8_000
 """Bytes of output in one reply."""
 
+_TAIL_LINES = 4
 _MARGIN = 128
 
 
@@ -30,13 +30,19 @@ def called_text(
     reply: HandleState | AwaitResult | HandlesListResult,
     call_id: str,
     notices: tuple[Notice, ...],
+    *,
+    is_tail: bool = False,
 ) -> CalledText:
-    """Return the reply as text, with the notices."""
+    """Return the reply as text, with the notices; with `is_tail` only the last lines of the output."""
     states: tuple[HandleState, ...] = ()
     inquiry: Inquiry | UnsetType = UNSET
     failed = False
+    approvals = {
+        approval.id: approval.approval_id
+        for _, approval in services.inquiries.listed(Approval, session)
+    }
     if isinstance(reply, HandlesListResult):
-        text = list_text(reply.handles)
+        text = list_text(reply.handles, approvals)
     elif isinstance(reply, AwaitResult):
         share = MAX_TEXT // max(1, len(reply.completed) + len(reply.waiting))
         reply = structs.replace(
@@ -49,7 +55,9 @@ def called_text(
             state.id: _inquiry_of(services.supervisor, session, state) for state in reply.waiting
         }
         text = await_text(
-            reply, {id: inquiry for id, inquiry in asked.items() if inquiry is not None}
+            reply,
+            {id: inquiry for id, inquiry in asked.items() if inquiry is not None},
+            approvals,
         )
         if len(states) == 1:
             # A wait for one handle has the detail of a read.
@@ -58,13 +66,13 @@ def called_text(
             inquiry = UNSET if open_inquiry is None else open_inquiry
     else:
         state = _bounded(reply, MAX_TEXT)
+        if is_tail:
+            state = _last_lines(state)
         states = (state,)
         open_inquiry = _inquiry_of(services.supervisor, session, state)
         inquiry = UNSET if open_inquiry is None else open_inquiry
         failed = has_failed(state)
-        text = state_text(state, inquiry=open_inquiry)
-        if isinstance(state, Pending):
-            text += _approval_hint(services.inquiries, session, state.id)
+        text = state_text(state, inquiry=open_inquiry, approval=approvals.get(state.id))
     if notices:
         text += f"\n{notices_text(notices)}"
     return CalledText(
@@ -74,14 +82,6 @@ def called_text(
         states=tuple(_bare(state) for state in states),
         inquiry=inquiry,
     )
-
-
-def _approval_hint(inquiries: InquiryRouter, session: str, id: str) -> str:
-    """Name the decider of a pending start."""
-    for _, approval in inquiries.listed(Approval, session):
-        if approval.id == id:
-            return f"\n[a person decides: haft approve {approval.approval_id}]"
-    return ""
 
 
 def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inquiry | None:
@@ -105,6 +105,17 @@ def _bounded(state: HandleState, most: int) -> HandleState:
                 omitted = state.omitted + total - kept
                 state = structs.replace(state, **{name: cut, "omitted": omitted})
     return state
+
+
+def _last_lines(state: HandleState) -> HandleState:
+    """Cut the output to its last lines, which are all that the reader asked for: nothing counts as left out."""
+    for name in ("content", "result"):
+        text = getattr(state, name, UNSET)
+        if isinstance(text, str):
+            lines = text.rstrip("\n").splitlines(keepends=True)
+            last = "".join(lines[-_TAIL_LINES:])
+            state = structs.replace(state, **{name: last, "omitted": 0})
+    return structs.replace(state, truncated=UNSET) if isinstance(state, Stopped) else state
 
 
 def _bare(state: HandleState) -> HandleState:

@@ -61,6 +61,7 @@ def tools_call(
     with_notices = partial(_with_notices, services, queues, session, call_id, as_text=as_text)
     if params.surface == "verbs":
         params = msgspec.structs.replace(params, call_id=call_id)
+        with_notices = partial(with_notices, is_tail=params.arguments.get("view") == "tail")
         return with_notices(verb_call(services, caller, params, session, call_id))
     if params.tool == AWAIT.name:
         wanted = _await_of(params)
@@ -96,17 +97,19 @@ def _with_notices(
     reply: object,
     *,
     as_text: bool = False,
+    is_tail: bool = False,
 ) -> object:
     """Return the reply with the current notices."""
+    more = partial(
+        _with_notices, services, queues, session, call_id, as_text=as_text, is_tail=is_tail
+    )
     if isinstance(reply, DeferredReply):
         later = reply
 
         async def with_notices(*, in_batch: bool = False) -> object:
             result = await result_of(later, in_batch=in_batch)
             reply = await result_of(result)
-            return await result_of(
-                _with_notices(services, queues, session, call_id, reply, as_text=as_text)
-            )
+            return await result_of(more(reply))
 
         return DeferredReply(with_notices, partial(with_notices, in_batch=True))
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
@@ -116,12 +119,12 @@ def _with_notices(
         async def routed() -> object:
             for pending in unrouted:
                 await pending.routed.wait()
-            return _with_notices(services, queues, session, call_id, reply, as_text=True)
+            return more(reply)
 
         return DeferredReply(routed)
     notices = queues.drain(session, time.time())
     if as_text:
-        return called_text(services, session, reply, call_id, notices)
+        return called_text(services, session, reply, call_id, notices, is_tail=is_tail)
     return called(reply, call_id, notices)
 
 

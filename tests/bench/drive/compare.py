@@ -1,5 +1,5 @@
 """Run every task through every driver, in random order, and print a table. Time is taken from
-the first call to the last; the daemon and the tmux server run before. Medians are those of
+the first call to the last; the daemon, `haft mcp` and the tmux server run before. Medians are those of
 the runs that succeeded."""
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from tests.running import RunningDaemon
 from .account import Account
 from .expect import Expect
 from .haft import Haft
+from .mcp import HaftMcp
 from .task import Task
 from .tasks import TASKS
 from .tmux import Server, Tmux
 
-_WAYS = ("haft", "tmux", "pexpect", "pexpect, tuned")
+_WAYS = ("haft", "haft mcp", "tmux", "pexpect", "pexpect, tuned")
+_OURS = ("haft", "haft mcp")
 
-_Driver = Haft | Tmux | Expect
+_Driver = Haft | HaftMcp | Tmux | Expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def once(task: Task, driver: _Driver, folder: Path) -> Outcome:
     answer, wrong = "", None
     try:
         match driver:
+            case HaftMcp():
+                answer = task.mcp(driver)
             case Haft():
                 answer = task.haft(driver)
             case Tmux():
@@ -72,6 +76,7 @@ def compare(
     env = _environment(daemon)
     ways: dict[str, Callable[[Path], _Driver]] = {
         "haft": lambda place: Haft(daemon.socket, place),
+        "haft mcp": lambda place: HaftMcp(daemon, place),
         "pexpect": lambda place: Expect(place, env),
         "pexpect, tuned": lambda place: Expect(place, env, tuned=True),
     }
@@ -138,11 +143,11 @@ def table(found: Mapping[str, Outcomes], note: str) -> Section:
 
 def _rows(title: str, ways: Mapping[str, _Cost], tried: Mapping[str, str]) -> list[list[str]]:
     """Return a task's rows, with haft's bytes as a share of the better of the other drivers'."""
-    better = min((cost.read for way, cost in ways.items() if way != "haft"), default=0)
+    better = min((cost.read for way, cost in ways.items() if way not in _OURS), default=0)
     rows: list[list[str]] = []
     for way, cost in ways.items():
         shares = ["", ""]
-        if way == "haft" and better:
+        if way in _OURS and better:
             shares = [f"{cost.read / better:.2f}", f"{cost.floor / better:.2f}"]
         counts = [f"{count:,.0f}" for count in (cost.calls, cost.sleeps, cost.read)]
         counts += [*shares, f"{cost.whole:,.0f}", spell(cost.seconds)]
@@ -183,18 +188,18 @@ def _note(runs: int) -> str:
     if shutil.which("tmux"):
         tmux = subprocess.check_output(["tmux", "-V"], text=True).strip()
     return (
-        f"The same work through haft, {tmux} and pexpect {pexpect.__version__}, {runs} times each, in "
+        f"The same work through haft, `haft mcp`, {tmux} and pexpect {pexpect.__version__}, {runs} times each, in "
         "turns; medians of the runs that succeeded, and their sums. What was done decides, checked alike "
         "for all. *calls*: requests to haft, runs of tmux, methods of pexpect that send or wait. *sleeps*: "
         "pauses because a script, or pexpect itself, cannot know when to go on. *bytes read*: of haft the "
         "output (view `answer`: without the echo of what was typed), screen and prompt of each reply, of "
-        "tmux the last capture of each step, of pexpect `before` and `after`. *tuned*: pexpect without the "
+        "`haft mcp` each reply's whole text, header line and all, of tmux the last capture of each step, of pexpect `before` and `after`. *tuned*: pexpect without the "
         "50 ms for which it pauses before each send, as these programs happen not to need them. *share*: "
         "haft's bytes of those of the better of the others; *floor*: the share of what the program itself "
         "says in the replies that are read, without "
-        "echo and prompts, which no way of driving it can leave out; "
+        "echo and prompts, which no way of driving it can leave out, for `haft mcp` all but the header lines; "
         "`max_bytes` leaves out what need not be read beside haft's prompt, the others have to look at what "
-        "they wait for. *whole replies*: haft's with all of their JSON. The build prints what looks like "
+        "they wait for. *whole replies*: with all of their JSON. The build prints what looks like "
         "questions, and pauses: the others take it for one when a second has passed in silence, and the "
         "longest pause of a build is drawn from half a second to one and a half. Load average before: "
         f"{' '.join(f'{load:.1f}' for load in os.getloadavg())}."

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .expect import Expect
 from .haft import Haft
+from .mcp import HaftMcp
 from .tmux import Tmux
 
 
@@ -23,6 +24,7 @@ class Task:
     programs: tuple[str, ...]
     prepare: Callable[[Path, random.Random], None]
     haft: Callable[[Haft], str]
+    mcp: Callable[[HaftMcp], str]
     tmux: Callable[[Tmux], str]
     pexpect: Callable[[Expect], str]
     check: Callable[[Path, str], str | None]

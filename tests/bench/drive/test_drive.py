@@ -11,6 +11,7 @@ from tests.running import RunningDaemon
 from .account import Account
 from .compare import Outcome, once, table
 from .haft import Haft, said, seen
+from .mcp import HaftMcp
 from .task import Task
 from .tasks import TASKS
 
@@ -31,6 +32,23 @@ def test_every_task_is_done_through_haft_without_a_sleep(
     outcome = once(task, haft, short_tmp)
     assert outcome.wrong is None
     assert haft.account.sleeps == 0 < haft.account.calls
+
+
+MOST_BYTES = dict(
+    zip(TASKS, (940, 1_640, 410, 1_260, 170, 480, 310, 240, 400, 680, 350, 390), strict=True)
+)
+"""Of the text that a model reads through `haft mcp`: those of the better of tmux and pexpect and a header line a call,
+where haft needs as much, else what haft needs and some more for long ages and paths."""
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)
+def test_every_task_is_done_through_haft_mcp_with_few_bytes(
+    task: Task, shared_daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    haft = HaftMcp(shared_daemon, _ready(task, short_tmp, 1))
+    outcome = once(task, haft, short_tmp)
+    assert outcome.wrong is None
+    assert haft.account.read <= MOST_BYTES[task]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)

@@ -46,7 +46,11 @@ _BOUNDS: dict[str, dict[str, Any]] = {
     "ids": {"minItems": 1, "maxItems": 64},
 }
 _IDS: dict[str, Any] = {"type": "array", "items": _ID}
-_VIEW: dict[str, Any] = {"enum": ["new", "all", "tail", "screen"], "default": "new"}
+_VIEW: dict[str, Any] = {
+    "enum": ["new", "all", "tail", "screen"],
+    "default": "new",
+    "description": "tail: the last 4 lines",
+}
 _UNTIL: dict[str, Any] = {
     "enum": ["input", "stopped", "output", "quiet", "pattern", "now"],
     "description": "Return when it reads input or stops (input, default), ends, prints, pauses, matches pattern, or at once",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..expect import Expect
 from ..haft import Haft
+from ..mcp import HaftMcp
 from ..task import Task
 from ..tmux import Tmux
 
@@ -63,6 +64,11 @@ def _haft(haft: Haft) -> str:
     return haft.line(_answer(question), wait="stopped").text
 
 
+def _mcp(haft: HaftMcp) -> str:
+    question = haft.begin(*_ARGV, timeout_ms=50_000).text
+    return haft.line(_answer(question), wait="stopped", view="tail").text
+
+
 def _tmux(tmux: Tmux) -> str:
     tmux.spawn(*_ARGV)
     tmux.send(_answer(tmux.until_quiet(_LOOKS_LIKE_A_QUESTION + "$", _SILENCE_S)), "Enter")
@@ -81,4 +87,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if typed == number else f"typed {typed!r} instead of {number!r}"
 
 
-BUILD = Task("a build that seems to ask", (), _prepare, _haft, _tmux, _pexpect, _check)
+BUILD = Task("a build that seems to ask", (), _prepare, _haft, _mcp, _tmux, _pexpect, _check)

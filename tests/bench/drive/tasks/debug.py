@@ -75,4 +75,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if str(total) in answer else f"{total} is not in:\n{answer}"
 
 
-DEBUG = Task("pdb to a breakpoint", (), _prepare, _haft, _tmux, _pexpect, _check)
+DEBUG = Task("pdb to a breakpoint", (), _prepare, _haft, _haft, _tmux, _pexpect, _check)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..expect import Expect
 from ..haft import Haft
+from ..mcp import HaftMcp
 from ..task import Task
 from ..tmux import Tmux
 
@@ -29,6 +30,14 @@ def _haft(haft: Haft) -> str:
     edit = f"{change}\r{remove}\r{add}\x1b{save}\r"
     haft.apply(edit, view="screen")
     haft.apply(":q\r", wait="stopped", max_bytes=0)
+    return ""
+
+
+def _mcp(haft: HaftMcp) -> str:
+    haft.begin("vim", _FILE)
+    change, remove, add, save = _EDIT
+    haft.apply(f"{change}\r{remove}\r{add}\x1b{save}\r", view="tail")
+    haft.apply(":q\r", wait="stopped")
     return ""
 
 
@@ -60,4 +69,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if lines == wanted else "\n".join(lines)
 
 
-EDIT = Task("edit a file with vim", ("vim",), _prepare, _haft, _tmux, _pexpect, _check)
+EDIT = Task("edit a file with vim", ("vim",), _prepare, _haft, _mcp, _tmux, _pexpect, _check)

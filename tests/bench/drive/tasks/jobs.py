@@ -88,4 +88,6 @@ def _check(folder: Path, answer: str) -> str | None:
     return None
 
 
-JOBS = Task("bash: a job, a server, C-c", ("bash",), _prepare, _haft, _tmux, _pexpect, _check)
+JOBS = Task(
+    "bash: a job, a server, C-c", ("bash",), _prepare, _haft, _haft, _tmux, _pexpect, _check
+)

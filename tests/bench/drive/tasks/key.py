@@ -54,5 +54,5 @@ def _check(folder: Path, answer: str) -> str | None:
 
 
 KEY = Task(
-    "ssh-keygen with a passphrase", ("ssh-keygen",), _prepare, _haft, _tmux, _pexpect, _check
+    "ssh-keygen with a passphrase", ("ssh-keygen",), _prepare, _haft, _haft, _tmux, _pexpect, _check
 )

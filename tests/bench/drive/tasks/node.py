@@ -56,4 +56,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if str(total) in answer else f"{total} is not in:\n{answer}"
 
 
-NODE = Task("node: load and compute", ("node",), _prepare, _haft, _tmux, _pexpect, _check)
+NODE = Task("node: load and compute", ("node",), _prepare, _haft, _haft, _tmux, _pexpect, _check)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..expect import Expect
 from ..haft import Haft
+from ..mcp import HaftMcp
 from ..task import Task
 from ..tmux import Tmux
 
@@ -23,6 +24,13 @@ def _haft(haft: Haft) -> str:
     haft.run("less", _FILE, max_bytes=0)
     answer = haft.apply(f"{_LINE}g", view="screen").text
     haft.apply("q", wait="stopped", max_bytes=0)
+    return answer
+
+
+def _mcp(haft: HaftMcp) -> str:
+    haft.begin("less", _FILE)
+    answer = haft.apply(f"{_LINE}g", view="screen").text
+    haft.apply("q", wait="stopped")
     return answer
 
 
@@ -51,4 +59,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if line in answer else f"not {line!r} in:\n{answer}"
 
 
-PAGE = Task("page a long file with less", ("less",), _prepare, _haft, _tmux, _pexpect, _check)
+PAGE = Task("page a long file with less", ("less",), _prepare, _haft, _mcp, _tmux, _pexpect, _check)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..expect import Expect
 from ..haft import Haft
+from ..mcp import HaftMcp
 from ..task import Task
 from ..tmux import Tmux
 
@@ -35,6 +36,14 @@ def _haft(haft: Haft) -> str:
     haft.apply({"paste": _DEF})
     answer = haft.line(_CALL).text
     haft.apply({"eof": True}, max_bytes=0)
+    return answer
+
+
+def _mcp(haft: HaftMcp) -> str:
+    haft.run(sys.executable, "-q")
+    haft.apply({"text": _DEF})
+    answer = haft.line(_CALL).text
+    haft.keys("C-d", wait="stopped")
     return answer
 
 
@@ -68,4 +77,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None if str(total) in answer else f"{total} is not in:\n{answer}"
 
 
-PYTHON = Task("paste a function into Python", (), _prepare, _haft, _tmux, _pexpect, _check)
+PYTHON = Task("paste a function into Python", (), _prepare, _haft, _mcp, _tmux, _pexpect, _check)

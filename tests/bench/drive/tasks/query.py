@@ -75,5 +75,5 @@ def _check(folder: Path, answer: str) -> str | None:
 
 
 QUERY = Task(
-    "sqlite3: create, insert, select", ("sqlite3",), _prepare, _haft, _tmux, _pexpect, _check
+    "sqlite3: create, insert, select", ("sqlite3",), _prepare, _haft, _haft, _tmux, _pexpect, _check
 )

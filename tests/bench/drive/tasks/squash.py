@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..expect import Expect
 from ..haft import Haft
+from ..mcp import HaftMcp
 from ..task import Task, git
 from ..tmux import Tmux
 
@@ -34,6 +35,14 @@ def _haft(haft: Haft) -> str:
     clear, words = _WORDS
     reply = haft.apply(f"{clear}\r{words}\x1b:wq\r", wait="stopped", view="tail", max_bytes=100)
     return reply.text
+
+
+def _mcp(haft: HaftMcp) -> str:
+    haft.spawn("git_rebase", {"onto": "HEAD~3", "rows": 24, "cols": 80})
+    list_, leave = _TODO
+    haft.apply(f"{list_}\r{leave}\r", view="tail")
+    clear, words = _WORDS
+    return haft.apply(f"{clear}\r{words}\x1b:wq\r", wait="stopped", view="tail").text
 
 
 def _tmux(tmux: Tmux) -> str:
@@ -67,5 +76,5 @@ def _check(folder: Path, answer: str) -> str | None:
 
 
 SQUASH = Task(
-    "squash with `git rebase -i`", ("git", "vim"), _prepare, _haft, _tmux, _pexpect, _check
+    "squash with `git rebase -i`", ("git", "vim"), _prepare, _haft, _mcp, _tmux, _pexpect, _check
 )

@@ -65,4 +65,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return None
 
 
-STAGE = Task("stage two of three hunks", ("git",), _prepare, _haft, _tmux, _pexpect, _check)
+STAGE = Task("stage two of three hunks", ("git",), _prepare, _haft, _haft, _tmux, _pexpect, _check)

@@ -93,4 +93,4 @@ def _check(folder: Path, answer: str) -> str | None:
     return "the password was shown" if _PASSWORD in answer else None
 
 
-WIZARD = Task("a wizard with five questions", (), _prepare, _haft, _tmux, _pexpect, _check)
+WIZARD = Task("a wizard with five questions", (), _prepare, _haft, _haft, _tmux, _pexpect, _check)
