@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from haft_protocol.methods import (
     AwaitResult,
     HandleInfo,
+    InquiriesAskResult,
     NoticesResult,
     PingResult,
     ReloadResult,
@@ -24,6 +25,7 @@ from haft_protocol.methods import (
     TurnEndResult,
     TurnResult,
 )
+from haft_protocol.questions import Answer
 from haft_protocol.states import HandleState, Notice
 
 from .requests import Common, Reading, drop_unset, handle_infos, ids
@@ -200,6 +202,22 @@ class AsyncCalls:
         fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = await self.call("tools/call", tool=tool, **fields, **common)
         return result
+
+    async def ask(
+        self,
+        question: Mapping[str, object],
+        *,
+        target: str = "user",
+        timeout_s: float | None = None,
+        **common: Unpack[Common],
+    ) -> Answer:
+        """Ask the user, a model or the session's other clients a question; return the answer.
+
+        Raises `RemoteError` where nobody answers.
+        """
+        fields = drop_unset(question=question, target=target, timeout_s=timeout_s)
+        result: InquiriesAskResult = await self.call("inquiries/ask", **fields, **common)
+        return result.answer
 
     async def notices(self, **common: Unpack[Common]) -> tuple[Notice, ...]:
         """Take the session's unread notices; otherwise the next `call_tool` brings them."""

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from haft_protocol.methods import (
     AwaitResult,
     HandleInfo,
+    InquiriesAskResult,
     NoticesResult,
     PingResult,
     ReloadResult,
@@ -23,6 +24,7 @@ from haft_protocol.methods import (
     TurnEndResult,
     TurnResult,
 )
+from haft_protocol.questions import Answer
 from haft_protocol.states import HandleState, Notice
 
 from .requests import Common, Reading, drop_unset, handle_infos, ids
@@ -217,6 +219,23 @@ class Calls:
             "tools/call", timeout=timeout, tool=tool, **fields, **common
         )
         return result
+
+    def ask(
+        self,
+        question: Mapping[str, object],
+        *,
+        target: str = "user",
+        timeout_s: float | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> Answer:
+        """Ask the user, a model or the session's other clients a question; return the answer.
+
+        Raises `RemoteError` where nobody answers.
+        """
+        fields = drop_unset(question=question, target=target, timeout_s=timeout_s)
+        result: InquiriesAskResult = self.call("inquiries/ask", timeout=timeout, **fields, **common)
+        return result.answer
 
     def notices(
         self, *, timeout: float | None = None, **common: Unpack[Common]

@@ -108,6 +108,8 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
         return _seconds(params.get("grace_ms"), 1000.0, 60.0)
     if method == "tools/call":
         return None
+    if method == "inquiries/ask":
+        return _seconds(params.get("timeout_s"), 1.0, None)
     if method == "await":
         return _seconds(params.get("timeout_secs"), 1.0, None)
     if method == "turn/end":

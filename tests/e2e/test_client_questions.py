@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from haft import Haft, RemoteError
 from tests.e2e.inquiring import Client, asking
 from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
@@ -181,3 +182,15 @@ def test_a_program_answers_as_it_answers_tools(make_daemon: Callable[..., Runnin
             assert wire.call("inquiries/ask", question=question, target="user") == {
                 "answer": answer
             }
+
+
+def test_the_client_asks_and_returns_the_answer(make_daemon: Callable[..., RunningDaemon]) -> None:
+    script = "import json, sys; print(json.dumps({'answer': 'go on' in json.load(sys.stdin)['question']['text']}))"
+    daemon = make_daemon(
+        f'[inquiry]\nbackends = ["command"]\n[inquiry.command]\nargv = ["{sys.executable}", "-c", "{script}"]\n'
+    ).start()
+    with Haft.connect(str(daemon.socket)) as haft:
+        assert haft.ask(asking("q", {"type": "boolean"}, "go on?")) is True
+        assert haft.ask(asking("q", {"type": "boolean"}, "stop?"), timeout_s=20) is False
+        with pytest.raises(RemoteError, match="asked of a person only"):
+            haft.ask(asking("pass", {"type": "secret"}), target="assistant")

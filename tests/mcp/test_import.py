@@ -148,6 +148,86 @@ def test_an_unknown_host_is_answered_with_those_there_are(config: Path, capsys: 
     assert "claude-desktop, codex" in capsys.readouterr().err
 
 
+PROJECTS = {
+    "mcpServers": {"all": {"command": "a"}, "both": {"command": "user"}, "off": {"command": "o"}},
+    "projects": {
+        "/work/site": {
+            "mcpServers": {"both": {"command": "site"}, "own": {"command": "b"}},
+            "disabledMcpServers": ["off"],
+        },
+        "/work/other": {"mcpServers": {"far": {"command": "c"}}},
+    },
+}
+
+
+def test_the_servers_of_the_project_win_over_those_of_the_user(
+    config: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / ".claude.json").write_text(json.dumps(PROJECTS))
+    assert main(["mcp", "import", "claude-code", "--root", "/work/site", "--yes"]) == 0
+    tables = tomllib.loads(config.read_text())["mcp"]
+    assert {name: table["command"] for name, table in tables.items()} == {
+        "all": ["a"], "both": ["site"], "own": ["b"],
+    }  # fmt: skip
+    assert "off is left out: the host has it switched off" in capsys.readouterr().err
+    only = ServerImport(str(tmp_path / ".claude.json"), {"HOME": str(tmp_path)}, folder="/else")
+    assert set(only.tables) == {"all", "both", "off"}
+
+
+ASKING = """\
+{
+  "inputs": [
+    {"id": "key", "type": "promptString", "description": "The key", "password": true},
+    {"id": "team", "type": "pickString", "options": ["core", "web"], "default": "core"},
+    {"id": "made", "type": "command", "command": "x"},
+  ],
+  "servers": {
+    "issues": {
+      "command": "issues", "args": ["--team=${input:team}"], "env": {"KEY": "${input:key}", "TEAM": "t-${input:team}"},
+    },
+    "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${input:key}"}},
+    "made": {"command": "x", "args": ["${input:made}"]},
+    "unknown": {"command": "x", "args": ["${input:none}"]},
+    "plain": {"command": "p"},
+  },
+}
+"""
+
+
+def test_inputs_of_the_host_are_asked_for_once_each(config: Path, tmp_path: Path) -> None:
+    source = tmp_path / "mcp.json"
+    source.write_text(ASKING)
+    servers = ServerImport(str(source), {"HOME": str(tmp_path)}, can_ask=True)
+    assert set(servers.left_out) == {"made", "unknown"}
+    assert servers.inputs["key"] == ("The key", True, "")
+    assert servers.inputs["team"] == ("team", False, "core")
+    assert '"--team=${input:team}"' in servers.shown()
+    servers.fill({"key": "s3cr3t", "team": "web"})
+    assert "s3cr3t" not in servers.shown()
+    servers.write()
+    tables = tomllib.loads(servers.config.read_text())["mcp"]
+    assert tables["issues"]["args"] == ["--team=web"]
+    assert tables["issues"]["env"] == {"KEY": "s3cr3t", "TEAM": "t-web"}
+    assert tables["wiki"]["headers"] == {"Authorization": "Bearer s3cr3t"}
+    for name, table in tables.items():
+        read_server(name, table)
+
+
+def test_a_server_that_asks_is_left_out_where_no_person_can_answer(
+    config: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    source = tmp_path / "mcp.json"
+    source.write_text(ASKING)
+    # Without a terminal: shown, and nothing written.
+    assert main(["mcp", "import", str(source)]) == 2
+    assert "[mcp.issues]" in capsys.readouterr().out and not config.exists()
+    assert main(["mcp", "import", str(source), "--yes"]) == 0
+    assert set(tomllib.loads(config.read_text())["mcp"]) == {"plain"}
+    assert (
+        "issues is left out: it asks for 'team'; import it in a terminal" in capsys.readouterr().err
+    )
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SERVER = st.fixed_dictionaries(
     {},

@@ -25,6 +25,16 @@ def ask(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def ask_value(text: str, *, is_secret: bool) -> str:
+    """Show the text; return the line that a person types, without an echo for a secret."""
+    if is_secret:
+        from getpass import getpass
+
+        return getpass(f"{show.plain(text)}: ")
+    show.line(f"{show.plain(text)}:", "bold")
+    return sys.stdin.readline().strip()
+
+
 def live_handles(haft: Haft) -> list[HandleInfo]:
     live = [info for info in haft.handles("*") if not isinstance(info.state, Stopped)]
     return sorted(live, key=lambda info: -info.age_s)

@@ -1,7 +1,8 @@
 """Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
 An inexpressible server is left out with the reason. Values of variables and headers are written,
-not shown.
+not shown. An input that the host would ask a person for (VS Code's `inputs`) is a mark in the table until
+`fill`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from haft_protocol.paths import config_file
@@ -31,9 +32,20 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_WORD = re.compile(r"(?i)token|key|secret|passw|auth|credential")
+_INPUT = re.compile(r"\$\{input:([^}\x80\x81]+)\}")
+_MARK = re.compile("\x80([^\x81]*)\x81")
+"""An input in a table: characters that a header may have and no host writes."""
 _HIDDEN = "…"
 
 Table = dict[str, Any]
+
+
+class Input(NamedTuple):
+    """A value that a host asks a person for."""
+
+    text: str
+    is_secret: bool
+    default: str
 
 
 class _Inexpressible(ValueError):
@@ -42,33 +54,51 @@ class _Inexpressible(ValueError):
 
 class ServerImport:
     """Servers of one file, as tables new to haft's configuration. Raises `SetupFailed` for an
-    unreadable file."""
+    unreadable file. `folder` is that of the project whose own servers Claude Code keeps beside the
+    user's; with `can_ask` the host's inputs may be asked for."""
 
-    def __init__(self, source: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: str, env: Mapping[str, str], *, folder: str = "", can_ask: bool = False
+    ) -> None:
         self.config = Path(config_file(env))
         self.tables: dict[str, Table] = {}
         self.left_out: dict[str, str] = {}
         """Reason, by the server's name."""
+        self.inputs: dict[str, Input] = {}
+        """Inputs that the tables need, by their id, for `fill`."""
         self._before = _text_of(self.config) if self.config.exists() else ""
         present = _decoded(self._before, self.config).get("mcp", {})
         if not isinstance(present, dict):
             raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
-        for name, server in _servers(Path(source)).items():
+        document = _decoded(_text_of(Path(source)), Path(source))
+        known = _inputs(document)
+        for name, server in _servers(document, source, folder).items():
             try:
-                table = _table(name, server)
+                table = _table(name, _marked(server, known))
+                needed = _MARK.findall(json.dumps(table, ensure_ascii=False))
+                if needed and not can_ask:
+                    raise _Inexpressible(
+                        f"it asks for {needed[0]!r}; import it in a terminal, without --yes"
+                    )
                 own_name = _own_name(name)
                 if own_name in present or own_name in self.tables:
                     raise _Inexpressible(f"there is a server {own_name!r} already")
                 self.tables[own_name] = table
+                self.inputs |= {id: known[id] for id in needed}
             except _Inexpressible as reason:
                 self.left_out[name] = str(reason)
 
     def shown(self) -> str:
         """Return the tables without values of variables and headers, and without likely secrets
         elsewhere."""
-        return "\n".join(
-            _toml(name, _without_secrets(table)) for name, table in self.tables.items()
-        )
+        hidden = {name: _without_secrets(table) for name, table in self.tables.items()}
+        tables = _replaced(hidden, lambda mark: f"${{input:{mark[1]}}}")
+        return "\n".join(_toml(name, table) for name, table in tables.items())
+
+    def fill(self, values: Mapping[str, str]) -> None:
+        """Put the values of all inputs into the tables."""
+        self.tables = _replaced(self.tables, lambda mark: values[mark[1]])
+        self.inputs = {}
 
     def write(self) -> None:
         """Append the tables to haft's configuration, or raise `SetupFailed` without change."""
@@ -118,12 +148,62 @@ def _decoded(text: str, path: Path) -> dict[str, Any]:
     return document
 
 
-def _servers(path: Path) -> dict[str, Any]:
-    document = _decoded(_text_of(path), path)
-    for section in _SECTIONS:
-        if isinstance(servers := document.get(section), dict):
-            return servers
-    raise SetupFailed(f"{path} names no servers: it has none of {', '.join(_SECTIONS)}")
+def _servers(document: Mapping[str, Any], source: str, folder: str) -> dict[str, Any]:
+    """Return the servers of the user, and those of the project in `folder`, which win."""
+    projects = document.get("projects")
+    project = projects.get(folder) if isinstance(projects, dict) else None
+    servers: dict[str, Any] | None = None
+    for table in (document, project):
+        sections = (table.get(section) for section in _SECTIONS) if isinstance(table, dict) else ()
+        own = next((section for section in sections if isinstance(section, dict)), None)
+        if own is not None:
+            servers = {**(servers or {}), **own}
+    if servers is None:
+        raise SetupFailed(f"{source} names no servers: it has none of {', '.join(_SECTIONS)}")
+    off = project.get("disabledMcpServers") if isinstance(project, dict) else None
+    for name in off if isinstance(off, list) else ():
+        if isinstance(name, str) and isinstance(servers.get(name), dict):
+            servers[name] = {**servers[name], "disabled": True}
+    return servers
+
+
+def _inputs(document: Mapping[str, Any]) -> dict[str, Input]:
+    listed = document.get("inputs")
+    inputs: dict[str, Input] = {}
+    for entry in listed if isinstance(listed, list) else ():
+        if not isinstance(entry, dict) or entry.get("type") not in ("promptString", "pickString"):
+            continue  # A command of an extension cannot be asked for.
+        if isinstance(id := entry.get("id"), str):
+            text, default = entry.get("description"), entry.get("default")
+            inputs[id] = Input(
+                text if isinstance(text, str) and text else id,
+                entry.get("password") is True,
+                default if isinstance(default, str) else "",
+            )
+    return inputs
+
+
+def _marked(server: object, known: Mapping[str, Input]) -> object:
+    """Replace the known inputs in arguments, variables and headers by marks."""
+    if not isinstance(server, dict):
+        return server
+    fields = {key: server[key] for key in ("args", "env", "headers") if key in server}
+
+    def mark(input: re.Match[str]) -> str:
+        return f"\x80{input[1]}\x81" if input[1] in known else input[0]
+
+    return {**server, **_replaced(fields, mark, _INPUT)}
+
+
+def _replaced(
+    value: Any, by: Callable[[re.Match[str]], str], pattern: re.Pattern[str] = _MARK
+) -> Any:
+    """Replace a pattern in every text of a value."""
+    if isinstance(value, dict):
+        return {key: _replaced(item, by, pattern) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, by, pattern) for item in value]
+    return pattern.sub(by, value) if isinstance(value, str) else value
 
 
 def _table(name: str, server: object) -> Table:

@@ -26,6 +26,8 @@ again, `--print HOST` only shows it. Hosts: claude-code, claude-desktop, codex, 
 `haft mcp import HOST|FILE` takes over the servers that a host's configuration names, as `[mcp.<name>]` tables of
 haft's config.toml: it shows them, without the values of variables and headers, asks, and keeps the file as it was
 as config.toml.haft-backup. Servers that are there already, haft itself and those that a host has off are left out.
+Of Claude Code it takes those of the project in --root, or in this folder, too; what VS Code asks for, it asks for.
+Without a terminal it shows the tables and writes nothing.
 
 examples:
   haft mcp install claude-code
@@ -138,7 +140,8 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
     if options.json:
         raise UsageError("mcp has no --json: the entry of a host is what --print shows")
     if action == "import" and not printed:
-        return _import(host, sure=getattr(options, "yes", False))
+        folder = chosen_root(options) if options.root else _cwd() or ""
+        return _import(host, folder, sure=getattr(options, "yes", False))
     if host not in HOSTS:
         meant = suggestion(host or "", HOSTS)
         choices = f"; it is one of {', '.join(HOSTS)}"
@@ -164,7 +167,7 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
     return Status.DONE
 
 
-def _import(source: str | None, *, sure: bool) -> int:
+def _import(source: str | None, folder: str, *, sure: bool) -> int:
     from ...mcp.hosts import HOSTS, path_of
     from ...mcp.server_import import ServerImport
     from .. import confirmation, show
@@ -177,7 +180,7 @@ def _import(source: str | None, *, sure: bool) -> int:
             else f"there is no host and no file {source!r}{suggestion(source, HOSTS)}; it is {known}"
         )
     path = str(path_of(source, os.environ)) if source in HOSTS else source
-    servers = ServerImport(path, os.environ)
+    servers = ServerImport(path, os.environ, folder=folder, can_ask=not sure)
     for name, reason in servers.left_out.items():
         show.line(f"haft mcp: {show.plain(name)} is left out: {reason}")
     if not servers.tables:
@@ -189,6 +192,12 @@ def _import(source: str | None, *, sure: bool) -> int:
     if not sure and not confirmation.ask("add them, for haftd to start when one is needed?"):
         show.line("haft mcp: nothing was imported")
         return Status.FAILED
+    servers.fill(
+        {
+            id: confirmation.ask_value(input.text, is_secret=input.is_secret) or input.default
+            for id, input in servers.inputs.items()
+        }
+    )
     servers.write()
     show.line(f"haft mcp: written; `haft reload` makes a running daemon use it: {servers.config}")
     return Status.DONE
