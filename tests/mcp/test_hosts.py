@@ -106,9 +106,13 @@ def test_a_file_that_is_not_understood_is_left_alone(
     assert str(path) in err and "haft mcp --print cursor" in err
 
 
-def test_a_host_that_names_no_folder_wants_one(home: Path) -> None:
-    with pytest.raises(SetupFailed, match="--root"):
-        entry_for("claude-desktop", {"HOME": str(home)}, None)
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_names_no_folder_wants_one(home: Path, host: str) -> None:
+    if host in ("claude-desktop", "zed"):
+        with pytest.raises(SetupFailed, match="--root"):
+            entry_for(host, {"HOME": str(home)}, None)
+    else:
+        assert entry_for(host, {"HOME": str(home)}, None).host == host
 
 
 def test_what_leads_to_the_daemon_is_written_down(home: Path) -> None:

@@ -1,25 +1,30 @@
 """`python -m tests.mutants`: draw faults, see which are caught, name the others.
 
-The tests that mirror the changed file are run first, then those of its room, then all of them: most faults are
-caught in seconds, and only one that survives costs a whole run.
+A fault is looked for by the test files that mirror the changed file, then by all that call the changed function (the
+map of calls; see `calls`), the cheapest first. A fault that those do not catch is caught by no test. A test that fails
+is run again, alone: only one that fails twice has caught the fault. Results are kept, so that a run that was ended is
+resumed by the same command; faults in `equivalents.toml` are counted, but not run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from .calls import PRODUCT, ROOT, CallMap, files_for, function_at, portions, update
 from .drawing import Mutant, draw
-from .jail import is_caught, is_possible
+from .equivalents import read_equivalents
+from .jail import is_possible, run
+from .near import importers_of, mirrors_of
 
-ROOT = Path(__file__).parents[2]
-PRODUCT = ("daemon/haftd", "protocol/haft_protocol", "clients/haft")
-ROOMS = {"haft": "client", "haft_protocol": "protocol"}
-WHOLE_RUN_S = 1800.0
+CACHE = ROOT / ".venv" / "mutants"
+_MIN_TIMEOUT_S = 300.0
+_MAX_UNSTEADY = 3
 
 
 def main() -> int:
@@ -30,23 +35,58 @@ def main() -> int:
             "mutants: no namespaces can be made here, and nothing is changed without them\n"
         )
         return 2
+    calls = update(options.cache / "calls.json", jobs=options.jobs, report=_report)
     files = [file for root in PRODUCT for file in (ROOT / root).rglob("*.py")]
     mutants = draw(files, options.count, options.seed)[options.skip :]
-    survivors: list[Mutant] = []
+    journal = Journal(options.cache / f"seed-{options.seed}.jsonl")
+    equivalents = {entry.key: entry for entry in read_equivalents()}
+    counts = {"caught": 0, "survived": 0, "equivalent": 0}
     for number, mutant in enumerate(mutants, options.skip + 1):
         began = time.monotonic()
-        by = next(
-            (stage for stage, tests in _stages(mutant, options.quick) if _dies(mutant, tests)), None
-        )
-        if by is None:
-            survivors.append(mutant)
-        shown = f"{mutant.file.relative_to(ROOT)}:{mutant.line}: {mutant.was!r} -> {mutant.text!r}"
-        told = "SURVIVED" if by is None else f"caught by {by}"
-        print(f"{number:3} {told:24} {time.monotonic() - began:5.0f} s  {shown}", flush=True)
-    caught = len(mutants) - len(survivors)
-    low, high = interval(caught, len(mutants))
-    print(f"seed {options.seed}: {caught} of {len(mutants)} caught, {low:.0%} to {high:.0%}")
-    return 0 if caught >= options.at_least / 100 * len(mutants) else 1
+        key = mutant.key(ROOT)
+        if key in equivalents:
+            verdict, by = "equivalent", equivalents[key].reason
+        else:
+            by = journal.verdict(mutant)
+            if not by:
+                by = _caught_by(mutant, calls, options.jobs)
+                journal.add(mutant, by)
+            verdict = "caught" if by else "survived"
+        counts[verdict] += 1
+        shown = f"{key.file}:{mutant.line}: {key.was!r} -> {key.becomes!r}"
+        _report(f"{number:3} {verdict:10} {time.monotonic() - began:5.0f} s  {shown}  {by}")
+    judged = len(mutants) - counts["equivalent"]
+    low, high = interval(counts["caught"], judged)
+    _report(
+        f"seed {options.seed}: {len(mutants)} drawn, {counts['equivalent']} equivalent; "
+        f"{counts['caught']} of {judged} caught, {low:.0%} to {high:.0%}"
+    )
+    return 0 if counts["caught"] >= options.at_least / 100 * judged else 1
+
+
+def _report(line: str) -> None:
+    print(line, flush=True)
+
+
+class Journal:
+    """The verdicts of one seed, a line each; a fault of a changed line is another fault."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._verdicts: dict[str, str] = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                entry = json.loads(line)
+                self._verdicts[entry["mutant"]] = entry["by"]
+
+    def verdict(self, mutant: Mutant) -> str:
+        """Return the test that caught a fault; empty for a new fault and for a survivor, which is run again."""
+        return self._verdicts.get(repr(mutant.key(ROOT)), "")
+
+    def add(self, mutant: Mutant, by: str) -> None:
+        """Keep a verdict."""
+        with self._path.open("a") as file:
+            file.write(json.dumps({"mutant": repr(mutant.key(ROOT)), "by": by}) + "\n")
 
 
 def interval(caught: int, count: int) -> tuple[float, float]:
@@ -65,27 +105,45 @@ def interval(caught: int, count: int) -> tuple[float, float]:
     return (centre - spread) / whole, (centre + spread) / whole
 
 
-def _dies(mutant: Mutant, tests: list[str]) -> bool:
-    jobs = 1 if len(tests) == 1 and tests[0].endswith(".py") else 4
-    return bool(tests) and is_caught(mutant, tests, jobs=jobs, timeout_s=WHOLE_RUN_S)
+def _caught_by(mutant: Mutant, calls: CallMap, jobs: int) -> str:
+    """Return the name of a test that fails on the mutant, or an empty text."""
+    for tests in _stages(mutant, calls):
+        unfit = [name for test in tests if test in calls for name in calls[test].unfit]
+        expected_s = sum(calls[test].seconds for test in tests if test in calls)
+        for _ in range(_MAX_UNSTEADY):
+            result = run(
+                mutant,
+                tests,
+                jobs=min(jobs, len(tests)),
+                timeout_s=_MIN_TIMEOUT_S + 8 * expected_s,
+                without=unfit,
+            )
+            if not result.is_red:
+                break
+            if not result.failures:
+                return f"{'time' if result.is_late else 'no start'}: {tests[0]}"
+            failed = result.failures[0]
+            again = run(mutant, [failed], jobs=1, timeout_s=_MIN_TIMEOUT_S + 8 * expected_s)
+            if again.is_red:
+                return failed
+            unfit.append(failed)
+    return ""
 
 
-def _stages(mutant: Mutant, quick: bool) -> Iterator[tuple[str, list[str]]]:
-    """Return what is run for a mutant, nearest first: a name, and the paths of tests."""
-    room = _tests_of(mutant.file)
-    mirrors = sorted(str(one) for one in room.rglob(f"test_*{mutant.file.stem.strip('_')}*.py"))
-    yield "its own tests", mirrors
-    if room != ROOT / "tests":
-        yield "its room's tests", [str(room)]
-    if not quick:
-        yield "all tests", ["tests"]
-
-
-def _tests_of(file: Path) -> Path:
-    """Return the folder that mirrors a file's room, else all tests."""
-    source, room, *_ = file.relative_to(ROOT).parts[1:]
-    folder = ROOT / "tests" / ROOMS.get(source, room)
-    return folder if folder.is_dir() else ROOT / "tests"
+def _stages(mutant: Mutant, calls: CallMap) -> Iterator[list[str]]:
+    """Return the test files to run for a mutant, stage after stage, each file once."""
+    source = mutant.file.read_bytes()
+    file = str(mutant.file.relative_to(ROOT))
+    near = [mirrors_of(file), importers_of(file)]
+    far = files_for(calls, file, function_at(source, mutant.line))
+    done: set[str] = set()
+    for tests in [
+        *near,
+        *portions(calls, [name for name in far if name not in {*near[0], *near[1]}]),
+    ]:
+        if stage := [name for name in tests if name not in done]:
+            yield stage
+        done.update(tests)
 
 
 def _options() -> argparse.Namespace:
@@ -93,8 +151,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (%(default)s)")
     parser.add_argument("--skip", type=int, default=0, help="begin behind the first N of the draw")
-    parser.add_argument("--quick", action="store_true", help="never run the whole suite")
+    parser.add_argument("--jobs", type=int, default=2, help="test processes (%(default)s)")
     parser.add_argument("--at-least", type=float, default=95, help="percent to be caught")
+    parser.add_argument(
+        "--cache", type=Path, default=CACHE, help="folder of the map and the results (%(default)s)"
+    )
     return parser.parse_args()
 
 

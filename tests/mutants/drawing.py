@@ -41,6 +41,16 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A fault's name, which holds while the line does, wherever in the file the line stands."""
+
+    file: str
+    line: str
+    was: str
+    becomes: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mutant:
     """One fault: the text between two offsets of a file (in bytes) becomes another."""
 
@@ -57,6 +67,11 @@ class Mutant:
     def applied(self, source: bytes) -> bytes:
         """Return the source with this fault."""
         return source[: self.start] + self.text.encode() + source[self.stop :]
+
+    def key(self, root: Path) -> Key:
+        """Return the fault's name; `root` is the folder that its path is below."""
+        line = self.file.read_text().splitlines()[self.line - 1].strip()
+        return Key(str(self.file.relative_to(root)), line, self.was, self.text)
 
 
 def draw(files: Iterable[Path], count: int, seed: int) -> list[Mutant]:

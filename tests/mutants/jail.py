@@ -8,59 +8,119 @@ with the run; HOME and TMPDIR are the run's own. Needs the right to make namespa
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from .drawing import Mutant
 
 _MOUNT = """
 set -e
-mount --bind "$MUTANT_FILE" "$MUTANT_OVER"
-mkdir -p "$MUTANT_CACHE"
-mount -t tmpfs none "$MUTANT_CACHE"
+if [ -n "$MUTANT_FILE" ]; then
+  mount --bind "$MUTANT_FILE" "$MUTANT_OVER"
+  mkdir -p "$MUTANT_CACHE"
+  mount -t tmpfs none "$MUTANT_CACHE"
+fi
 exec "$@"
 """
 _UNSHARE = ("unshare", "-mpf", "--kill-child", "--mount-proc")
+_PASSED, _FAILED, _INTERRUPTED, _NO_TESTS = 0, 1, 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run: the names of the tests that failed, and the seconds taken.
+
+    A file that cannot be collected is named in place of its tests. A run over its time has `is_late`.
+    """
+
+    failures: tuple[str, ...]
+    seconds: float
+    is_late: bool = False
+    is_broken: bool = False
+
+    @property
+    def is_red(self) -> bool:
+        """Return whether the tests did not all pass."""
+        return self.is_late or self.is_broken or bool(self.failures)
 
 
 def is_possible() -> bool:
-    """Say whether this process may make the namespaces that a jail is made of."""
+    """Return whether this process may make the namespaces that a jail is made of."""
     if shutil.which("unshare") is None:
         return False
     return subprocess.run([*_UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
-def is_caught(mutant: Mutant, tests: Sequence[str], *, jobs: int, timeout_s: float) -> bool:
-    """Say whether one of the tests fails on the mutant, or does not end within `timeout_s` seconds."""
+def run(
+    mutant: Mutant | None,
+    tests: Sequence[str],
+    *,
+    jobs: int,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+    is_whole: bool = False,
+) -> Result:
+    """Run tests on a mutant, or on the sources as they are; up to the first failure, unless `is_whole`.
+
+    `without` are names of tests that are left out. Raises RuntimeError where pytest cannot run at all.
+    """
     with tempfile.TemporaryDirectory(prefix="hm-") as folder:
-        home, changed = Path(folder, "h"), Path(folder, mutant.file.name)
+        home = Path(folder, "h")
         home.mkdir()
-        changed.write_bytes(mutant.applied(mutant.file.read_bytes()))
-        env = {
-            **os.environ,
-            "HOME": str(home),
-            "TMPDIR": folder,
-            "MUTANT_FILE": str(changed),
-            "MUTANT_OVER": str(mutant.file.resolve()),
-            "MUTANT_CACHE": str(mutant.file.resolve().parent / "__pycache__"),
-        }
-        pytest = (sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:randomly")
-        spread = (
-            ("-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder") if jobs > 1 else ()
-        )
-        command = [*_UNSHARE, "bash", "-c", _MOUNT, "jail", *pytest, *spread, *tests]
+        variables = {**os.environ, "HOME": str(home), "TMPDIR": folder, "MUTANT_FILE": ""}
+        if mutant is not None:
+            changed = Path(folder, mutant.file.name)
+            changed.write_bytes(mutant.applied(mutant.file.read_bytes()))
+            variables |= {
+                "MUTANT_FILE": str(changed),
+                "MUTANT_OVER": str(mutant.file.resolve()),
+                "MUTANT_CACHE": str(mutant.file.resolve().parent / "__pycache__"),
+            }
+        words = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE"]
+        words += [] if is_whole else ["-x"]
+        words += ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else ["-n", "0"]
+        words += [f"--deselect={name}" for name in without]
+        began = time.monotonic()
         try:
             done = subprocess.run(
-                command, env=env, timeout=timeout_s, capture_output=True, text=True, check=False
+                [*_UNSHARE, "bash", "-c", _MOUNT, "jail", *words, *tests],
+                env=variables | dict(env or {}),
+                timeout=timeout_s,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
             )
         except subprocess.TimeoutExpired:
-            return True
-        if done.returncode not in (0, 1, 2, 3):
+            return Result((), time.monotonic() - began, is_late=True)
+        seconds = time.monotonic() - began
+        failures = failures_in(done.stdout)
+        if done.returncode in (_PASSED, _NO_TESTS):
+            return Result((), seconds)
+        if failures:
+            return Result(failures, seconds)
+        # The fault keeps pytest itself from running, or these tests cannot run here.
+        if mutant is None:
             raise RuntimeError(
                 f"the tests could not be run: {done.stdout[-2000:]}{done.stderr[-2000:]}"
             )
-        return done.returncode != 0
+        return Result((), seconds, is_broken=True)
+
+
+def failures_in(output: str) -> tuple[str, ...]:
+    """Return the names of the tests that failed, from the summary that pytest prints.
+
+    >>> failures_in("FAILED tests/test_a.py::test_b[x - y] - assert 1\\nERROR tests/test_c.py\\n1 failed")
+    ('tests/test_a.py::test_b[x - y]', 'tests/test_c.py')
+    """
+    summary = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:::\w+)*(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
+    return tuple(dict.fromkeys(summary.findall(output)))

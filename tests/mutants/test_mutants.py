@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import interval
+from tests.mutants.__main__ import Journal, interval
+from tests.mutants.calls import PRODUCT, ROOT, FileCalls, files_for, function_at, portions, record
 from tests.mutants.drawing import Mutant, draw, faults_of
-from tests.mutants.jail import is_caught, is_possible
+from tests.mutants.equivalents import read_equivalents
+from tests.mutants.jail import failures_in, is_possible, run
+from tests.mutants.near import importers_of, mirrors_of
 
 SOURCE = b"""\
 def clamp(value: int, most: int = 10) -> int:
@@ -69,7 +72,7 @@ def test_a_jail_runs_the_changed_file_and_leaves_the_original(tmp_path: Path) ->
     found = {one.text: one for one in faults_of(module, SOURCE)}
 
     def dies(mutant: Mutant) -> bool:
-        return is_caught(mutant, [str(test)], jobs=1, timeout_s=120)
+        return run(mutant, [str(test)], jobs=1, timeout_s=120).is_red
 
     assert dies(found["(most + 1)"])
     assert not dies(found["pass"])
@@ -80,3 +83,85 @@ def test_the_interval_is_wilsons() -> None:
     low, high = interval(95, 100)
     assert (round(low, 3), round(high, 3)) == (0.888, 0.978)
     assert interval(0, 0) == (0.0, 1.0)
+
+
+def test_an_equivalent_names_a_fault_that_its_line_can_have_and_a_reason() -> None:
+    faults = {
+        fault.key(ROOT)
+        for path in sorted({entry.key.file for entry in read_equivalents()})
+        for fault in faults_of(ROOT / path, (ROOT / path).read_bytes())
+    }
+    for entry in read_equivalents():
+        assert entry.key in faults, f"equivalents.toml: no such line any more: {entry.key}"
+        assert entry.reason.strip()
+
+
+NESTED = b"""\
+class Spool:
+    size = 1
+    def read(self):
+        def cut():
+            return [size for size in (1, 2)]
+        return cut
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [(2, ""), (3, "Spool.read"), (5, "Spool.read.cut"), (6, "Spool.read")]
+)
+def test_a_line_belongs_to_the_innermost_function_around(line: int, name: str) -> None:
+    assert function_at(NESTED, line) == name
+
+
+def called(seconds: float, *functions: str) -> FileCalls:
+    return FileCalls("", seconds, frozenset(functions))
+
+
+def test_a_fault_is_looked_for_where_its_function_is_called_the_cheapest_file_first() -> None:
+    calls = {
+        "slow": called(9, "a/m.py:f", "a/m.py:g"),
+        "quick": called(1, "a/m.py:f"),
+        "other": called(1, "a/n.py:f"),
+    }
+    assert files_for(calls, "a/m.py", "f") == ["quick", "slow"]
+    assert files_for(calls, "a/m.py", "g") == ["slow"]
+    assert files_for(calls, "a/m.py", "") == ["quick", "slow"], "outside of functions: the module"
+    assert files_for(calls, "a/n.py", "never.recorded") == ["other"]
+    assert files_for(calls, "a/o.py", "f") == ["other", "quick", "slow"], "else the folder"
+    assert files_for(calls, "b/o.py", "f") == []
+
+
+def test_stages_grow() -> None:
+    calls = {name: called(9) for name in "abcdefg"}
+    assert portions(calls, "abcdefg") == [["a", "b"], ["c", "d", "e", "f", "g"]]
+    assert portions(calls, "") == []
+
+
+def test_failures_are_read_from_the_summary() -> None:
+    output = "FAILED tests/test_a.py::test_b[x - y] - assert 1\nERROR tests/test_c.py\n1 failed"
+    assert failures_in(output) == ("tests/test_a.py::test_b[x - y]", "tests/test_c.py")
+
+
+def test_tests_near_a_module_mirror_or_import_it() -> None:
+    near = "daemon/haftd/executions/silence.py"
+    assert mirrors_of(near) == ["tests/executions/test_silence.py"]
+    assert "tests/executions/test_silence.py" in importers_of(near)
+    assert mirrors_of("daemon/haftd/subscriptions/__init__.py") == ["tests/test_subscriptions.py"]
+
+
+def test_a_verdict_is_kept_and_a_survivor_is_run_again(tmp_path: Path) -> None:
+    file = ROOT / PRODUCT[0] / "threads.py"
+    caught, survivor = faults_of(file, file.read_bytes())[:2]
+    journal = Journal(tmp_path / "journal")
+    journal.add(caught, "tests/test_a.py::test_b")
+    journal.add(survivor, "")
+    again = Journal(tmp_path / "journal")
+    assert (again.verdict(caught), again.verdict(survivor)) == ("tests/test_a.py::test_b", "")
+
+
+def test_the_calls_of_a_test_file_are_recorded() -> None:
+    if not is_possible():
+        pytest.skip("no namespaces of our own to make")
+    recorded = record("tests/executions/test_silence.py", "digest")
+    assert "daemon/haftd/executions/silence.py:Silence.see" in recorded.functions
+    assert not recorded.unfit

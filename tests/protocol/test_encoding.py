@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.encoding import encode_error, encode_reply, encode_request, join_batch
 from haft_protocol.errors import limit_exceeded
+from haft_protocol.states import Base64
 
 texts = st.text(st.characters(codec="utf-8"))
 values = st.recursive(
@@ -50,3 +52,10 @@ def test_a_request_of_ours_has_an_id_and_a_notification_has_none() -> None:
     assert json.loads(encode_request("haft.1", "m", {"a": "\udcff"})) == asked
     del asked["id"]
     assert json.loads(encode_request(None, "m", {"a": "?"})) == asked
+
+
+def test_base64_is_encoded_as_its_text_and_other_types_are_refused() -> None:
+    message = encode_reply(b"1", {"data": Base64("aGVsbG8=")})
+    assert json.loads(message)["result"] == {"data": "aGVsbG8="}
+    with pytest.raises(NotImplementedError, match="a complex has no form on the wire"):
+        encode_reply(b"1", 1j)

@@ -86,6 +86,48 @@ def test_what_is_too_large_for_a_provider_is_refused_with_the_figures() -> None:
     expressed({"type": "object", "properties": many}, "anthropic")
 
 
+_KINDS = {
+    "oneOf": [
+        {"properties": {"kind": {"const": "a"}, "x": {}, "y": {}}, "required": ["kind", "x"]},
+        {"properties": {"kind": {"const": "b"}, "z": {}}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("branches", "sentence"),
+    [
+        ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, "Give at least one of `a` or `b`."),
+        (
+            {"anyOf": [{"required": ["a", "b"]}, {}]},
+            "Give at least one of these: `a` and `b`; or nothing more.",
+        ),
+        ({"anyOf": [{}, {}]}, ""),
+        (
+            _KINDS,
+            'Give exactly one of these: `kind` = "a", `x`, perhaps `y`; or `kind` = "b", perhaps `z`.',
+        ),
+        (
+            {"anyOf": [{"properties": {"a": {}}}, {"minProperties": 2}]},
+            "Give at least one of these: perhaps `a`; or object, at least 2 names.",
+        ),
+    ],
+)
+def test_a_choice_at_the_root_becomes_a_sentence(branches: dict[str, Any], sentence: str) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, **branches}
+    assert expressed(schema, "openai").description == f"Does it. {sentence}".rstrip()
+
+
+@pytest.mark.parametrize(("count", "has_more"), [(12, False), (13, True)])
+def test_the_sentence_of_a_choice_names_a_bounded_number_of_forms(
+    count: int, has_more: bool
+) -> None:
+    forms = [{"properties": {"n": {"const": n}, "x": {}}} for n in range(count)]
+    description = expressed({"type": "object", "oneOf": forms}, "openai").description
+    assert description.count("perhaps `x`") == 12
+    assert description.endswith("; ….") == has_more
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_long_description_is_cut_and_what_has_to_be_told_stays(provider: str) -> None:
     schema = {**NASTY["a choice at the root"][0]}

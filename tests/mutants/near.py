@@ -1,0 +1,44 @@
+"""The tests near a module, found by names alone: those that mirror the module, and those that import it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_ROOMS = {"haft": "client", "haft_protocol": "protocol"}
+_WHOLE = ("bench", "cases", "e2e", "faults")
+"""Rooms of tests that run a whole daemon, whatever they import."""
+
+
+def mirrors_of(file: str) -> list[str]:
+    """Return the test files named after a module, or after the package for its `__init__`."""
+    path = Path(file)
+    _, source, *rooms = path.parts[:-1]
+    stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
+    folder = _ROOMS.get(source, rooms[0] if rooms else "")
+    named = re.compile(rf"test_(\w+_)?{re.escape(stem)}(_\w+)?\.py")
+    names = [*(ROOT / "tests" / folder).rglob("test_*.py"), *(ROOT / "tests").glob("test_*.py")]
+    return sorted({str(test.relative_to(ROOT)) for test in names if named.fullmatch(test.name)})
+
+
+def importers_of(file: str) -> list[str]:
+    """Return the test files that import a module, but for those of a whole daemon."""
+    _, *parts = Path(file).with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts.pop()
+    package, name = ".".join(parts[:-1]), parts[-1]
+    dotted = rf"\b{re.escape('.'.join(parts))}\b"
+    pattern = re.compile(rf"{dotted}|\bfrom {re.escape(package)} import .*\b{re.escape(name)}\b")
+    return [test for test, text in _texts().items() if pattern.search(text)]
+
+
+@cache
+def _texts() -> dict[str, str]:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {
+        str(file.relative_to(ROOT)): file.read_text()
+        for file in files
+        if file.relative_to(ROOT).parts[1] not in _WHOLE
+    }
