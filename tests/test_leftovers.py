@@ -16,6 +16,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.views import handle_state
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
+from haftd.launch_spec import LaunchSpec
 from haftd.methods.base import DeferredReply
 from haftd.methods.wait import until
 from haftd.rpc.replies import PendingRequest
@@ -30,7 +31,7 @@ SCRIPT = "printf '\\033[6n'; read line; echo $line"
 STARTS: dict[str, tuple[Runtime, Call]] = {
     "fake": (
         FakeRuntime(),
-        Call("t", (), "/", {}, "m", stdin="pipe", script=(TakeInput(), Emit(b"one"))),
+        Call("t", LaunchSpec((), "/", stdin="pipe"), "m", script=(TakeInput(), Emit(b"one"))),
     ),
     "raw": (ProcessRuntime(), shell(SCRIPT, stdin="pipe")),
     "outcome": (ProcessRuntime(), shell(SCRIPT, output="outcome", stdin="pipe")),

@@ -18,7 +18,7 @@ from haftd.tools.lists.pages import page
 def builtin_for(catalogue: Catalogue, describing: Describing) -> Builtin:
     async def describe_tools(call: Call, port: RuntimeContext) -> str:
         names: Sequence[str] = call.arguments["tools"]
-        root = call.cwd
+        root = call.launch.cwd
         try:
             asked = [tool for name in names for tool in catalogue.self_describing(name, root)]
             await describing.ask(describing.lacking(asked, root), root)

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from haftd.config.mcp_settings import McpServer
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import BuiltinRuntime
 from haftd.runtimes.fake import (
@@ -57,7 +58,7 @@ class FakeBench:
             "holds": (text, LeaveBehind(holds_output=True), Exit(3)),
             "chatters": (text, LeaveBehind(holds_output=True), Exit(3)),
         }
-        call = Call("fake", (), "/", {}, "", stdin="pipe", script=scripts[part.name])
+        call = Call("fake", LaunchSpec((), "/", stdin="pipe"), "", script=scripts[part.name])
         return FakeRuntime(), call
 
     def left(self, call: Call) -> Sequence[int]:
@@ -178,7 +179,7 @@ class BuiltinBench:
         tools = {"asks": asks, "fails": fails}
         if part.name not in tools:
             return None
-        return BuiltinRuntime({"own": tools[part.name]}), Call("own", (), "/", {}, "")
+        return BuiltinRuntime({"own": tools[part.name]}), Call("own", LaunchSpec((), "/"), "")
 
     def left(self, call: Call) -> Sequence[int]:
         return ()

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from haftd.executions.calls import Calls, Place, find_askpass
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 
 
@@ -35,7 +36,7 @@ def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
     calls = Calls(place, (), cast(Any, journal), lambda: False)
-    call = Call("t", (), "/", {}, "m", cgroup=cast(Any, cgroup))
+    call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed)
     assert unmade == (["cgroup", "m"] if confirmed else [])
 
@@ -48,7 +49,7 @@ def test_a_call_that_is_too_long_for_an_environment_is_in_a_file_of_ours_for_as_
     calls = Calls(place, (), cast(Any, journal), lambda: False)
     path = Path(calls._call_file("m")(b"{}"))
     assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
-    calls.clear_up(Call("t", (), "/", {}, "another"), True)
+    calls.clear_up(Call("t", LaunchSpec((), "/"), "another"), True)
     assert path.exists()
-    calls.clear_up(Call("t", (), "/", {}, "m"), False)
+    calls.clear_up(Call("t", LaunchSpec((), "/"), "m"), False)
     assert not path.exists()

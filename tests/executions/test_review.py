@@ -18,6 +18,7 @@ from haftd.executions.execution import Execution
 from haftd.executions.review import PendingReview
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.tool_question import InquiryCancelled
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
 from tests.endings import ending
@@ -84,7 +85,7 @@ class Bench:
 
     def start(self, runtime: object, *script: object) -> Execution:
         review = PendingReview(self.handle, spool(), self.desk.review)
-        call = Call("t", (), "/", {}, "m", script=script)
+        call = Call("t", LaunchSpec((), "/"), "m", script=script)
         return self.supervisor.start(self.handle, runtime, call, review=review)  # type: ignore[arg-type]
 
 

@@ -39,7 +39,7 @@ async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: Mock
         tool=Tool(name="t", file="f"),
         args={},
         context=SimpleNamespace(root="/"),
-        invocation=SimpleNamespace(terminal=False),
+        resolved=SimpleNamespace(launch=SimpleNamespace(terminal=False)),
     )
     with pytest.raises(OSError, match="no space left"):
         starter.start(cast(Any, ready), cast(Any, None))

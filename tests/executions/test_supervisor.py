@@ -21,6 +21,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.kind import Answered
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext
 from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from tests.endings import ending
@@ -42,7 +43,7 @@ class Counting:
             self.ends += 1
 
 
-CALL = Call(tool="none", argv=(), cwd="/", env={}, mark="")
+CALL = Call("none", LaunchSpec((), "/"), "")
 NOW = EndedBy("abort")
 
 
@@ -109,7 +110,7 @@ async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> N
                 clear_up=lambda call, confirmed: cleared.append(confirmed),
             )
             one = handle("h")
-            call = Call("t", (), "/", {}, "m", script=(Unkillable(child.pid), WaitFor()))
+            call = Call("t", LaunchSpec((), "/"), "m", script=(Unkillable(child.pid), WaitFor()))
             use = held.start(one, FakeRuntime(), call)
             await wait_all_tasks_blocked()
             await held.abort(use, NOW)
@@ -151,7 +152,7 @@ async def test_who_asks_before_the_tool_runs_is_asked_first(
     script = (*(Ask(question(name)) for name in asks), WaitFor())
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
-        use = held.start(handle("h"), runtime, Call("t", (), "/", {}, "m", script=script))
+        use = held.start(handle("h"), runtime, Call("t", LaunchSpec((), "/"), "m", script=script))
         assert held.marked("m") is use and held.marked("") is None
 
         async def ask() -> None:

@@ -27,13 +27,14 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.runtime_folder import bind, prepare
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import LaunchedProcess, LaunchSpec, launch
+from haftd.host.launch.spawn import LaunchedProcess, launch
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag, exec_with_tag, home_of, new_instance
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Report, recover
+from haftd.launch_spec import LaunchSpec
 
 WORD = "haft-standin"
 
@@ -145,9 +146,9 @@ class Standin:
                     argv=("/bin/sh", "-c", script, WORD),
                     cwd="/",
                     env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HAFT_HANDLE": str(mark)},
-                    cgroup=cgroup,
                 ),
                 record,
+                cgroup=cgroup,
             )
         except BaseException:
             if cgroup is not None:

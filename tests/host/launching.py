@@ -12,10 +12,11 @@ import trio
 
 from haftd.host.cgroup import Cgroup
 from haftd.host.launch.gate import Gate
-from haftd.host.launch.spawn import LaunchedProcess, LaunchSpec, launch
+from haftd.host.launch.spawn import LaunchedProcess, launch
 from haftd.host.process.identity import Identity
 from haftd.host.pump import pump
 from haftd.host.tree.process_tree import ProcessTree
+from haftd.launch_spec import LaunchSpec
 from tests.patience import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -45,7 +46,6 @@ def plan(
     output: Literal["raw", "outcome", "events"] = "raw",
     limits: Mapping[str, float] | None = None,
     nofile: int | None = None,
-    cgroup: Cgroup | None = None,
 ) -> LaunchSpec:
     """A plan with everything usual."""
     whole = {"PATH": PATH, "LANG": "C.UTF-8", **(env or {})}
@@ -62,7 +62,6 @@ def plan(
         output=output,
         limits=limits or {},
         nofile=nofile,
-        cgroup=cgroup,
     )
 
 
@@ -72,10 +71,11 @@ async def running(
     *,
     gate: Gate | None = None,
     record: Callable[[Identity], None] = no_record,
+    cgroup: Cgroup | None = None,
 ) -> AsyncIterator[tuple[LaunchedProcess, ProcessTree]]:
     """A program that runs, and nothing of it afterwards."""
-    launched = launch(what, record, gate)
-    kin = ProcessTree(launched, what.env.get("HAFT_HANDLE", ""), what.cgroup)
+    launched = launch(what, record, gate, cgroup)
+    kin = ProcessTree(launched, what.env.get("HAFT_HANDLE", ""), cgroup)
     try:
         await launched.confirm()
         yield launched, kin

@@ -45,9 +45,9 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
     base = cgroup_base()
     assert base is not None
     mine = Cgroup.create(base, f"crowd{os.getpid()}")
-    what = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark(), cgroup=mine)
+    what = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark())
     try:
-        async with running(what) as (_, kin):
+        async with running(what, cgroup=mine) as (_, kin):
             while len(mine.procs()) < 64:
                 await trio.sleep(0.01)
             walked: list[bool] = []

@@ -276,7 +276,8 @@ def test_the_other_machines_gate_says_the_same(tmp_path: Path, machine: str, run
 _DIES = """
 import os, signal, sys
 from haftd.host.launch.gate import best_gate, interpreter_gate
-from haftd.host.launch.spawn import LaunchSpec, launch
+from haftd.host.launch.spawn import launch
+from haftd.launch_spec import LaunchSpec
 def record(identity):
     print(identity.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,13 +17,14 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, leaders
+from haftd.host.launch.spawn import Exit, LaunchedProcess, leaders
 from haftd.host.process import ancestry, rlimit_tag
 from haftd.host.process.identity import read_stat
 from haftd.host.pump import drain
 from haftd.host.tree import process_tree
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.host.tree.reaper import Reaper
+from haftd.launch_spec import LaunchSpec
 from tests.faults.harness import cgroup_base, needs_cgroup, until
 from tests.host.launching import (
     new_mark,
@@ -152,8 +153,8 @@ async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
     mine = Cgroup.create(base, f"kin{os.getpid()}")
     text = ESCAPE.format("env -i") + "exit 3"
     try:
-        what = plan("sh", "-c", text, mark=new_mark(), stdin="pipe", cgroup=mine)
-        async with running(what) as (it, kin):
+        what = plan("sh", "-c", text, mark=new_mark(), stdin="pipe")
+        async with running(what, cgroup=mine) as (it, kin):
             escaped = int(await read_line(it))
             assert await it.wait_exit() == Exit(code=3)
             assert kin.members() == (escaped,)
@@ -455,7 +456,8 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
     inner = (
         "import os, sys, time\n"
         "from haftd.host.process.ancestry import become_subreaper\n"
-        "from haftd.host.launch.spawn import LaunchSpec, launch\n"
+        "from haftd.host.launch.spawn import launch\n"
+        "from haftd.launch_spec import LaunchSpec\n"
         "become_subreaper()\n"
         "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
         "it = launch(LaunchSpec(('sleep', '60'), '/', env), lambda _: None)\n"

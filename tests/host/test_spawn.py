@@ -22,9 +22,10 @@ from haftd.host import descriptors
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch, leaders
+from haftd.host.launch.spawn import Exit, LaunchedProcess, launch, leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import Identity, identify_child, read_stat
+from haftd.launch_spec import LaunchSpec
 from tests.host.launching import (
     new_mark,
     no_record,
@@ -449,7 +450,8 @@ def test_P38_all_gates_end_with_the_daemon(gates: int) -> None:
     """Many children at their gates at the same time, and the daemon is killed."""
     script = f"""
 import os, signal
-from haftd.host.launch.spawn import LaunchSpec, launch
+from haftd.host.launch.spawn import launch
+from haftd.launch_spec import LaunchSpec
 left = {gates}
 def record(identity):
     global left
@@ -596,7 +598,8 @@ def test_a_daemon_may_have_any_low_descriptor_free(holes: tuple[int, ...]) -> No
     script = f"""
 import os
 from haftd.host.launch.gate import best_gate
-from haftd.host.launch.spawn import LaunchSpec, launch
+from haftd.host.launch.spawn import launch
+from haftd.launch_spec import LaunchSpec
 best_gate()
 for fd in range(5):
     try:

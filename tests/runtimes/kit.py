@@ -13,6 +13,7 @@ from typing import Any
 
 from haftd.host.process.identity import every_pid, read_environ, read_stat
 from haftd.host.process.process_tag import ProcessTag, new_instance
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 
 HERE = Path(__file__).parent
@@ -25,17 +26,25 @@ _numbers = itertools.count(1)
 def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
     """A call of a program, with a mark of its own."""
     mark = str(ProcessTag("0" * 12, _instance, next(_numbers)))
-    whole = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", **(env or {})}
-    return Call("test", argv, fields.pop("cwd", "/"), whole, mark, **fields)
+    whole = {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        **(env or {}),
+        "HAFT_HANDLE": mark,
+    }
+    own = {name: fields.pop(name) for name in Call.__slots__ if name in fields}
+    return Call("test", LaunchSpec(argv, fields.pop("cwd", "/"), whole, **fields), mark, **own)
 
 
 def asking(first: Call) -> Call:
     """A call whose tool may ask: the answers are in `tool.answers` of HAFT_CALL."""
 
     def again(answers: Mapping[str, Any]) -> Call:
-        told = json.loads(first.env.get("HAFT_CALL", '{"tool": {}}'))
+        told = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
         told["tool"]["answers"] = dict(answers)
-        return replace(first, env={**first.env, "HAFT_CALL": json.dumps(told)})
+        env = {**first.launch.env, "HAFT_CALL": json.dumps(told)}
+        return replace(first, launch=replace(first.launch, env=env))
 
     return replace(first, again=again)
 

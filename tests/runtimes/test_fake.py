@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from haft_protocol.questions import Boolean, InvalidAnswer, Question
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Input, InputRefused
 from haftd.runtimes.fake import (
     Ask,
@@ -25,7 +26,7 @@ from tests.endings import ending
 
 
 def call(*script: Step, terminal: bool = False) -> Call:
-    return Call("fake", (), "/", {}, "", terminal=terminal, stdin="pipe", script=script)
+    return Call("fake", LaunchSpec((), "/", terminal=terminal, stdin="pipe"), "", script=script)
 
 
 async def test_a_script_without_an_end_ends_with_zero() -> None:

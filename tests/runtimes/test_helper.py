@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,7 +74,7 @@ async def test_else_there_is_a_reason(text: str, kind: str, why: str) -> None:
 
 
 async def test_one_that_cannot_be_started_says_so() -> None:
-    failed = await Ledger().run(replace(script(""), argv=("/not/there",)))
+    failed = await Ledger().run(kit.call("/not/there", output="outcome"))
     assert isinstance(failed, Failed)
     assert failed.kind == "start" and "/not/there" in failed.why
 

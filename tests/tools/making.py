@@ -17,7 +17,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import Problem
 from haftd.tools.calls import arguments
 from haftd.tools.calls.environment import build, call_value
-from haftd.tools.calls.resolve import CallContext, Invocation, resolve
+from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import parse
@@ -49,7 +49,7 @@ def packed(name: str) -> Tool:
     return Catalogue().find(name)
 
 
-def called(tool: Tool, args: Mapping[str, Any], root: str = "/", path: str = PATH) -> Invocation:
+def called(tool: Tool, args: Mapping[str, Any], root: str = "/", path: str = PATH) -> ResolvedCall:
     """The tool resolved for a call, from the arguments as a client sends them."""
     context = CallContext(root=root, session="s", handle="h", path=path)
     return resolve(tool, arguments.check(tool, args), context)
@@ -62,23 +62,28 @@ def refused(tool: Tool, args: Mapping[str, Any], root: str = "/") -> RpcError:
     return caught.value
 
 
-def environment(call: Invocation, base: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment(call: ResolvedCall, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment that the call's process gets."""
     own = {"PATH": PATH, "HOME": "/nowhere"} if base is None else base
     value = call_value(call.context_json, lambda _data: "/dev/null")
     return build(
-        own, overlay=call.env_overlay, terminal=call.terminal, socket="/s", mark="m", call=value
+        own,
+        overlay=call.env_overlay,
+        terminal=call.launch.terminal,
+        socket="/s",
+        mark="m",
+        call=value,
     )
 
 
 def run(
-    call: Invocation, base: Mapping[str, str] | None = None
+    call: ResolvedCall, base: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a call on pipes, to its end."""
     return subprocess.run(
-        call.argv,
+        call.launch.argv,
         env=environment(call, base),
-        cwd=call.cwd,
+        cwd=call.launch.cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=20,
@@ -88,12 +93,12 @@ def run(
 class OnTerminal:
     """A call on a terminal of its own."""
 
-    def __init__(self, call: Invocation, base: Mapping[str, str] | None = None) -> None:
+    def __init__(self, call: ResolvedCall, base: Mapping[str, str] | None = None) -> None:
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", *call.argv],
+            ["setsid", "--ctty", *call.launch.argv],
             env=environment(call, base),
-            cwd=call.cwd,
+            cwd=call.launch.cwd,
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -348,9 +348,9 @@ def test_the_example_of_the_documentation_is_right() -> None:
     text = page.read_text().partition("```toml\n")[2].partition("```")[0]
     found = tool(text, "build")
     call = called(found, {"targets": ["all", "-k"]}, "/r")
-    assert call.argv == ("make", "-C", ".", "--", "all", "-k")
+    assert call.launch.argv == ("make", "-C", ".", "--", "all", "-k")
     assert call.env_overlay == {"CFLAGS": "-O2", "MAKEFLAGS": None, "CI_TOKEN": True}
-    assert call.limits == {"wall_s": 600, "memory": 2 * 2**30}
+    assert call.launch.limits == {"wall_s": 600, "memory": 2 * 2**30}
 
 
 def test_the_documentation_names_every_field() -> None:

@@ -35,7 +35,7 @@ def test_X01_payloads_are_one_argument_each(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     one = tool(ONE)
     for payload in PAYLOADS:
-        assert called(one, {"v": payload}).argv == ("printf", "[%s]", payload)
+        assert called(one, {"v": payload}).launch.argv == ("printf", "[%s]", payload)
 
 
 def test_X01_payloads_in_a_text_that_is_split_are_words(tmp_path: Path) -> None:
@@ -51,14 +51,14 @@ def test_X01_payloads_in_a_text_that_is_split_are_words(tmp_path: Path) -> None:
 
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 def test_any_text_is_one_argument(value: str) -> None:
-    assert called(tool(ONE), {"v": value}).argv == ("printf", "[%s]", value)
-    assert called(tool(MANY), {"v": [value, value]}).argv == ("printf", "[%s]", value, value)
+    assert called(tool(ONE), {"v": value}).launch.argv == ("printf", "[%s]", value)
+    assert called(tool(MANY), {"v": [value, value]}).launch.argv == ("printf", "[%s]", value, value)
 
 
 def test_X02_a_leading_dash_is_an_operand() -> None:
     """Behind `--`, or not taken at all."""
     for value in ("-x", "--output=/etc/x", "--", "-"):
-        argv = called(packed("git_stage"), {"paths": [value, "a"]}).argv
+        argv = called(packed("git_stage"), {"paths": [value, "a"]}).launch.argv
         assert argv[-3:] == ("--", value, "a")
         error = refused(packed("git_rebase"), {"onto": value})
         assert error.data["problems"][0]["path"] == "onto"
@@ -132,7 +132,7 @@ def test_RB_075_a_shell_text_of_any_size_runs(
 
 
 def test_a_short_shell_text_is_run_as_it_is() -> None:
-    argv = called(packed("run"), {"command": "a | b"}).argv
+    argv = called(packed("run"), {"command": "a | b"}).launch.argv
     assert argv[1:] == ("-c", "a | b")
 
 
@@ -145,7 +145,7 @@ def test_the_root_is_the_folder_and_cwd_is_seen_from_it() -> None:
         ("link/..", "/r/link/.."),
     ):
         args = {"argv": ["a"]} | ({} if folder is None else {"cwd": folder})
-        assert called(packed("run"), args, "/r").cwd == expected
+        assert called(packed("run"), args, "/r").launch.cwd == expected
 
 
 def test_a_relative_program_of_a_definition_is_found_from_the_root(tmp_path: Path) -> None:
@@ -154,17 +154,22 @@ def test_a_relative_program_of_a_definition_is_found_from_the_root(tmp_path: Pat
     own = tool('[tools.x]\ncommand = "./prog"\ncwd = "sub"\n')
     assert run(called(own, {}, str(tmp_path))).stdout.decode().strip() == str(tmp_path / "sub")
     theirs = called(packed("run"), {"argv": ["./prog"], "cwd": "sub"}, str(tmp_path))
-    assert theirs.argv == ("./prog",)
+    assert theirs.launch.argv == ("./prog",)
 
 
 def test_what_depends_on_arguments_is_a_template() -> None:
     plain = called(packed("run"), {"argv": ["a"]})
-    assert (plain.terminal, plain.rows, plain.cols, plain.limits) == (False, 24, 80, {})
+    assert (plain.launch.terminal, plain.launch.rows, plain.launch.cols, plain.launch.limits) == (
+        False,
+        24,
+        80,
+        {},
+    )
     args = {"argv": ["a"], "terminal": True, "rows": 50, "cols": 132, "timeout_s": 2.5}
     full = called(packed("run"), args)
-    assert (full.terminal, full.rows, full.cols) == (True, 50, 132)
-    assert full.limits == {"wall_s": 2.5}
-    assert full.output == "raw"
+    assert (full.launch.terminal, full.launch.rows, full.launch.cols) == (True, 50, 132)
+    assert full.launch.limits == {"wall_s": 2.5}
+    assert full.launch.output == "raw"
 
 
 def test_input_is_a_pipe_only_for_what_takes_it() -> None:
@@ -176,7 +181,7 @@ def test_input_is_a_pipe_only_for_what_takes_it() -> None:
         ('command = "a"\nruntime = "pty"', "pipe"),
         ('command = "a"\noutput = "events"', "pipe"),
     ):
-        assert called(tool(f"[tools.x]\n{text}\n"), {}).stdin == expected
+        assert called(tool(f"[tools.x]\n{text}\n"), {}).launch.stdin == expected
 
 
 def test_the_call_is_handed_on_as_the_protocol_says() -> None:
@@ -207,7 +212,7 @@ parameters.v = { type = "array" }
             "vars": {},
         },
     }
-    assert [json.loads(word) for word in found.argv[1:]] == [call["context"], call["tool"]]
+    assert [json.loads(word) for word in found.launch.argv[1:]] == [call["context"], call["tool"]]
 
 
 def test_the_environment_of_a_definition() -> None:
@@ -230,9 +235,9 @@ command = { program = "login {{ tool.arguments.v }}", shell = true }
 parameters.v = { type = "string" }
 """)
     found = called(own, {"v": "canary"})
-    assert "canary" not in "".join(found.argv)
+    assert "canary" not in "".join(found.launch.argv)
     assert found.env_overlay == {"HAFT_VALUE_0": "canary"}
-    assert found.shell
+    assert found.launch.argv[1] == "-c"
     assert "canary" not in repr(found)
 
 
@@ -304,9 +309,9 @@ def test_whatever_is_asked_of_run_there_is_a_call_or_an_error(args: dict[str, ob
     except RpcError as error:
         assert error.kind in ("invalid_arguments", "limit_exceeded")
     else:
-        assert found.argv[0]
-        assert all("\0" not in word for word in (*found.argv, found.cwd))
-        assert found.cwd.startswith("/")
+        assert found.launch.argv[0]
+        assert all("\0" not in word for word in (*found.launch.argv, found.launch.cwd))
+        assert found.launch.cwd.startswith("/")
 
 
 def test_a_command_text_that_no_process_could_get_is_refused_with_size_and_limit() -> None:

@@ -27,9 +27,10 @@ from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 from haftd.tools.calls.environment import build, call_value
-from haftd.tools.calls.resolve import CallContext, Invocation, resolve
+from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.server_tools import server_of
 
@@ -92,10 +93,15 @@ class Prepared:
     tool: Tool
     args: dict[str, Any]
     context: CallContext
-    invocation: Invocation
+    resolved: ResolvedCall
     client: Mapping[str, str | None] | None
     is_fed: bool = False
     """True if standard input is the output of another handle."""
+
+    def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
+        """Return this spawn with another standard input."""
+        launch = replace(self.resolved.launch, stdin=stdin)
+        return replace(self, resolved=replace(self.resolved, launch=launch))
 
     @property
     def key(self) -> SpawnKey:
@@ -189,10 +195,11 @@ class Calls:
     ) -> Call:
         """Return the call of a tool's helper command: on pipes, without input, without a handle.
         Raises `RpcError`."""
-        resolved = replace(resolve(tool, args, context), terminal=False)
-        limits = {**resolved.limits, "wall_s": min(wall_s, resolved.limits.get("wall_s", wall_s))}
-        env_of = partial(self._env, resolved, client)
-        return self._of_program(tool.name, resolved.argv, resolved.cwd, env_of, limits, "null")
+        resolved = resolve(tool, args, context)
+        launch = replace(resolved.launch, terminal=False)
+        limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
+        env_of = partial(self._env, replace(resolved, launch=launch), client)
+        return self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove the resources of a call after its last process; unconfirmed ones stay recorded for
@@ -211,7 +218,7 @@ class Calls:
         self, handle: Handle, ready: Prepared, mark: ProcessTag, cgroup: Cgroup | None
     ) -> Call:
         tool, args, context = ready.tool, ready.args, ready.context
-        invocation, client = ready.invocation, ready.client
+        resolved, client = ready.resolved, ready.client
 
         record = self._recorder(
             mark,
@@ -221,33 +228,26 @@ class Calls:
             tool=tool.name,
             generation=handle.generation,
             # Arguments may be private.
-            command=invocation.argv[0] if invocation.argv else tool.name,
+            command=resolved.launch.argv[0] if resolved.launch.argv else tool.name,
             at=round(handle.started_at, 3),
         )
 
         def again(answers: Mapping[str, Any]) -> Call:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
-            return replace(
-                first,
-                argv=once_more.argv,
-                cwd=once_more.cwd,
-                env=self._env(once_more, client, str(mark)),
-            )
+            env = self._env(once_more, client, str(mark))
+            argv, cwd = once_more.launch.argv, once_more.launch.cwd
+            return replace(first, launch=replace(first.launch, argv=argv, cwd=cwd, env=env))
 
         first = Call(
             tool=tool.name,
-            argv=invocation.argv,
-            cwd=invocation.cwd,
-            env=self._env(invocation, client, str(mark)),
+            launch=replace(
+                resolved.launch,
+                env=self._env(resolved, client, str(mark)),
+                stdin="pipe" if ready.is_fed else resolved.launch.stdin,
+                nofile=self.place.nofile,
+            ),
             mark=str(mark),
-            runtime=invocation.runtime,
-            terminal=invocation.terminal,
-            stdin="pipe" if ready.is_fed else invocation.stdin,
-            output=invocation.output,
-            rows=invocation.rows,
-            cols=invocation.cols,
-            limits=invocation.limits,
-            nofile=self.place.nofile,
+            runtime=resolved.runtime,
             record=record,
             make_room=self.make_room,
             cgroup=cgroup,
@@ -279,29 +279,31 @@ class Calls:
             raise
         return Call(
             tool=name,
-            argv=argv,
-            cwd=cwd,
-            env=env,
+            # Standard error is apart from the `outcome`.
+            launch=LaunchSpec(
+                argv,
+                cwd,
+                env,
+                stdin=stdin,
+                output="outcome",
+                limits=limits,
+                nofile=self.place.nofile,
+            ),
             mark=str(mark),
-            stdin=stdin,
-            # Separate from standard error.
-            output="outcome",
-            limits=limits,
-            nofile=self.place.nofile,
             record=record,
             make_room=self.make_room,
             cgroup=cgroup,
         )
 
     def _env(
-        self, resolved: Invocation, client: Mapping[str, str | None] | None, mark: str
+        self, resolved: ResolvedCall, client: Mapping[str, str | None] | None, mark: str
     ) -> dict[str, str]:
         return build(
             self.place.environ,
             client=client,
             secret_env=self.secret_env,
             overlay=resolved.env_overlay,
-            terminal=resolved.terminal,
+            terminal=resolved.launch.terminal,
             askpass=self.place.askpass,
             socket=self.place.socket,
             outer=self.place.outer,

@@ -133,14 +133,13 @@ class Describing:
         """Return the files of the command, as before its run."""
         path = path_of(self.helpers.calls.place.environ)
         try:
-            ready = resolve(
-                tool, {}, CallContext(root=root, session="", handle="", action="schema", path=path)
-            )
+            context = CallContext(root=root, session="", handle="", action="schema", path=path)
+            launch = resolve(tool, {}, context).launch
         except RpcError:
             return {}
-        files = [os.path.join(ready.cwd, word) for word in ready.argv[:_MAX_WORDS]]  # noqa: PTH118
-        if ready.argv and "/" not in ready.argv[0]:
-            files[:1] = _up_to_the_first(ready.argv[0], path)
+        files = [os.path.join(launch.cwd, word) for word in launch.argv[:_MAX_WORDS]]  # noqa: PTH118
+        if launch.argv and "/" not in launch.argv[0]:
+            files[:1] = _up_to_the_first(launch.argv[0], path)
         return {file: _mark(file) for file in files}
 
 

@@ -97,14 +97,14 @@ class Starter:
         client: Mapping[str, str | None] | None,
     ) -> Prepared:
         args = arguments.check(tool, given)
-        invocation = resolve(tool, args, context)
-        if not tool.is_builtin and invocation.runtime not in self.runtimes:
+        resolved = resolve(tool, args, context)
+        if not tool.is_builtin and resolved.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
-        if invocation.terminal and mode_of(tool, "result") != "unattended":
+        if resolved.launch.terminal and mode_of(tool, "result") != "unattended":
             why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
             raise unsupported_runtime(tool.name, "pty", why)
         return Prepared(
-            context.session, context.handle, call_id, tool, args, context, invocation, client
+            context.session, context.handle, call_id, tool, args, context, resolved, client
         )
 
     def start(
@@ -127,7 +127,7 @@ class Starter:
             root=ready.context.root,
             make_spool=self.make_spool,
             wall=time.time(),
-            terminal=ready.invocation.terminal,
+            terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
             settings=_settings(ready.tool, is_reviewed=reviewer is not None),
             on_state_change=self.news,

@@ -231,7 +231,7 @@ class Supervisor:
                         runtime, call = await entry()
                     except (Skipped, RpcError) as refused:
                         return refused
-                    handle.approve(terminal=call.terminal)
+                    handle.approve(terminal=call.launch.terminal)
                 await self._take_turn()
                 try:
                     result = await runtime.run(call, use)

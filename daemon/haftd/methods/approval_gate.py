@@ -8,7 +8,6 @@ nor editable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -59,11 +58,10 @@ def approver_of(
 
     def check(arguments: dict[str, Any]) -> Prepared:
         prepared = services.starter.change(ready, arguments)
-        if not one_shot or prepared.invocation.terminal:
+        if not one_shot or prepared.resolved.launch.terminal:
             return prepared
         # A run to the end has its own review.
-        invocation = replace(prepared.invocation, stdin=ready.invocation.stdin)
-        return replace(prepared, invocation=invocation)
+        return prepared.with_stdin(ready.resolved.launch.stdin)
 
     async def approver(handle: Handle) -> Prepared:
         if mode == "skip":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
@@ -138,9 +137,10 @@ def run_to_end(
     if tool.stateful and tool.runtime == "pty":
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
-    if not ready.invocation.terminal and ready.invocation.output != "events":
+    launch = ready.resolved.launch
+    if not launch.terminal and launch.output != "events":
         # No client can write input: end of input prevents an endless wait.
-        ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
+        ready = ready.with_stdin("null")
     handle, use = start(services, caller, ready, params.context, one_shot=True)
 
     def has_ended() -> bool:

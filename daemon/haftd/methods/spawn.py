@@ -64,7 +64,7 @@ def spawn(
     source = _source_of(services, caller, params, ready)
     if source is not None:
         ready = replace(ready, is_fed=True)
-    reading = plan(params, terminal=ready.invocation.terminal)
+    reading = plan(params, terminal=ready.resolved.launch.terminal)
     handle, use = start(services, caller, ready, context, source=source)
     if use is None:
         return answer(services.supervisor, params, handle, reading, since=0)
@@ -99,8 +99,8 @@ def _source_of(
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
         return None
-    invocation = ready.invocation
-    if ready.tool.is_builtin or invocation.runtime != "stdio" or invocation.output == "events":
+    resolved = ready.resolved
+    if ready.tool.is_builtin or resolved.runtime != "stdio" or resolved.launch.output == "events":
         why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio, `output` is not events)"
         raise action_not_supported(ready.tool.name, "stdin_from", why)
     source = services.access.find(caller, params, wanted.id)

@@ -27,6 +27,7 @@ import trio
 from haft_protocol.inputs import Input
 from haft_protocol.states import LeftBehind, ToolError
 from haftd.core.ending import Ending
+from haftd.launch_spec import LaunchSpec
 
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
@@ -38,6 +39,7 @@ __all__ = [
     "ExecutionControl",
     "Input",
     "InputRefused",
+    "LaunchSpec",
     "PendingAnswer",
     "Runtime",
     "RuntimeContext",
@@ -64,28 +66,12 @@ def _no_room() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An execution of a tool, completely resolved. `env` is the whole environment of the child.
-    `stdin`: `pipe` for a handle that takes input, `null` for an empty one. `output` is the format
-    of the child's output. `mark` is the value of HAFT_HANDLE. `umask` and resource limits are the
-    daemon's by default."""
+    """An execution of a tool, completely resolved. `mark` is the value of HAFT_HANDLE."""
 
     tool: str
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str]
+    launch: LaunchSpec
     mark: str
     runtime: str = "stdio"
-    terminal: bool = False
-    stdin: Literal["pipe", "null"] = "null"
-    output: Literal["raw", "outcome", "events"] = "raw"
-    rows: int = 24
-    cols: int = 80
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """`memory` (bytes), `cpu_s`, `wall_s`, `processes`, `output` (bytes)."""
-
-    nofile: int | None = None
-    """The child's soft limit of descriptors, where the daemon has raised its own."""
-
     record: Callable[[Identity], None] = _no_record
     """Called with each started process, before its program runs; an exception fails the start."""
 

@@ -152,7 +152,7 @@ class FakeControl:
         self._number = 0
         self._parked = False
         self._closed = False
-        self._size = (call.rows, call.cols)
+        self._size = (call.launch.rows, call.launch.cols)
         self._shown = ""
         self._revision = 0
 
@@ -166,7 +166,7 @@ class FakeControl:
 
     @property
     def terminal(self) -> bool:
-        return self._call.terminal
+        return self._call.launch.terminal
 
     def feed(self, data: bytes) -> int:
         return self.write(Input("text", data.decode()))
@@ -179,19 +179,19 @@ class FakeControl:
             self._kill(item.signal)
             return self._number
         if item.kind == "resize":
-            if not self._call.terminal:
+            if not self._call.launch.terminal:
                 raise InputRefused("There is no terminal to resize.")
             self.given.append(item)
             self._size = (item.rows, item.cols)
             self._revision += 1
             return self._number
-        if item.kind == "mouse" and not self._call.terminal:
+        if item.kind == "mouse" and not self._call.launch.terminal:
             raise InputRefused("There is no terminal to use a mouse on.")
-        if self._closed or (self._call.stdin == "null" and not self._call.terminal):
+        if self._closed or (self._call.launch.stdin == "null" and not self._call.launch.terminal):
             raise InputRefused("The input of the tool is closed.")
         self.given.append(item)
         self._number += 1
-        self._closed = item.kind == "eof" and not self._call.terminal
+        self._closed = item.kind == "eof" and not self._call.launch.terminal
         self._queue.append((self._number, item))
         self._arrived.set()
         return self._number
@@ -208,7 +208,7 @@ class FakeControl:
         return tuple(self.alive)
 
     def screen_digest(self) -> int | None:
-        return hash((self._shown, self._size)) if self._call.terminal else None
+        return hash((self._shown, self._size)) if self._call.launch.terminal else None
 
     def wanted(self) -> Wanted:
         reads = self._parked and not self._queue
@@ -221,7 +221,7 @@ class FakeControl:
         return False
 
     def screen(self) -> ScreenShot | None:
-        if not self._call.terminal:
+        if not self._call.launch.terminal:
             return None
         rows, cols = self._size
         lines = self._shown.split("\n")[-rows:]

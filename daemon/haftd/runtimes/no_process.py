@@ -37,7 +37,7 @@ class NoProcessRuntime(ABC):
         `ToolFailed`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        port.started(NoProcessControl(shlex.join(call.argv) or call.tool))
+        port.started(NoProcessControl(shlex.join(call.launch.argv) or call.tool))
         try:
             result = await self.perform(call, port)
         except ToolFailed as failure:

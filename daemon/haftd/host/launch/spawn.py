@@ -23,9 +23,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 import trio
 
@@ -46,35 +46,13 @@ from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.host.process.process_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
+from haftd.launch_spec import LaunchSpec
 
 PIPE_SIZE = 262_144
 """Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""
 
 _PF_EXITING = 0x4
 _SIGNALS = signal.valid_signals()
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSpec:
-    """Program to start. `env` is the whole environment, with PATH.
-
-    The tag in HAFT_HANDLE also becomes the child's rlimit tag. `nofile` is the child's soft limit
-    of descriptors, where the daemon has raised its own. Of `limits`, `memory` (bytes of data per
-    process), `cpu_s` (seconds per process) and `processes` become kernel limits; others are
-    enforced elsewhere.
-    """
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str] = field(repr=False)
-    terminal: bool = False
-    rows: int = 24
-    cols: int = 80
-    stdin: Literal["pipe", "null"] = "null"
-    output: Literal["raw", "outcome", "events"] = "raw"
-    limits: Mapping[str, float] = field(default_factory=dict)
-    nofile: int | None = None
-    cgroup: Cgroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,35 +233,38 @@ def _is_exiting(state: str, flags: int) -> bool:
 
 
 def launch(
-    plan: LaunchSpec, record: Callable[[Identity], None], gate: Gate | None = None
+    spec: LaunchSpec,
+    record: Callable[[Identity], None],
+    gate: Gate | None = None,
+    cgroup: Cgroup | None = None,
 ) -> LaunchedProcess:
-    """Start `plan` up to the opening of the gate. Blocks for some 0.4 ms and waits for nothing.
+    """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms and waits for nothing.
 
     `record` is called while the child waits at the gate; an exception cancels the start. An OSError
     becomes a `LaunchFailed` with the reason `record`, others pass. After a later failure (the gate
     was killed) the record stands without a process. Raises `LaunchFailed`; nothing of the child is
     left then.
     """
-    check_words(plan.argv, plan.env)
-    path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
+    check_words(spec.argv, spec.env)
+    path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
     gate = gate or best_gate()
-    mark = plan.env.get(VARIABLE, "")
-    limits = limits_of(plan.limits, plan.nofile, mark)
+    mark = spec.env.get(VARIABLE, "")
+    limits = limits_of(spec.limits, spec.nofile, mark)
     fds = SpawnFds()
     pid = 0
     try:
         keep_out = fds.pipe_to_child(GATE_FD)
         if not has_room(keep_out, "start"):
             raise LaunchFailed(shortage(), "resources", no_descriptor=True)
-        launched = LaunchedProcess(path, plan.cwd, mark, fds.pipe_from_child(REPORT_FD))
-        _connect(plan, launched, fds)
-        words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
+        launched = LaunchedProcess(path, spec.cwd, mark, fds.pipe_from_child(REPORT_FD))
+        _connect(spec, launched, fds)
+        words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {})
         # A session also on pipes: /dev/tty is then not a terminal of the daemon's, and no job
         # control of a child can stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
-            plan.env,
+            spec.env,
             file_actions=fds.actions,
             setsid=True,
             setsigmask=(),
@@ -293,8 +274,8 @@ def launch(
         launched.pid = pid
         launched.pidfd = fds.adopt(os.pidfd_open(pid))
         launched.identity = identify_child(pid, launched.pidfd)
-        if plan.cgroup is not None:
-            plan.cgroup.add(pid)
+        if cgroup is not None:
+            cgroup.add(pid)
         if not gate.sets_limits:
             for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)
@@ -310,21 +291,21 @@ def launch(
     return launched
 
 
-def _connect(plan: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None:
+def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None:
     """Open the child's standard streams and the daemon's ends of them."""
-    if plan.terminal:
-        master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
+    if spec.terminal:
+        master, launched.slave = pseudo_terminal.open_terminal(spec.rows, spec.cols)
         launched.master = fds.adopt(master)
         # A session leader without a terminal gets the first opened one as controlling terminal.
         fds.open_in_child(0, launched.slave, os.O_RDWR)
         fds.dup_in_child(0, 1)
         fds.dup_in_child(0, 2)
         return
-    if plan.stdin == "pipe":
+    if spec.stdin == "pipe" or spec.output == "events":
         launched.stdin = fds.pipe_to_child(0)
     else:
         fds.open_in_child(0, os.devnull, os.O_RDONLY)
-    if plan.output == "raw":
+    if spec.output == "raw":
         launched.stdout = fds.pipe_from_child(1, 2)
     else:
         launched.stdout = fds.pipe_from_child(1)

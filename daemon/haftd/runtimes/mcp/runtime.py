@@ -37,7 +37,7 @@ class McpRuntime:
             raise StartFailed(fault.message, fault.reason) from None
         port.started(NoProcessControl(call.tool))
         try:
-            with trio.move_on_after(call.limits.get("wall_s", float("inf"))) as bound:
+            with trio.move_on_after(call.launch.limits.get("wall_s", float("inf"))) as bound:
                 result = await self._call(call, port, name, tool)
         except ToolFailed as failure:
             port.ended(failure.ending)

@@ -27,7 +27,7 @@ from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.ending import EXIT, LIMIT, LOST, Ending
 from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
+from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
@@ -57,30 +57,11 @@ def _launch(call: Call) -> LaunchedProcess:
     """Launch, with one retry if descriptors had run out and some could be freed: that fails before
     the start is recorded, without a trace."""
     try:
-        return launch(_plan(call), call.record)
+        return launch(call.launch, call.record, cgroup=call.cgroup)
     except LaunchFailed as failed:
         if not failed.no_descriptor or not call.make_room():
             raise
-    return launch(_plan(call), call.record)
-
-
-def _plan(call: Call) -> LaunchSpec:
-    env = dict(call.env)
-    if call.mark:
-        env["HAFT_HANDLE"] = call.mark
-    return LaunchSpec(
-        argv=call.argv,
-        cwd=call.cwd,
-        env=env,
-        terminal=call.terminal,
-        rows=call.rows,
-        cols=call.cols,
-        stdin="pipe" if call.output == "events" else call.stdin,
-        output=call.output,
-        limits=call.limits,
-        nofile=call.nofile,
-        cgroup=call.cgroup,
-    )
+    return launch(call.launch, call.record, cgroup=call.cgroup)
 
 
 class Child:

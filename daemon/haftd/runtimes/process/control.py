@@ -23,7 +23,7 @@ class ChildControl:
 
     def __init__(self, call: Call, child: Child) -> None:
         self.child = child
-        self._command = _command_of(call.argv)
+        self._command = _command_of(call.launch.argv)
 
     @property
     def pid(self) -> int | None:

@@ -65,7 +65,7 @@ def _notification(method: str, params: object) -> bytes:
 
 
 def _context(call: Call) -> Any:
-    context = call.env.get("HAFT_CALL", "")
+    context = call.launch.env.get("HAFT_CALL", "")
     if context.startswith("/"):
         context = Path(context).read_text(encoding="utf-8")
     return msgspec.json.decode(context) if context else {"tool": {"name": call.tool}}

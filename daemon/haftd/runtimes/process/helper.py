@@ -79,7 +79,7 @@ async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
     """Run the program of `call` to its end; returns its standard output or the failure. `request`
-    is written to standard input (`call.stdin` is `pipe` then, else `null`). The `output` of `call`
+    is written to standard input (`call.launch.stdin` is `pipe` then, else `null`). The `output` of `call`
     is not `raw`, so that standard error is separate. `clear_up` is called after the last process,
     with False if some may be left; also on cancellation."""
     port = _Port()
@@ -106,7 +106,7 @@ def _failed(call: Call, end: Ending, stderr_tail: bytes) -> Failed:
     if end.limit == "output":
         return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", stderr_tail)
     if end.limit == "wall_s":
-        return Failed("time", f"did not end within {call.limits['wall_s']:g} s", stderr_tail)
+        return Failed("time", f"did not end within {call.launch.limits['wall_s']:g} s", stderr_tail)
     if end.limit is not None:
         return Failed("limit", f"has passed its limit `{end.limit}`", stderr_tail)
     exit = end.exit or Exit()
@@ -116,7 +116,7 @@ def _failed(call: Call, end: Ending, stderr_tail: bytes) -> Failed:
 
 async def _run(call: Call, port: _Port, request: bytes | None, stderr_tail: bytearray) -> bytes:
     output = bytearray()
-    async with await Child.start(call, port, ResourceLimits(call.limits)) as child:
+    async with await Child.start(call, port, ResourceLimits(call.launch.limits)) as child:
 
         def take(data: bytes) -> None:
             output.extend(data[: MAX_OUTPUT_BYTES + 1 - len(output)])

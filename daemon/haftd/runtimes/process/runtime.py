@@ -21,11 +21,11 @@ class ProcessRuntime:
     """The runtime `stdio`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        bounds = ResourceLimits(call.limits)
-        if call.output == "outcome":
+        bounds = ResourceLimits(call.launch.limits)
+        if call.launch.output == "outcome":
             return await OneShot(call, port, bounds).run()
         async with await Child.start(call, port, bounds) as child:
-            if call.output == "events":
+            if call.launch.output == "events":
                 return await Live(call, port, child).run()
             grip = PipeControl(call, port, child)
             port.started(grip)

@@ -46,7 +46,7 @@ class TerminalRuntime:
     """The runtime `pty`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        async with await Child.start(call, port, ResourceLimits(call.limits)) as child:
+        async with await Child.start(call, port, ResourceLimits(call.launch.limits)) as child:
             grip = TerminalControl(call, port, child)
             port.started(grip)
             outputs = [Output(grip.master, grip.show, grip.keep_up)]
@@ -68,7 +68,7 @@ class TerminalControl(ChildControl):
         if master is None:
             raise AssertionError("the plan of the start asked for a terminal")
         self.master = master
-        self._screen = screen.Screen(call.rows, call.cols, self._reply)
+        self._screen = screen.Screen(call.launch.rows, call.launch.cols, self._reply)
         self._typist = TerminalInput(
             master,
             child.launched.slave,
@@ -76,7 +76,7 @@ class TerminalControl(ChildControl):
             port.written,
             lambda: self._looked().state != "busy",
         )
-        self._transcript = Transcript(call.rows, call.cols)
+        self._transcript = Transcript(call.launch.rows, call.launch.cols)
         self._port = port
         self._frame: int | None = None
         self._frame_ends_at = math.inf

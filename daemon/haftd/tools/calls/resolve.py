@@ -1,4 +1,4 @@
-"""From a tool and its validated arguments to an `Invocation`.
+"""From a tool and its validated arguments to a `ResolvedCall`.
 
 After this only the program remains to be found on PATH. Each word of the command is one argument,
 with any value; NUL bytes and more bytes than the kernel takes are refused. A definition's relative
@@ -25,6 +25,7 @@ from haft_protocol.errors import (
     unsupported_runtime,
     unsupported_source,
 )
+from haftd.launch_spec import LaunchSpec
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
 from haftd.tools.definitions.parameters import InvalidField
@@ -51,28 +52,21 @@ class CallContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
-    """Tool ready to run.
+class ResolvedCall:
+    """Call of a tool with its templates rendered.
 
-    `env_overlay`: a string sets, None removes, True passes the caller's variable even if secret.
-    `context_json` is for HAFT_CALL.
+    `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets,
+    None removes, and True passes the caller's variable even if secret. `context_json` is for
+    HAFT_CALL.
     """
 
-    argv: tuple[str, ...]
-    shell: bool
-    cwd: str
-    env_overlay: Mapping[str, str | bool | None] = field(repr=False)
+    launch: LaunchSpec
     runtime: str
-    terminal: bool
-    rows: int
-    cols: int
-    output: Literal["raw", "outcome", "events"]
-    limits: Mapping[str, float]
-    context_json: str = field(repr=False)
-    stdin: Literal["pipe", "null"]
+    env_overlay: Mapping[str, str | bool | None] = field(default_factory=dict, repr=False)
+    context_json: str = field(default="", repr=False)
 
 
-def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
+def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
     """Render the tool's templates. `args` come from `arguments.check`; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
@@ -112,39 +106,24 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
             continue
         text = filler.value(f"env.{name}", value)
         overlay[name] = None if text is None else filler.sized(f"env.{name}", text, name)
-    return Invocation(
-        argv=argv,
-        shell=tool.command is not None and tool.command.shell is not None,
+    launch = LaunchSpec(
+        argv,
         cwd=_below(context.root, folder),
-        env_overlay=overlay,
-        runtime=runtime,
         terminal=terminal,
         rows=filler.extent("rows", tool.rows, 24),
         cols=filler.extent("cols", tool.cols, 80),
+        stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
         output=output,
         limits=filler.limits(),
-        context_json=msgspec.json.encode(call).decode(),
-        stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
     )
+    return ResolvedCall(launch, runtime, overlay, msgspec.json.encode(call).decode())
 
 
-def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
-    """Build the invocation of an MCP server's tool, without a process."""
+def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
+    """Resolve the call of an MCP server's tool, without a process."""
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
-    return Invocation(
-        argv=(),
-        shell=False,
-        cwd=context.root,
-        env_overlay={},
-        terminal=False,
-        runtime="mcp",
-        rows=24,
-        cols=80,
-        output="raw",
-        limits=_Filler(tool, args, scope).limits(),
-        context_json="",
-        stdin="null",
-    )
+    limits = _Filler(tool, args, scope).limits()
+    return ResolvedCall(LaunchSpec((), cwd=context.root, limits=limits), "mcp")
 
 
 def _older_context(context: CallContext) -> dict[str, Any]:
