@@ -79,6 +79,26 @@ def test_every_limit_of_the_protocol_has_a_key(tmp_path: Path) -> None:
             assert getattr(found.limits, name) == 100_000
 
 
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("retain_stopped_s", 0, 31_536_000),
+        ("approval_timeout_s", 0, 31_536_000),
+        ("question_timeout_s", 0, 31_536_000),
+        ("abort_grace_ms", 0, 600_000),
+    ],
+)
+def test_bounds_of_a_duration_are_part_of_the_range(
+    tmp_path: Path, key: str, least: int, most: int
+) -> None:
+    def problems(value: int) -> list[str]:
+        _, found = load_settings(written(tmp_path, f"[daemon]\n{key} = {value}\n"))
+        return [problem.key for problem in found]
+
+    assert problems(least) == problems(most) == []
+    assert problems(least - 1) == problems(most + 1) == [f"daemon.{key}"]
+
+
 def test_all_sections_are_read(tmp_path: Path) -> None:
     found, problems = load_settings(
         written(

@@ -47,6 +47,10 @@ def test_long_texts_are_cut_to_one_length_and_shorter_ones_are_whole(
         assert sum(kept) <= budget < sum(kept) + len(sizes), "as much as there is room for"
 
 
+def test_no_texts_have_no_size() -> None:
+    assert size_limit([], 60_000) == 0
+
+
 class FakeRegistry:
     """Stopped handles, and a folder for saved output."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -69,6 +70,9 @@ def test_what_is_removed_is_made_again_and_no_handle_ends(
 ) -> None:
     LOSSES[loss](daemon)
     until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    [entry] = [line for line in daemon.log_text().splitlines() if "is made again" in line]
+    is_replaced = loss == "socket, for one without a server"
+    assert bool(json.loads(entry)["paths"]) != is_replaced, "the log names the lost files"
     assert answers(daemon)
     # Both locks and the record are there again: no second one, and after a crash the handle is known.
     second = [sys.executable, "-m", "haftd"]

@@ -63,6 +63,10 @@ def test_modes_are_those_of_the_other_end(terminal: tuple[int, str]) -> None:
     termios.tcsetattr(other, termios.TCSANOW, attributes)
     modes = pseudo_terminal.modes(master)
     assert not (modes.canonical or modes.echo or modes.maps_cr or modes.eof)
+    assert modes.signals
+    attributes[3] &= ~termios.ISIG
+    termios.tcsetattr(other, termios.TCSANOW, attributes)
+    assert not pseudo_terminal.modes(master).signals
     os.close(other)
 
 

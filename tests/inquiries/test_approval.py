@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.approvals import Approval as ApprovalMessage
@@ -112,9 +113,12 @@ async def test_what_cannot_be_shown_is_listed_all_the_same(nursery: trio.Nursery
     async def render() -> str:
         raise ZeroDivisionError("planted")
 
-    nursery.start_soon(office.seek, render)
-    await wait_all_tasks_blocked()
+    with capture_logs() as entries:
+        nursery.start_soon(office.seek, render)
+        await wait_all_tasks_blocked()
     assert len(office.listed()) == 1
+    [error] = [entry for entry in entries if entry["log_level"] == "error"]
+    assert error["handle"] == "h"
     office.decide("allow")
 
 

@@ -107,6 +107,13 @@ def test_only_this_machine_with_the_token_and_the_right_headers_is_served(
     assert web.post(DISCOVER, **{**NAMED, **headers})[0] == status
 
 
+def test_a_request_of_no_era_is_refused_with_what_it_lacks(web: Web) -> None:
+    status, _, [reply] = web.post({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
+    assert (status, reply["id"], reply["error"]["code"]) == (400, 7, -32602)
+    assert "Mcp-Session-Id" in reply["error"]["message"]
+    assert web.post({"jsonrpc": "2.0", "id": 8, "method": "ping"}, Mcp_Session_Id="no")[0] == 404
+
+
 def test_the_token_may_stand_in_a_header(web: Web) -> None:
     token = web.path.split("/")[1]
     more = {**NAMED, "path": "/mcp", "Authorization": f"Bearer {token}"}

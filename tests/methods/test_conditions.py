@@ -126,6 +126,22 @@ def play(
     return told[0]
 
 
+def test_a_wait_for_quiet_ends_at_the_first_quiet_moment() -> None:
+    reading = Reading("quiet", 60.0, 0.5, "", True)
+    reason, after, _ = play(Step(0.3, BUSY, True), Step(99, BUSY), reading=reading)
+    assert reason == "quiet" and after == pytest.approx(0.8)
+
+
+def test_a_wait_for_an_event_needs_no_timer() -> None:
+    async def main() -> None:
+        for wait in ("none", "output", "stopped"):
+            reading = Reading(cast(Any, wait), 60.0, 0.5, "", True)
+            script = cast(Any, Script(Step(99, BUSY)))
+            assert condition_of(script, script, reading, 0).look_again() == math.inf
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
 def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
     reason, after, _ = play(Step(9, READS))
     assert reason == "input" and after == pytest.approx(0.00015)

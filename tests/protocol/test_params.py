@@ -217,3 +217,16 @@ def test_a_word_of_mcp_is_answered_with_ours(
     error = refused(raw, kind)
     assert f"unknown field `{word}` (is `{ours}` meant?)" in error.message
     assert error.data["field"] == word
+
+
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [("timeout_ms", 86_400_000), ("quiet_ms", 86_400_000), ("max_bytes", 268_435_456)],
+)
+def test_bounds_of_a_number_are_part_of_the_range(field: str, most: int) -> None:
+    for value in (0, most):
+        params = read_params(Raw(json.dumps({"id": "h", field: value}).encode()), FetchParams)
+        assert getattr(params, field) == value
+    for value in (-1, most + 1):
+        raw = json.dumps({"id": "h", field: value}).encode()
+        assert field in refused(raw, FetchParams).message

@@ -66,3 +66,11 @@ def test_a_value_that_is_not_plain_is_encoded(text: str, value: str) -> None:
 def test_a_wrong_mark_is_refused(properties: dict[str, Any]) -> None:
     with pytest.raises(WrongMark):
         read_marks(schema(**properties))
+
+
+@pytest.mark.parametrize(("depth", "is_read"), [(16, True), (17, False)])
+def test_marks_are_read_to_a_bounded_depth(depth: int, is_read: bool) -> None:
+    form = schema(a=marked("string", "A"))
+    for _ in range(depth):
+        form = schema(inner=form)
+    assert bool(read_marks(form)) == is_read

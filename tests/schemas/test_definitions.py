@@ -129,6 +129,41 @@ def test_the_sentence_of_a_choice_names_a_bounded_number_of_forms(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+def test_dependencies_of_older_drafts_are_those_of_newer_ones(provider: str) -> None:
+    older = {"b": ["c"], "d": {"required": ["e"]}}
+    newer = {
+        "dependentRequired": {"b": ["c"]},
+        "dependentSchemas": {"d": {"required": ["e"]}},
+    }
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in "bcde"}}
+    assert expressed({**schema, "dependencies": older}, provider) == expressed(
+        {**schema, **newer}, provider
+    )
+    assert expressed({**schema, **newer}, provider) != expressed(schema, provider)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("left", "right", "both"),
+    [
+        (["integer"], ["number"], ["integer"]),
+        (["number"], ["integer", "string"], ["integer"]),
+        (["number", "string"], ["string", "integer"], ["string", "integer"]),
+        (["string"], ["string", "integer"], ["string"]),
+    ],
+)
+def test_an_integer_is_a_number(
+    left: list[str], right: list[str], both: list[str], provider: str
+) -> None:
+    def of(*types: list[str]) -> Translated:
+        form: dict[str, Any] = {"type": types[0]}
+        form |= {"allOf": [{"type": more} for more in types[1:]]} if types[1:] else {}
+        return expressed({"type": "object", "properties": {"a": form}}, provider)
+
+    assert of(left, right) == of(both)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_long_description_is_cut_and_what_has_to_be_told_stays(provider: str) -> None:
     schema = {**NASTY["a choice at the root"][0]}
     one = expressed(schema, provider, "Word. " * 5000)
@@ -167,6 +202,8 @@ def told(schema: Any, provider: str) -> str:
         ({"type": "object"}, "openai", "Written as JSON text of an object."),
         ({"type": "string", "title": "A", "not": {"const": "x"}}, "google", 'Not "x".'),
         ({"type": "string", "not": {"enum": ["x", "y"]}}, "ollama", 'Not one of "x", "y".'),
+        ({"not": {"const": "x"}}, "openai", 'Not "x".'),
+        ({"if": {"const": 1}, "then": {"const": 2}}, "openai", "If it is 1: 2."),
         ({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}}, "google", 'Some item is "x".'),
         ({"type": "array", "contains": {"type": "integer"}, "minContains": 2}, "google", "At least 2 items are integer."),
         (

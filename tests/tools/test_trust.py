@@ -40,6 +40,10 @@ def test_what_is_granted_is_there_for_everybody_until_it_is_revoked(path: Path) 
     assert sorted(file.name for file in path.parent.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
+def test_the_repr_of_a_file_shows_no_text() -> None:
+    assert repr(TrustedFile("0123456789abcdef", "hunter2")) == "TrustedFile(0123456789ab…)"
+
+
 def test_a_grant_is_for_these_files_and_no_others(path: Path) -> None:
     store = Trust(str(path))
     store.grant("/r", one(name="a.toml"))

@@ -1,0 +1,74 @@
+"""The person's terminal: raw while taken, restored afterwards, and the signal that ends an attachment."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from haft.cli.terminal.own_terminal import OwnTerminal
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[int, int]]:
+    """A terminal: the descriptor of the far end, and of the program's."""
+    far, near = pty.openpty()
+    yield far, near
+    os.close(near)
+    os.close(far)
+
+
+def is_raw(descriptor: int) -> bool:
+    return not termios.tcgetattr(descriptor)[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
+
+
+def test_a_terminal_is_raw_while_taken_and_restored_afterwards(ends: tuple[int, int]) -> None:
+    _, near = ends
+    before = termios.tcgetattr(near)
+    with OwnTerminal(near, near) as terminal:
+        assert is_raw(near)
+        terminal.give_back()
+        assert termios.tcgetattr(near) == before
+        terminal.take()
+        assert is_raw(near)
+    assert termios.tcgetattr(near) == before
+
+
+def test_the_first_terminating_signal_ends_and_a_lost_terminal_counts_as_hup(
+    ends: tuple[int, int],
+) -> None:
+    _, near = ends
+    with OwnTerminal(near, near) as terminal:
+        endings = [terminal.ended_by]
+        terminal.gone = True
+        endings.append(terminal.ended_by)
+        os.kill(os.getpid(), signal.SIGTERM)
+        endings.append(terminal.ended_by)
+        terminal.gone = False
+        endings.append(terminal.ended_by)
+    assert endings == [None, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM]
+
+
+def test_a_signal_is_taken_once(ends: tuple[int, int]) -> None:
+    _, near = ends
+    before = signal.getsignal(signal.SIGWINCH)
+    with OwnTerminal(near, near) as terminal:
+        os.kill(os.getpid(), signal.SIGWINCH)
+        assert terminal.take_signal(signal.SIGWINCH)
+        assert not terminal.take_signal(signal.SIGWINCH)
+        assert terminal.ended_by is None
+    assert signal.getsignal(signal.SIGWINCH) == before
+
+
+def test_the_size_is_rows_and_columns_and_none_where_there_is_no_area(
+    ends: tuple[int, int],
+) -> None:
+    far, near = ends
+    with OwnTerminal(near, near) as terminal:
+        assert terminal.size() is None
+        termios.tcsetwinsize(far, (24, 80))
+        assert terminal.size() == (24, 80)
