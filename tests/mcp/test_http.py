@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -185,3 +186,27 @@ def test_closing_the_response_ends_the_wait_and_no_handle(web: Web) -> None:
     connection.close()
     listed = web.modern("tools/call", name="handle_list", arguments={})
     assert "cat: running" in listed["content"][0]["text"]
+
+
+UNSOUND = (
+    (b"Host: [\r\n", b"403"),
+    (b"Host: localhost\r\nOrigin: http://[\r\n", b"403"),
+    (b"Host: localhost\r\nHost: evil.example\r\n", b"400"),
+    (b"Host: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n", b"400"),
+    (b"Host: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n", b"411"),
+    (b"Host: localhost\r\nContent-Length: \xb2\r\n", b"411"),
+    (b"Host: localhost\r\nContent-Length: " + b"9" * 5000 + b"\r\n", b"413"),
+    (b"Host: localhost\r\nContent-Length: 9\r\n", b"400"),
+)
+
+
+@pytest.mark.parametrize(("headers", "status"), UNSOUND)
+def test_an_unsound_request_is_refused(web: Web, headers: bytes, status: bytes) -> None:
+    """Also one whose body is shorter than it says."""
+    with socket.create_connection(("127.0.0.1", web.port), 20) as client:
+        client.sendall(
+            b"POST %b HTTP/1.1\r\nContent-Type: application/json\r\n" % web.path.encode()
+        )
+        client.sendall(headers + b"\r\n{}")
+        client.shutdown(socket.SHUT_WR)
+        assert client.makefile("rb").readline().split()[1] == status

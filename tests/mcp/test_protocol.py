@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from haft.mcp.stdio import MAX_LINE
 from tests.mcp.conftest import Open
 from tests.mcp.host import MODERN, Host, Legacy, McpError, Modern
 from tests.running import RunningDaemon
@@ -210,3 +211,27 @@ def test_the_surface_of_actions_is_to_be_had(host: Open, era: type[Host]) -> Non
     assert "action" in json.dumps(tools)
     text = one.call("run", action="spawn", id="cat", command="cat", wait="input")
     assert text.startswith("[cat: running, ")
+
+
+def test_half_a_surrogate_pair_is_a_mark_and_the_request_is_answered(host: Open) -> None:
+    """Hosts in JavaScript write a cut emoji so; without a reply to its id they would wait for ever."""
+    one = host(Legacy)
+    text = r'{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"run","arguments":{"command":"echo a\ud83dz"}}}'
+    one.write_line(text.encode())
+    reply = one.read()
+    assert reply["id"] == "s" and reply["result"]["content"][0]["text"].endswith("a?z")
+    # Whole pairs and escaped backslashes stay as they are, and other faults are named as before.
+    said = one.call("run", command="echo '\U0001f600' '\\ud83d'")
+    assert said.endswith("\U0001f600 \\ud83d")
+    one.write_line(rb'{"jsonrpc":"2.0","id":1,"method":"\ud800",')
+    assert one.read()["error"]["code"] == -32700
+
+
+def test_the_end_of_a_line_that_is_too_long_is_no_message(host: Open) -> None:
+    one = host(Legacy)
+    hidden = json.dumps({"jsonrpc": "2.0", "id": "hidden", "method": "ping"})
+    # Chunks of 64 KiB: the limit is passed in the last before what looks like a message.
+    one.write_line(b"x" * (MAX_LINE + (1 << 16)) + hidden.encode())
+    refused = one.read()
+    assert refused["id"] is None and "16 MiB" in refused["error"]["message"]
+    assert one.request("ping") == {} and one.seen == []

@@ -73,3 +73,20 @@ def test_a_host_without_forms_is_told_how_to_answer(host: Open, era: type[Host])
     one = host(era, capabilities={})
     text = one.call("ask_user", question="Sure?", type="boolean")
     assert text.splitlines()[-1].startswith("[a person answers: haft answer tool_call.ask_user.")
+
+
+@pytest.mark.parametrize("damage", ["empty", "folder"])
+def test_a_damaged_key_leaves_the_question_answerable_by_text(
+    host: Open, tmp_path: Path, damage: str
+) -> None:
+    key = tmp_path / "haft" / "mcp-key"
+    key.parent.mkdir()
+    if damage == "empty":
+        key.touch()
+    else:
+        key.mkdir()
+    one = host(Modern, env={"XDG_STATE_HOME": str(tmp_path)})
+    text = one.call("ask_user", question="Sure?", type="boolean")
+    assert "haft answer tool_call.ask_user." in text and str(key) in text
+    # The server goes on.
+    assert "asks" in one.call("handle_list")

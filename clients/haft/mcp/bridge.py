@@ -41,6 +41,7 @@ from .messages import (
     encode,
     read,
     read_params,
+    with_whole_characters,
 )
 from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, Steps
 
@@ -124,7 +125,10 @@ class Bridge:
         try:
             message, meta = read(line)
         except Fault as fault:
-            self._refuse(_id_of(line), fault)
+            if (whole := with_whole_characters(line)) is not None:
+                self.receive(whole, now)
+            else:
+                self._refuse(_id_of(line), fault)
             return
         if isinstance(message.method, UnsetType):
             self._take_reply(message)
@@ -133,6 +137,10 @@ class Bridge:
         else:
             self._take_request(message.id, message.method, message.params, meta, now)
         self._run()
+
+    def refuse_line(self, why: str) -> None:
+        """Refuse a line that the transport did not read whole."""
+        self._refuse(None, Fault(INVALID_REQUEST, why))
 
     def _take_request(
         self, id: Id, method: str, params: Raw, meta: Meta | UnsetType, now: float
@@ -310,7 +318,8 @@ class Bridge:
             self._forget(request)
             if request.id != _STREAM:
                 self._reply(request, end.value)
-        except (Fault, HaftError) as fault:
+        except (Fault, HaftError, msgspec.MsgspecError) as fault:
+            # msgspec: a daemon of another version replies in another form.
             self._forget(request)
             if request.id != _STREAM:
                 error = fault if isinstance(fault, Fault) else Fault(INTERNAL, str(fault))

@@ -37,11 +37,13 @@ from haft_protocol.mcp import (
 )
 
 from .bridge import Bridge
-from .messages import CancelledParams
+from .messages import CancelledParams, with_whole_characters
 from .stdio import MAX_LINE, DaemonLink
 from .steps import Host
 
 MAX_SESSIONS = 256
+MAX_DIGITS = 12
+_SINGLE = ("Host", "Origin", "Content-Length", "Content-Type", "Authorization")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _BAD = frozenset(
     {
@@ -144,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self._is_allowed():
             self._refuse_method()
 
+    do_HEAD = do_PUT = do_PATCH = do_OPTIONS = do_GET
+
     def do_DELETE(self) -> None:
         if not self._is_allowed():
             return
@@ -162,13 +166,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(415, b"")
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_LINE:
+        is_length = (
+            length.isascii() and length.isdigit() and "Transfer-Encoding" not in self.headers
+        )
+        # Python converts no number of thousands of digits.
+        if not is_length or len(length) > MAX_DIGITS or int(length) > MAX_LINE:
             self.close_connection = True
-            self._answer(413 if length.isdigit() else 411, b"")
+            self._answer(413 if is_length else 411, b"")
             return
         body = self.rfile.read(int(length)).replace(b"\r", b" ").replace(b"\n", b" ")
+        if len(body) < int(length):
+            self.close_connection = True
+            self._answer(400, b"")
+            return
         try:
-            posted = msgspec.json.decode(body, type=_Posted)
+            try:
+                posted = msgspec.json.decode(body, type=_Posted)
+            except msgspec.DecodeError:
+                body = with_whole_characters(body) or body
+                posted = msgspec.json.decode(body, type=_Posted)
             params = _params_of(posted.params)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The bridge reports the error.
@@ -187,10 +203,13 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_admitted(self) -> bool:
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        # Of two, another server on the way may have read the other one.
+        if any(len(self.headers.get_all(name, ())) > 1 for name in _SINGLE):
+            self._answer(400, b"")
+            return False
         origin = self.headers.get("Origin")
-        if host not in _LOOPBACK or (
-            origin is not None and urlsplit(origin).hostname not in _LOOPBACK
+        if not _is_loopback(f"//{self.headers.get('Host', '')}") or (
+            origin is not None and not _is_loopback(origin)
         ):
             self._answer(403, b"")
             return False
@@ -386,6 +405,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _NO_ERA = "`_meta` has no `io.modelcontextprotocol/protocolVersion`, and there is no `Mcp-Session-Id` of an `initialize`."
+
+
+def _is_loopback(url: str) -> bool:
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False
 
 
 def _params_of(params: Raw) -> _Params:

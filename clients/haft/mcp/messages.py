@@ -7,6 +7,7 @@ revision's.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -127,6 +128,24 @@ def read(line: bytes) -> tuple[Message, Meta | UnsetType]:
     if isinstance(message.method, UnsetType):
         return message, UNSET
     return message, read_params(message.params, _META).meta
+
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def with_whole_characters(line: bytes) -> bytes | None:
+    """Return the line with a mark for each half of a surrogate pair, which hosts in JavaScript write for a cut
+    emoji, or None where that is not its fault."""
+    if not _HALF.search(line):
+        return None
+    import json
+
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    whole = text.encode("utf-8", "replace")
+    return None if _HALF.search(whole) else whole
 
 
 def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:

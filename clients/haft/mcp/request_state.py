@@ -23,7 +23,7 @@ _MAC_BYTES = 16
 
 
 class Broken(ValueError):
-    """Foreign state, of another call, or expired."""
+    """Foreign state, of another call, or expired; or no key to sign one."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -35,9 +35,16 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key() -> bytes:
-    """Return the user's key, made on first use."""
+    """Return the user's key, made on first use; raises `Broken` for a file or folder that cannot be used."""
     folder = state_folder(os.environ)
     path = f"{folder}/mcp-key"
+    try:
+        return _key(folder, path)
+    except OSError as fault:
+        raise Broken(f"the key {path} cannot be used: {fault.strerror}") from None
+
+
+def _key(folder: str, path: str) -> bytes:
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib costs 5 ms
     for _ in range(2):
         try:

@@ -99,6 +99,7 @@ class StdioTransport:
         self._sink = sink
         self._link = link
         self._partial = bytearray()
+        self._is_too_long = False
 
     def serve(self, bridge: Bridge) -> None:
         """Serve until the host closes the input. Raises `BrokenPipeError` if the host stops
@@ -140,7 +141,13 @@ class StdioTransport:
         if not data:
             return False
         *lines, rest = data.split(b"\n")
-        if lines:
+        if self._is_too_long:
+            if not lines:
+                return True
+            # The end of that line is no message of its own.
+            self._is_too_long = False
+            del lines[0]
+        elif lines:
             lines[0] = bytes(self._partial) + lines[0]
             self._partial.clear()
         self._partial += rest
@@ -150,7 +157,8 @@ class StdioTransport:
                 bridge.receive(line.strip(), now)
         if len(self._partial) > MAX_LINE:
             self._partial.clear()
-            bridge.receive(b"", now)
+            self._is_too_long = True
+            bridge.refuse_line(f"A message may have {MAX_LINE >> 20} MiB at most.")
         return True
 
     def _write(self, bridge: Bridge) -> None:

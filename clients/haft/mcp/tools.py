@@ -155,6 +155,7 @@ class Tools:
             from haft_protocol.inquiries import Inquiry
 
             from .questions import form_of, is_elicited
+            from .request_state import Broken
 
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
             if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
@@ -169,7 +170,11 @@ class Tools:
                 continue
             form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
             if host.is_modern:
-                return self._input_required(place, params, inquiry, form)
+                try:
+                    return self._input_required(place, params, inquiry, form)
+                except Broken as fault:
+                    # The text explains how to answer without a form.
+                    return _text(f"{reply.text}\n[no form can be shown: {fault}]")
             answers += 1
             try:
                 filled = _ELICITED.decode((yield CallHost("elicitation/create", form)))
