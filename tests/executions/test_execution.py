@@ -12,14 +12,14 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haft_protocol.errors import spawn_failed
 from haft_protocol.states import EndedBy, Screen
 from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.executions.execution import Execution, changes
+from haftd.executions.execution import MAX_BACKLOG, Execution, changes
 from haftd.runtimes.base import Input, ScreenShot, ToolFailed
 from tests.endings import ending
 
@@ -213,3 +213,29 @@ async def test_a_suspended_program_is_looked_at_ten_times_a_second_and_after_eac
     assert not use.is_suspended() and len(looks) == 2
     await trio.sleep(0.2)
     assert not use.is_suspended() and len(looks) == 3
+
+
+# -- the pipes that read its output
+
+
+async def test_a_program_that_is_held_up_goes_on_when_half_of_the_backlog_is_copied(
+    nursery: trio.Nursery,
+) -> None:
+    use, backlog = use_of_a_tool(), MAX_BACKLOG
+    use.add_backlog(lambda: backlog)
+    assert use.keep_up() is None
+    backlog += 1
+    held = use.keep_up()
+    assert held is not None
+    went_on: list[int] = []
+
+    async def hold() -> None:
+        await held
+        went_on.append(backlog)
+
+    nursery.start_soon(hold)
+    for size in (MAX_BACKLOG, MAX_BACKLOG // 2 + 1, MAX_BACKLOG // 2):
+        backlog = size
+        use.backlog_changed()
+        await wait_all_tasks_blocked()
+    assert went_on == [MAX_BACKLOG // 2]

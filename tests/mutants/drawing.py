@@ -2,7 +2,7 @@
 
 Rules: pure, and the same for the same sources and seed. A line is drawn first, each line of the product with
 the same chance, then one of its faults, so that a dense line counts once. Docstrings, type annotations, imports,
-`__all__` and `__slots__` have no faults: no test can see those.
+`__all__`, `__slots__`, `frozen` and `slots` have no faults: no test can see those.
 """
 
 from __future__ import annotations
@@ -184,6 +184,9 @@ def _is_unseen(node: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Name(id="__all__" | "__slots__")]):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.keyword(arg="frozen" | "slots"):
+            # mypy refuses an assignment to a frozen value, and slots are a matter of memory.
             return True
         case ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError"))):
             return True

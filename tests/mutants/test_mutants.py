@@ -44,6 +44,12 @@ def test_every_operator_call_constant_and_condition_has_its_fault() -> None:
     }
 
 
+def test_what_mypy_or_memory_alone_can_see_has_no_fault() -> None:
+    assert changed(b"@dataclass(frozen=True, slots=True, eq=False)\nclass A:\n    x: int\n") == {
+        "1: True"
+    }
+
+
 def test_a_fault_changes_its_own_text_and_no_other() -> None:
     for fault in faults_of(Path("clamp.py"), SOURCE):
         assert SOURCE[fault.start : fault.stop].decode() == fault.was

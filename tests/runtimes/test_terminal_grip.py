@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 
 from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.terminal.runtime import TerminalControl
@@ -119,3 +121,40 @@ def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.Monkey
     stage: Any = Stage()
     stage._screen.frame = 0
     assert TerminalControl._looked(stage).state == "busy"
+
+
+async def test_the_end_of_a_program_does_not_wait_for_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, release, loaded = threading.Event(), threading.Event(), threading.Event()
+
+    def load() -> None:
+        begun.set()
+        release.wait(5)
+        loaded.set()
+
+    library = "haftd.runtimes.terminal.runtime.library"
+    monkeypatch.setattr(f"{library}.load", load)
+    monkeypatch.setattr(f"{library}.is_loading", lambda: False)
+    forever = trio.sleep_forever
+    stage: Any = SimpleNamespace(
+        _typist=SimpleNamespace(run=forever), _end_frames=forever, _report_redraws=forever
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(TerminalControl.attend, stage)
+        await trio.to_thread.run_sync(begun.wait)
+        nursery.cancel_scope.cancel()
+    assert not loaded.is_set()
+    release.set()
+
+
+async def test_the_last_screen_is_kept_although_the_execution_is_cancelled() -> None:
+    draws = iter([True, False])
+    screen = SimpleNamespace(
+        end_frame=lambda: None, waits=False, draw=lambda: next(draws), close=lambda: "last"
+    )
+    stage: Any = SimpleNamespace(_screen=screen, _last=None)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await TerminalControl.finish(stage)
+    assert stage._last == "last"

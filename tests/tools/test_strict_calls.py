@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from haft_protocol.errors import RpcError
 from haftd.tools.calls.tool_calls import HandleCall, read_call, read_run
 from haftd.tools.catalogue import Catalogue
 
@@ -66,3 +67,10 @@ def test_spawn_takes_a_wait_and_its_bound() -> None:
     spawn = read_call(CATALOGUE.find("run"), given)
     assert spawn.reading == {"wait": "stopped", "timeout_ms": 5}
     assert spawn.args["command"] == "make"
+
+
+def test_an_unknown_action_is_named_and_cut() -> None:
+    with pytest.raises(RpcError, match="x…': it has `spawn`") as caught:
+        read_call(CATALOGUE.find("run"), {"action": "x" * 100})
+    assert caught.value.kind == "action_not_supported"
+    assert caught.value.message.count("x") == 38
