@@ -53,7 +53,15 @@ def test_each_folder_has_a_session_whose_name_is_one() -> None:
 
 @pytest.mark.parametrize(
     ("uri", "folder"),
-    [("file:///a%20b/c", "/a b/c"), ("file:///", "/"), ("https://x/y", None), ("", None)],
+    [
+        ("file:///a%20b/c", "/a b/c"),
+        ("file:///", "/"),
+        ("file://localhost/work", "/work"),
+        ("file://elsewhere/work", None),
+        ("file://[", None),
+        ("https://x/y", None),
+        ("", None),
+    ],
 )
 def test_a_file_uri_names_a_folder(uri: str, folder: str | None) -> None:
     assert folder_of(uri) == folder

@@ -61,7 +61,11 @@ def folder_of(uri: str) -> str | None:
         return None
     from urllib.parse import unquote, urlsplit
 
-    return unquote(urlsplit(uri).path) or None
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    return unquote(parts.path) or None if parts.netloc in ("", "localhost") else None
 
 
 def _refusal(why: str) -> str:
