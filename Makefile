@@ -21,7 +21,7 @@ help:
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
 	@echo "make test-clients     MCP: the SDKs' clients and the Inspector against haft mcp, and haft against servers of others"
 	@echo "make soak             the long forms of the fault tests"
-	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
+	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
 
 $(VENV)/.made: pyproject.toml

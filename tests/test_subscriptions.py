@@ -8,6 +8,7 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from haft_protocol.pushes import TOOLS
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
@@ -159,3 +160,15 @@ async def test_a_flooding_handle_does_not_silence_others(nursery: trio.Nursery) 
     ids = [one["params"]["id"] for one in peer.told]
     assert "b" in ids[:2] and len(ids) > 20
     told.remove_connection(peer.caller)
+
+
+async def test_changed_tools_are_told_once_to_those_that_asked(nursery: trio.Nursery) -> None:
+    peer, other, told = Peer(), Peer(), Subscriptions(nursery)
+    told.open(peer.link, "s", [], ["tools"], only=False)
+    told.open(other.link, "s", [], ["notification"], only=False)
+    told.tools_changed()
+    told.tools_changed()
+    await wait_all_tasks_blocked()
+    assert (peer.methods(), other.methods()) == ([TOOLS], [])
+    told.remove_connection(peer.caller)
+    told.remove_connection(other.caller)

@@ -139,3 +139,20 @@ def test_without_a_timer_nobody_is_rung_and_nothing_fails(monkeypatch: pytest.Mo
         await trio.sleep(0.005)
 
     trio.run(main)
+
+
+async def test_a_timer_that_is_set_anew_before_it_is_read_rings_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = os.read
+    early = [True]
+
+    def read_early(fd: int, size: int) -> bytes:
+        if early and "timerfd" in os.readlink(f"/proc/self/fd/{fd}"):
+            early.pop()
+            raise BlockingIOError
+        return read(fd, size)
+
+    monkeypatch.setattr(os, "read", read_early)
+    await _ringing(0.0, 0.001)
+    assert not early

@@ -71,3 +71,9 @@ def test_a_line_is_cut_and_shows_what_would_not_be_seen() -> None:
 )
 def test_an_age_is_told_in_a_unit_that_is_read_at_a_glance(after: int, said: str) -> None:
     assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {said}"
+
+
+def test_a_line_keeps_forty_characters_beside_however_many_handles() -> None:
+    described = question_of([handle(f"h{n}", "y" * 200) for n in range(1000)], 3.0).pre_amble or ""
+    lines = [line.removeprefix("  | ") for line in described.split("\n") if line.startswith("  | ")]
+    assert len(lines) == 1000 and {len(line) for line in lines} == {40}

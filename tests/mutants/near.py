@@ -17,9 +17,10 @@ def mirrors_of(file: str) -> list[str]:
     path = Path(file)
     _, source, *rooms = path.parts[:-1]
     stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
-    folder = _ROOMS.get(source, rooms[0] if rooms else "")
+    folder = rooms[0] if rooms and (ROOT / "tests" / rooms[0]).is_dir() else _ROOMS.get(source)
     named = re.compile(rf"test_(\w+_)?{re.escape(stem)}(_\w+)?\.py")
-    names = [*(ROOT / "tests" / folder).rglob("test_*.py"), *(ROOT / "tests").glob("test_*.py")]
+    names = [*(ROOT / "tests").glob("test_*.py")]
+    names += (ROOT / "tests" / folder).rglob("test_*.py") if folder else []
     return sorted({str(test.relative_to(ROOT)) for test in names if named.fullmatch(test.name)})
 
 

@@ -12,8 +12,6 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import Annotations, Problem
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.server_tools import (
-    MAX_DESCRIPTION,
-    MAX_SUMMARY,
     NOT_ASKED,
     ServedTool,
     ServerState,
@@ -97,15 +95,15 @@ def test_the_definition_wins_over_the_servers_description() -> None:
 @pytest.mark.parametrize(
     ("length", "summary"),
     [
-        (MAX_SUMMARY, 0),
-        (MAX_SUMMARY + 1, MAX_SUMMARY),
-        (MAX_DESCRIPTION + 1, MAX_SUMMARY),
+        (1024, 0),
+        (1025, 1024),
+        (32_769, 1024),
     ],
 )
 def test_long_descriptions_are_cut(length: int, summary: int) -> None:
     served = replace(ADD, description="x" * length)
     [tool] = placed(SUM, ServerState("math", (), (served,)))[0].values()
-    assert len(tool.description) == min(length, MAX_DESCRIPTION)
+    assert len(tool.description) == min(length, 32_768)
     assert len(tool.summary) == summary
     assert not summary or tool.summary.endswith("x…")
 
