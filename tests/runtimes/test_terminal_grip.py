@@ -158,3 +158,34 @@ async def test_the_last_screen_is_kept_although_the_execution_is_cancelled() -> 
         scope.cancel()
         await TerminalControl.finish(stage)
     assert stage._last == "last"
+
+
+@pytest.mark.parametrize(
+    ("echo", "loaded", "alone", "alternate", "edits"),
+    [
+        (True, True, True, False, False),
+        (True, False, True, False, False),
+        (False, False, True, False, True),
+        (False, False, False, False, False),
+        (False, True, False, False, True),
+        (False, True, False, True, False),
+    ],
+)
+def test_a_program_without_echo_outside_the_alternate_screen_edits_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+    echo: bool,
+    loaded: bool,
+    alone: bool,
+    alternate: bool,
+    edits: bool,
+) -> None:
+    runtime = "haftd.runtimes.terminal.runtime"
+    modes = SimpleNamespace(echo=echo, gives_enter_alone=alone)
+    monkeypatch.setattr(f"{runtime}.pseudo_terminal.modes", lambda master: modes)
+    monkeypatch.setattr(f"{runtime}.library.is_loaded", lambda: loaded)
+    stage: Any = SimpleNamespace(
+        master=-1,
+        _screen=SimpleNamespace(is_alternate=alternate),
+        _typist=SimpleNamespace(edits_line=lambda modes: True),
+    )
+    assert TerminalControl._edits_line(stage) == edits
