@@ -28,7 +28,7 @@ Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Decides on an action that awaits approval."""
 
 Server = Callable[[Raw], Awaitable[object]]
-"""From JSON params to a result. Raises `Declined` or `_Unreadable`."""
+"""Handles a request: JSON params to a result. Raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Discovery of the daemon's socket, connection, and the check of the peer.
 
-The peer must be this user: a spawn carries the whole environment. A socket chosen by option or
+No daemon is started here. The peer must be this user or root: a spawn carries the whole environment. A socket chosen by option or
 `HAFT_SOCKET` is the only candidate; otherwise the lock in the state folder names the socket of a
 daemon started with other variables.
 """

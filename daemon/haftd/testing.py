@@ -187,7 +187,7 @@ class Recorder:
         return _Recorded(self, question)
 
     async def wants(self, state: str) -> None:
-        """Poll until the tool's input state is `state`; a busy tool must never read."""
+        """Poll until the input state is `state`; fail if a tool that works is seen to read."""
         assert self.grip is not None
         with trio.fail_after(PATIENCE_S):
             while (seen := self.grip.wanted().state) != state:

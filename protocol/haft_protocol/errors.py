@@ -345,8 +345,8 @@ def not_authorized(why: str) -> RpcError:
 
 
 def confined(what: str, handle: str | None, session: str | None) -> RpcError:
-    """Refuse an undeclared action of a process started by haftd, at `handle` and `session` if
-    known."""
+    """Refuse an action that a tool's process may not do; `handle` and `session` are its own, or
+    None if unknown."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
         data = {}

@@ -1,6 +1,6 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
-A call becomes a client method. Arguments are validated against the schemas of `tools/list`, JSON
+A call becomes a client method; a missing id is generated. Arguments are validated against the schemas of `tools/list`, JSON
 texts converted, all faults reported together. Models cannot answer users' questions.
 """
 
