@@ -55,7 +55,20 @@ def test_a_type_hint_is_a_schema(hint: Any, form: dict[str, Any]) -> None:
 
 def test_defaults_and_texts_are_in_the_description() -> None:
     def function(a: str, b: int = 3, c: str | None = None, *, d: Any = ("x",)) -> None:
-        pass
+        """Do something
+        in two lines.
+
+        At length: with
+        detail.
+
+        Args:
+            a (str): The first,
+                in two lines.
+            e: No parameter.
+        :param b: The second.
+
+        The end.
+        """
 
     said = describe(function)
     assert said.summary == "Do something in two lines."
