@@ -18,7 +18,7 @@ def ending(
     failure: BaseException | None = None,
     **more: Any,
 ) -> Ending:
-    """An end with an exit status, if there is one, and with the tool's own failure."""
+    """Return an end with an optional exit status and the tool's own failure."""
     exit = None if code is None else Exit(code=code)
     if signal is not None:
         exit = Exit(signal=signal)

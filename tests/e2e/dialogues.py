@@ -1,11 +1,6 @@
-"""Programs that ask, and what is said to them: each a prompt, inputs, and what shows their effect.
-
-Rules:
-
-- What is expected after an input shows that it has been read and dealt with, and ends in the next
-  prompt: a reply that comes too early does not have it.
-- Nothing here sleeps, and no program needs a network or a user's settings.
-"""
+"""Programs that ask, each with a prompt, inputs, and a pattern of the inputs' effect. The
+pattern after an input ends in the next prompt, so a reply that comes too early does not
+match. No program sleeps, or needs a network or user settings."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ Input = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One program. `asks` and what stands beside each input are patterns of what is shown."""
+    """A program; `asks` and the pattern beside each input match the shown output."""
 
     argv: tuple[str, ...]
     asks: str
@@ -118,7 +113,7 @@ EDITING: tuple[tuple[Input, str], ...] = (
 """vim, from an empty file on. The last one is a line below it."""
 
 DIALOGUES: dict[str, Dialogue] = {
-    # -- shells, and ways to start one
+    # -- shells, and ways to start a shell
     "bash": _shell("bash", "--norc"),
     "bash without line editing": _shell("bash", "--norc", "--noediting"),
     "dash": _shell("dash", "-i"),

@@ -1,4 +1,4 @@
-"""Tools that ask, and a client that can be asked, as a test needs them."""
+"""Tools that ask, and a client that can be asked."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ print(json.dumps({"type": "success", "content": json.dumps(call["answers"], sort
 
 
 def asking(id: str, kind: object = "Boolean", text: str = "") -> dict[str, Any]:
-    """A question as a tool writes it."""
+    """Return a question as a tool writes it."""
     return {"id": id, "text": text or f"{id}?", "answer_type": kind}
 
 
 def tool(name: str, *questions: Mapping[str, Any], more: str = "", stateful: bool = False) -> str:
-    """The definition of a tool that asks these, in order, and then says its answers as JSON."""
+    """Return the definition of a tool that asks questions in order and prints its answers as
+    JSON."""
     parameters = "" if "parameters" in more else "parameters = {}"
     asks = json.dumps(json.dumps(questions))
     return f"""
@@ -76,7 +77,7 @@ class Client(Wire):
         self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
 
     def is_asked_nothing(self) -> bool:
-        """Whether nothing has been asked of it up to now."""
+        """Return true if the client has had no request so far."""
         for _ in range(5):
             self.call("ping")
             self.call("handles/list")

@@ -1,4 +1,4 @@
-"""A daemon with the tools of a module, and clients that join a session of it: what is asked, and of whom."""
+"""A daemon with a module's tools, and clients that join one of its sessions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def serving(tools: str) -> Iterator[RunningDaemon]:
 
 @contextmanager
 def joined(daemon: RunningDaemon, kind: Callable[..., C]) -> Iterator[Callable[..., C]]:
-    """Connect clients of a kind to one session of their own, or with `other` to one beside it; all
-    of these are closed in the end."""
+    """Connect clients of a kind to one session of their own, or with `other` to a neighbouring
+    one; all are closed in the end."""
     session = f"s{next(_sessions)}"
     clients: list[C] = []
     used = {session}

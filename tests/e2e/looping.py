@@ -1,9 +1,6 @@
-"""Programs that run one short child after the other and print nothing: busy, though nobody is in the
-foreground between two children.
-
-Rules: a program runs until it is ended, and never reads its terminal once `line` was given to it, where it
-has one: that is typed at its first prompt.
-"""
+"""Programs that run a short child after another and print nothing: busy, with moments without a
+foreground job. A program runs until ended, and never reads its terminal once `line` was typed
+at its first prompt."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Loop:
-    """One program; `make` prepares its folder."""
+    """A program; `make` prepares its folder."""
 
     argv: tuple[str, ...]
     line: str = ""
@@ -23,7 +20,7 @@ class Loop:
 
 
 def _makefile(folder: Path) -> None:
-    """A build of many short steps, started again when it is done."""
+    """Write a build of many short steps that restarts when done."""
     steps = " ".join(f"step{n}" for n in range(300))
     (folder / "Makefile").write_text(
         f"again: all\n\t@$(MAKE) -s again\nall: {steps}\n{steps}:\n\t@/bin/true\n"

@@ -1,4 +1,5 @@
-"""A real haftd as a service manager starts it: descriptors from 3 on, variables that name its pid."""
+"""A real haftd under a fake service manager: descriptors from 3 on, and variables that name its
+pid."""
 
 from __future__ import annotations
 
@@ -30,10 +31,9 @@ def start_managed(
     env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `daemon` with these variables set to its own pid, and these sockets as 3, 4, …
-
-    Returns at once; the process becomes `daemon.process`."""
+    Return at once; the process becomes `daemon.process`."""
     fds = [sock.fileno() for sock in sockets]
-    # None of them may stand where another one is to go.
+    # None of them may stand where another descriptor is to go.
     copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds]
     with daemon.log.open("ab") as log:
         daemon.process = subprocess.Popen(
@@ -62,7 +62,7 @@ class Manager:
         self.sock.bind(str(path))
 
     def receive(self) -> dict[str, str]:
-        """The next message as its variables; `PID` is who sent it."""
+        """Return the next message as variables; `PID` is the sender."""
         data, ancillary, _, _ = self.sock.recvmsg(4096, socket.CMSG_SPACE(12))
         found = dict(line.split("=", 1) for line in data.decode().splitlines())
         for level, kind, content in ancillary:
@@ -71,7 +71,7 @@ class Manager:
         return found
 
     def until(self, name: str) -> dict[str, str]:
-        """The next message that says `name`; what else comes before it is thrown away."""
+        """Return the next message with `name`; earlier ones are dropped."""
         while True:
             message = self.receive()
             if name in message:

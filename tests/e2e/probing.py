@@ -1,12 +1,9 @@
-"""How long a daemon keeps its other clients waiting, measured from outside beside a bare loop.
-
-Rules: who measures is a process of its own, and blocks. What the machine itself costs in those
-moments is measured by the same process on a bare trio loop in a third process, asked in turn with
-the daemon. That loop is as busy as a daemon can be, in turns of a millisecond: the kernel wakes at
-once who sleeps, and lets one wait that always has something to do. A delay is one reply's; each
-second keeps its worst of either, and the median of the seconds is reported, so that one bad moment
-of the machine does not decide. `python -m tests.e2e.probing SOCKET` measures until its stdin ends.
-"""
+"""Latency of a daemon for its other clients, measured beside a bare trio loop. The prober is a
+blocking process of its own and asks the daemon and a busy loop in a third process in turn, so
+that the machine's own delays are known. The loop is busy in turns of a millisecond: the
+kernel wakes a sleeper at once, and delays a process that always has work. The worst delay of
+each second counts, and the median of the seconds is reported. `python -m tests.e2e.probing
+SOCKET` measures until its stdin ends."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What the calls of one server waited, as (second, seconds waited)."""
+    """The delays of a server's calls, as (second, seconds waited)."""
 
     waits: list[tuple[int, float]]
 
@@ -61,7 +58,7 @@ class Delays:
 
 
 class Prober:
-    """Probes for as long as the context is open; then `calls` and `noise` are there."""
+    """Probes while the context is open; afterwards `calls` and `noise` are set."""
 
     calls: Delays
     noise: Delays
@@ -147,7 +144,7 @@ async def _be_busy() -> None:
 
 
 async def _serve(path: str) -> None:
-    """A busy loop that gives back what it gets."""
+    """Run a busy echo loop."""
     with trio.socket.socket(socket.AF_UNIX) as listener:
         await listener.bind(path)
         listener.listen(1)

@@ -1,4 +1,4 @@
-"""The tool of docs/tools.md as a server of the Model Context Protocol, written from the specification alone."""
+"""The tool of docs/tools.md as an MCP server, written from the specification alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""A package adds a runtime by an entry point; the example of docs/tools.md is the package."""
-
 from __future__ import annotations
 
 import os
@@ -62,14 +60,14 @@ def test_a_tool_runs_in_an_added_runtime(wire: Wire) -> None:
         assert listed["query"]["runtime"] == "sqlite"
 
 
-def test_an_abort_cancels_it(wire: Wire) -> None:
+def test_an_abort_cancels_an_added_runtime(wire: Wire) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30000000) SELECT max(i) FROM n"
     with wire:
         wire.call("spawn", tool="query", id="q", args={"statement": endless}, wait="none")
         assert wire.call("abort", id="q")["ended_by"]["by"] == "abort"
 
 
-def test_what_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
+def test_a_tool_that_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
     with wire:
         with pytest.raises(Refused, match="AttributeError") as refused:
             wire.call("tools/call", tool="broken", arguments={})
@@ -87,8 +85,8 @@ def test_what_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
         assert "one of stdio, pty, vfs, wasm, sqlite, broken" in problems["tools.unknown.runtime"]
 
 
-def test_the_checker_is_of_use_to_a_third_party(tmp_path: Path) -> None:
-    """In a folder that knows nothing of haft's own tests."""
+def test_the_checker_works_for_a_third_party(tmp_path: Path) -> None:
+    """In a folder without haft's own tests."""
     install(tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\ntrio_mode = true\n")
     done = subprocess.run(

@@ -1,5 +1,3 @@
-"""What waits for a person's word, over the wire: nothing is done before it, and then what was said."""
-
 from __future__ import annotations
 
 import json
@@ -59,14 +57,14 @@ def join(asker: RunningDaemon) -> Iterator[Join]:
 # ── every decision ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_not_configured_asks_nobody(join: Join) -> None:
+def test_an_unconfigured_action_asks_no_approval(join: Join) -> None:
     host = join()
     host.finish(host.spawn("free"))
     host.call("apply", id="h", input={"eof": True}, wait="stopped")
     assert host.is_asked_nothing() and host.waiting() == []
 
 
-def test_nothing_runs_before_it_is_allowed(asker: RunningDaemon, join: Join) -> None:
+def test_nothing_runs_before_approval(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")
     asked = host.asked()["params"]
@@ -103,7 +101,7 @@ def test_nothing_runs_before_it_is_allowed(asker: RunningDaemon, join: Join) -> 
     assert spawn["event"] == "spawn"
 
 
-def test_what_is_denied_never_was(asker: RunningDaemon, join: Join) -> None:
+def test_a_denied_call_leaves_no_handle(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")
     host.say(host.asked(), "deny", reason="not on a Friday.")
@@ -121,7 +119,7 @@ def test_what_is_denied_never_was(asker: RunningDaemon, join: Join) -> None:
     assert [one["event"] for one in records(asker, host.session)] == ["approval"]
 
 
-def test_a_denied_spawn_takes_nothing_from_the_handle_before_it(join: Join) -> None:
+def test_a_denied_spawn_changes_nothing_of_the_handle_before(join: Join) -> None:
     host = join()
     host.finish(host.spawn("free", args={"text": "first"}))
     host.call("abort", id="h")
@@ -132,7 +130,7 @@ def test_a_denied_spawn_takes_nothing_from_the_handle_before_it(join: Join) -> N
     assert kept["generation"] == 1 and kept["content"] == "first\n"
 
 
-def test_what_is_skipped_succeeds_without_being_run(asker: RunningDaemon, join: Join) -> None:
+def test_a_skipped_call_succeeds_without_running(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")
     host.say(host.asked(), "skip", reason="done by hand")
@@ -152,7 +150,7 @@ def test_a_definition_may_skip(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_edited_arguments_run_once_they_are_right(asker: RunningDaemon, join: Join) -> None:
+def test_edited_arguments_run_once_valid(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("edited")
     asked = host.asked()
@@ -192,7 +190,7 @@ def test_edited_arguments_run_once_they_are_right(asker: RunningDaemon, join: Jo
         "allow",
     ],
 )
-def test_who_decides_wrongly_is_told_twice_and_has_decided_nothing(
+def test_an_invalid_decision_is_reported_twice_and_then_counts_as_declined(
     join: Join, wrong: object
 ) -> None:
     host, other = join(), join("other")
@@ -215,9 +213,7 @@ def test_who_decides_wrongly_is_told_twice_and_has_decided_nothing(
         {"decision": "edit", "arguments": {"text": "done"}, "remember": "turn"},
     ],
 )
-def test_a_pulled_decision_that_cannot_be_changes_nothing(
-    join: Join, wrong: dict[str, Any]
-) -> None:
+def test_an_invalid_pulled_decision_changes_nothing(join: Join, wrong: dict[str, Any]) -> None:
     host = join(able=False)
     spawned = host.spawn("careful")
     found = host.one_waiting()
@@ -243,7 +239,7 @@ def test_a_one_shot_call_waits_and_then_runs(join: Join, name: str) -> None:
     assert reply["result"] == "done\n" and reply["call_id"] == "c"
 
 
-def test_an_edited_one_shot_call_reads_the_end_as_any_other(join: Join) -> None:
+def test_an_edited_one_shot_call_reads_its_end(join: Join) -> None:
     host = join()
     running = host.start("tools/call", tool="careful", arguments={"text": "x"})
     host.say(host.asked(), "edit", arguments={"text": "y"})
@@ -251,14 +247,14 @@ def test_an_edited_one_shot_call_reads_the_end_as_any_other(join: Join) -> None:
     assert reply["result"] == "y\n" and reply["exit"] == {"code": 0}
 
 
-def test_who_may_not_call_may_not_spawn_instead(join: Join) -> None:
+def test_a_client_that_may_not_call_may_not_spawn(join: Join) -> None:
     host = join()
     spawned = host.spawn("called")
     host.say(host.asked(), "deny")
     assert host.refused(spawned).code == -32007
 
 
-def test_a_spawn_through_tools_call_is_the_same(join: Join) -> None:
+def test_a_spawn_through_tools_call_awaits_approval(join: Join) -> None:
     host = join()
     arguments = {"action": "spawn", "id": "h", "text": "x"}
     running = host.start("tools/call", tool="careful", arguments=arguments)
@@ -271,7 +267,7 @@ def test_a_spawn_through_tools_call_is_the_same(join: Join) -> None:
 # ── actions on a handle ──────────────────────────────────────────────────────────────────────────
 
 
-def test_input_waits_and_is_then_given(join: Join) -> None:
+def test_input_awaits_approval_and_is_then_written(join: Join) -> None:
     host = join()
     host.finish(host.spawn("typed"))
     given = host.start("apply", id="h", input={"line": "good"}, timeout_ms=0)
@@ -289,7 +285,7 @@ def test_input_waits_and_is_then_given(join: Join) -> None:
     assert host.finish(given)["exit"] == {"code": 1}
 
 
-def test_what_is_wrong_with_an_input_is_said_before_anybody_is_asked(join: Join) -> None:
+def test_invalid_input_is_refused_before_approval(join: Join) -> None:
     host = join()
     host.finish(host.spawn("typed"))
     with pytest.raises(Refused) as caught:
@@ -297,7 +293,7 @@ def test_what_is_wrong_with_an_input_is_said_before_anybody_is_asked(join: Join)
     assert caught.value.code == -32602 and host.is_asked_nothing()
 
 
-def test_a_secret_is_not_shown_and_so_not_changed(asker: RunningDaemon, join: Join) -> None:
+def test_a_secret_is_not_shown_and_so_not_edited(asker: RunningDaemon, join: Join) -> None:
     host = join()
     host.finish(host.spawn("typed"))
     secret = {"text": "canary-2", "secret": True}
@@ -313,7 +309,7 @@ def test_a_secret_is_not_shown_and_so_not_changed(asker: RunningDaemon, join: Jo
     assert "canary-2" not in (asker.state / "haft" / "audit.jsonl").read_text()
 
 
-def test_reading_and_ending_wait_where_the_policy_says_so(join: Join) -> None:
+def test_reading_and_aborting_await_approval_where_the_policy_requires(join: Join) -> None:
     host = join()
     host.finish(host.spawn("watched"))
     read = host.start("fetch", id="h", view="all")
@@ -327,8 +323,8 @@ def test_reading_and_ending_wait_where_the_policy_says_so(join: Join) -> None:
     assert host.states() == {"h": "running"}
 
 
-def test_an_end_right_behind_the_start_waits_as_well(join: Join) -> None:
-    """The process is not there yet, but nobody had to let it begin."""
+def test_an_abort_right_after_the_start_awaits_approval(join: Join) -> None:
+    """The process does not exist yet, although its start needed no approval."""
     host = join()
     given = {"tool": "watched", "id": "h", "args": {"text": "hello"}}
     host.send(
@@ -345,7 +341,7 @@ def test_an_end_right_behind_the_start_waits_as_well(join: Join) -> None:
     assert refused["error"]["code"] == -32007
 
 
-def test_what_is_skipped_on_a_handle_says_so_and_reads_nothing(join: Join) -> None:
+def test_a_skipped_action_is_reported_and_reads_nothing(join: Join) -> None:
     host = join()
     host.finish(host.spawn("mute", view="tail", max_bytes=0))
     for method, more in (("fetch", {}), ("apply", {"input": {"eof": True}}), ("abort", {})):
@@ -355,7 +351,7 @@ def test_what_is_skipped_on_a_handle_says_so_and_reads_nothing(join: Join) -> No
 
 
 def test_a_skipped_action_reports_no_output_as_omitted(join: Join) -> None:
-    """Neither what was read before nor what is still to be read is missing from a skipped action."""
+    """Neither output read before nor unread output is missing from a skipped action."""
     host = join()
     host.finish(host.spawn("unfed", args={"text": "ready"}, wait="pattern", pattern="ready\n"))
     state = host.call("apply", id="h", input="x")
@@ -366,7 +362,7 @@ def test_a_skipped_action_reports_no_output_as_omitted(join: Join) -> None:
     assert (again["content"], "omitted" in again) == ("ready\n", False)
 
 
-def test_input_for_what_has_ended_asks_nobody_any_more(join: Join) -> None:
+def test_input_for_an_ended_handle_asks_no_more(join: Join) -> None:
     host, other = join(), join("other", able=False)
     host.finish(host.spawn("typed"))
     given = host.start("apply", id="h", input="x")
@@ -380,7 +376,7 @@ def test_input_for_what_has_ended_asks_nobody_any_more(join: Join) -> None:
 # ── remembered ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_word_for_the_session_is_for_this_tool_and_action(join: Join) -> None:
+def test_a_session_decision_is_for_this_tool_and_action(join: Join) -> None:
     host = join()
     spawned = host.spawn("careful", "one")
     host.say(host.asked(), "allow", remember="session")
@@ -395,7 +391,7 @@ def test_a_word_for_the_session_is_for_this_tool_and_action(join: Join) -> None:
     assert host.refused(running).code == -32007
 
 
-def test_a_word_is_about_the_definition_that_was_shown(asker: RunningDaemon, join: Join) -> None:
+def test_a_decision_is_about_the_definition_shown(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("careful", "one")
     host.say(host.asked(), "allow", remember="session")
@@ -413,7 +409,7 @@ def test_a_word_is_about_the_definition_that_was_shown(asker: RunningDaemon, joi
 
 
 @pytest.mark.parametrize("how", ["another", "none"])
-def test_changed_arguments_go_to_the_definition_that_was_shown(
+def test_edited_arguments_go_to_the_definition_shown(
     asker: RunningDaemon, join: Join, how: str
 ) -> None:
     host = join()
@@ -437,7 +433,7 @@ def test_changed_arguments_go_to_the_definition_that_was_shown(
         host.call("tools/reload")
 
 
-def test_a_no_for_the_session_is_kept_until_that_is_closed(join: Join) -> None:
+def test_a_session_denial_is_kept_until_the_session_is_closed(join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")
     host.say(host.asked(), "deny", remember="session", reason="never")
@@ -451,7 +447,7 @@ def test_a_no_for_the_session_is_kept_until_that_is_closed(join: Join) -> None:
     assert host.finish(spawned)["state"] == "running"
 
 
-def test_another_session_is_asked_for_itself(asker: RunningDaemon, join: Join) -> None:
+def test_another_session_is_asked_separately(asker: RunningDaemon, join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")
     host.say(host.asked(), "allow", remember="session")
@@ -462,7 +458,7 @@ def test_another_session_is_asked_for_itself(asker: RunningDaemon, join: Join) -
         assert stranger.refused(spawned).code == -32007
 
 
-def test_a_word_for_the_turn_is_none_for_what_comes_after_it(join: Join) -> None:
+def test_a_turn_decision_ends_with_the_turn(join: Join) -> None:
     host = join()
     for id in ("first", "second"):
         host.call("turn/begin")
@@ -477,7 +473,7 @@ def test_a_word_for_the_turn_is_none_for_what_comes_after_it(join: Join) -> None
     assert host.refused(spawned).code == -32007
 
 
-def test_where_nobody_has_begun_a_turn_a_word_for_it_is_for_the_call(join: Join) -> None:
+def test_without_a_begun_turn_a_turn_decision_is_for_the_call(join: Join) -> None:
     host = join()
     for name in ("one", "two"):
         spawned = host.spawn("careful", name)
@@ -485,10 +481,10 @@ def test_where_nobody_has_begun_a_turn_a_word_for_it_is_for_the_call(join: Join)
         assert host.finish(spawned)["state"] == "running"
 
 
-# ── who decides ──────────────────────────────────────────────────────────────────────────────────
+# ── deciding clients ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_first_decision_counts_and_the_other_hears_of_it(join: Join) -> None:
+def test_the_first_decision_counts_and_the_other_client_is_notified(join: Join) -> None:
     host, other = join(), join("other", able=False)
     spawned = host.spawn("careful")
     asked = host.asked()
@@ -502,7 +498,7 @@ def test_the_first_decision_counts_and_the_other_hears_of_it(join: Join) -> None
     assert host.call("fetch", id="h")["state"] == "running"
 
 
-def test_a_client_that_cannot_be_asked_has_others_decide(join: Join) -> None:
+def test_a_client_without_approval_support_leaves_the_decision_to_others(join: Join) -> None:
     thin, able = join("thin", able=False), join("able")
     spawned = thin.spawn("careful")
     able.say(able.asked(), "allow")
@@ -519,7 +515,7 @@ def test_the_caller_is_asked_first(join: Join) -> None:
 
 
 @pytest.mark.parametrize("code", [-32601, -32800, -32000])
-def test_who_declines_is_passed_over(join: Join, code: int) -> None:
+def test_a_client_that_declines_is_passed_over(join: Join, code: int) -> None:
     host, other = join(), join("other")
     spawned = host.spawn("careful")
     host.refuse(host.asked(), code)
@@ -527,7 +523,7 @@ def test_who_declines_is_passed_over(join: Join, code: int) -> None:
     assert host.finish(spawned)["state"] == "running"
 
 
-def test_who_was_asked_and_goes_is_replaced_by_who_comes(join: Join) -> None:
+def test_a_disconnected_approver_is_replaced_by_a_new_one(join: Join) -> None:
     thin, able = join("thin", able=False), join("able")
     spawned = thin.spawn("careful")
     able.asked()
@@ -537,7 +533,7 @@ def test_who_was_asked_and_goes_is_replaced_by_who_comes(join: Join) -> None:
     assert thin.finish(spawned)["state"] == "running"
 
 
-def test_another_session_sees_and_decides_nothing(asker: RunningDaemon, join: Join) -> None:
+def test_another_session_neither_sees_nor_decides(asker: RunningDaemon, join: Join) -> None:
     host = join(able=False)
     spawned = host.spawn("careful")
     found = host.one_waiting()
@@ -558,7 +554,7 @@ def request(number: int, method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-def test_an_await_of_the_same_batch_finds_what_waits(join: Join) -> None:
+def test_an_await_in_the_same_batch_finds_the_pending_call(join: Join) -> None:
     host, other = join(), join("other", able=False)
     text = {"text": "x"}
     host.send(
@@ -583,7 +579,7 @@ def test_an_await_of_the_same_batch_finds_what_waits(join: Join) -> None:
     assert "was skipped" in replies[2]["result"]["result"]
 
 
-def test_a_no_in_the_middle_of_a_batch_is_nobody_elses(join: Join) -> None:
+def test_a_denial_in_the_middle_of_a_batch_affects_no_other_call(join: Join) -> None:
     host = join()
     text = {"text": "x"}
     host.send(
@@ -604,7 +600,7 @@ def test_a_no_in_the_middle_of_a_batch_is_nobody_elses(join: Join) -> None:
 # ── withdrawn ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cancelled_call_takes_its_approval_back(join: Join) -> None:
+def test_a_cancelled_call_withdraws_its_approval(join: Join) -> None:
     host = join()
     for method, params in (
         ("spawn", {"tool": "careful", "id": "h", "args": {"text": "x"}}),
@@ -619,7 +615,7 @@ def test_a_cancelled_call_takes_its_approval_back(join: Join) -> None:
     assert host.call("notifications/drain") == {"notifications": []}
 
 
-def test_a_caller_that_goes_takes_its_approval_with_it(join: Join) -> None:
+def test_a_disconnected_caller_withdraws_its_approval(join: Join) -> None:
     host, other = join(), join("other")
     host.spawn("careful")
     host.asked()
@@ -629,7 +625,9 @@ def test_a_caller_that_goes_takes_its_approval_with_it(join: Join) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "tools/call"])
-def test_a_handle_that_waits_can_be_aborted_and_its_id_is_free(join: Join, method: str) -> None:
+def test_a_handle_awaiting_approval_can_be_aborted_and_its_id_is_free(
+    join: Join, method: str
+) -> None:
     host, other = join(), join("other", able=False)
     if method == "spawn":
         started = host.spawn("careful")
@@ -647,7 +645,7 @@ def test_a_handle_that_waits_can_be_aborted_and_its_id_is_free(join: Join, metho
     assert other.finish(other.spawn("free", id))["generation"] == 2
 
 
-def test_a_closed_session_has_nothing_waiting(join: Join) -> None:
+def test_a_closed_session_has_no_pending_approval(join: Join) -> None:
     host, other = join(), join("other", able=False)
     host.finish(host.spawn("watched", "w"))
     spawned, read = host.spawn("careful"), host.start("fetch", id="w")
@@ -657,7 +655,7 @@ def test_a_closed_session_has_nothing_waiting(join: Join) -> None:
     assert other.waiting() == [] and other.states() == {}
 
 
-def test_a_daemon_that_stops_answers_who_waits(
+def test_a_stopping_daemon_answers_pending_calls(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     one = make_daemon()
@@ -672,7 +670,7 @@ def test_a_daemon_that_stops_answers_who_waits(
     assert one.process is not None and one.process.wait(20) == 0
 
 
-def test_nobodys_word_in_time_is_a_no(make_daemon: Callable[..., RunningDaemon]) -> None:
+def test_an_expired_approval_is_a_denial(make_daemon: Callable[..., RunningDaemon]) -> None:
     one = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
     one.tools(TOOLS)
     one.start()
@@ -702,7 +700,7 @@ def test_a_repeated_call_waits_with_the_first(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_what_waits_goes_on_while_a_retry_waits_for_it(join: Join) -> None:
+def test_a_pending_approval_survives_while_a_retry_waits(join: Join) -> None:
     first, retry = join("first"), join("retry")
     first.spawn("careful", call_id="c")
     first.asked()
@@ -713,7 +711,7 @@ def test_what_waits_goes_on_while_a_retry_waits_for_it(join: Join) -> None:
     assert retry.finish(again)["state"] == "running"
 
 
-def test_what_waits_is_given_up_with_the_last_retry_of_it(join: Join) -> None:
+def test_a_pending_approval_is_cancelled_with_its_last_retry(join: Join) -> None:
     first, retry, other = join("first"), join("retry"), join("other", able=False)
     first.spawn("careful", call_id="c")
     first.asked()
@@ -726,7 +724,7 @@ def test_what_waits_is_given_up_with_the_last_retry_of_it(join: Join) -> None:
     until(lambda: other.waiting() == [] and other.states() == {}, "what waits")
 
 
-# ── what is shown ────────────────────────────────────────────────────────────────────────────────
+# ── rendering ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

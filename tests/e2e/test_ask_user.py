@@ -48,7 +48,7 @@ def ask(host: Client, **arguments: Any) -> int:
         ({"options": '["a", "b"]'}, {"type": "select", "options": ["a", "b"]}, "a", "a"),
     ],
 )
-def test_the_answer_of_the_person_is_the_result(
+def test_the_users_answer_is_the_result(
     host: Client, arguments: Any, kind: object, answer: object, result: str
 ) -> None:
     running = ask(host, question="Why?", **arguments)
@@ -77,7 +77,7 @@ def test_a_default_is_offered(host: Client) -> None:
         ({"options": ["a"], "default": "b"}, "`default` is no answer"),
     ],
 )
-def test_what_does_not_go_together_fails_in_words(host: Client, arguments: Any, why: str) -> None:
+def test_incompatible_options_fail_with_a_sentence(host: Client, arguments: Any, why: str) -> None:
     state = host.finish(ask(host, question="Which?", **arguments))
     assert why in state["error"]["message"] and host.is_asked_nothing()
 
@@ -85,14 +85,12 @@ def test_what_does_not_go_together_fails_in_words(host: Client, arguments: Any, 
 @pytest.mark.parametrize(
     "arguments", [{}, {"question": ""}, {"question": "?", "options": []}, {"question": 1}]
 )
-def test_wrong_arguments_are_named(host: Client, arguments: Any) -> None:
+def test_invalid_arguments_are_named(host: Client, arguments: Any) -> None:
     with pytest.raises(Refused, match="-32005"):
         host.finish(ask(host, **arguments))
 
 
-def test_an_assistant_cannot_answer_it_and_a_person_elsewhere_can(
-    asker: RunningDaemon, host: Client
-) -> None:
+def test_a_model_cannot_answer_but_another_user_can(asker: RunningDaemon, host: Client) -> None:
     running = ask(host, question="Why?")
     asked = host.asked()
     host.refuse(asked, -32800)
@@ -109,7 +107,7 @@ def test_an_assistant_cannot_answer_it_and_a_person_elsewhere_can(
     assert host.finish(running)["result"] == "I say so"
 
 
-def test_it_ends_with_its_call(host: Client) -> None:
+def test_a_question_ends_with_its_call(host: Client) -> None:
     running = ask(host, question="Why?")
     asked = host.asked()
     host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": running}})
@@ -120,7 +118,7 @@ def test_it_ends_with_its_call(host: Client) -> None:
     )
 
 
-def test_it_can_be_held_like_any_tool_and_takes_no_input_but_its_answer(host: Client) -> None:
+def test_ask_user_can_be_spawned_and_takes_only_its_answer_as_input(host: Client) -> None:
     state = host.call("spawn", tool="ask_user", id="q", args={"question": "Why?"}, wait="input")
     assert state["state"] == "waiting" and state["content"] == ""
     with pytest.raises(Refused, match="takes no input"):
@@ -130,7 +128,7 @@ def test_it_can_be_held_like_any_tool_and_takes_no_input_but_its_answer(host: Cl
     assert host.call("apply", id="q", input="so", wait="stopped")["result"] == "so"
 
 
-def test_it_is_listed_described_and_can_be_turned_off(
+def test_ask_user_is_listed_described_and_can_be_disabled(
     host: Client, make_daemon: Callable[..., RunningDaemon]
 ) -> None:
     for provider in ("generic", "openai", "anthropic", "google", "ollama", "mcp"):

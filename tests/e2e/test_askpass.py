@@ -1,5 +1,3 @@
-"""Programs that ask for secrets outside their input reach whoever drives the handle, and nobody else."""
-
 from __future__ import annotations
 
 import base64
@@ -31,7 +29,7 @@ needs_ssh = pytest.mark.skipif(shutil.which("ssh-add") is None, reason="needs ss
 
 
 class Asker:
-    """A handle of `run` in a session of its own, whose program asks."""
+    """A handle of `run` in its own session, whose program asks."""
 
     def __init__(self, wire: Wire, script: str, *, terminal: bool = False, **more: Any) -> None:
         self.wire = wire
@@ -55,12 +53,12 @@ def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
 
 
 def text(state: dict[str, Any]) -> str:
-    """What the program printed, whatever became of it."""
+    """Return the program's output, however the program ended."""
     return str(state.get("result", state.get("content"))).replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_what_asks_as_sudo_does_is_a_secret_question(wire: Wire, terminal: bool) -> None:
+def test_a_sudo_style_prompt_is_a_secret_question(wire: Wire, terminal: bool) -> None:
     sudo = 'x=$("$SUDO_ASKPASS" "[sudo] password for me: ") && echo "got $x"; cat'
     one = Asker(wire, sudo, terminal=terminal)
     assert (one.first["state"], one.first["waited"]) == ("waiting", "input")
@@ -78,7 +76,7 @@ def test_what_asks_as_sudo_does_is_a_secret_question(wire: Wire, terminal: bool)
 
 
 class Guarded(BaseHTTPRequestHandler):
-    """Wants a name and a password, and has nothing to show for it."""
+    """A server that requires a name and a password."""
 
     def do_GET(self) -> None:
         given = self.headers.get("Authorization")
@@ -95,7 +93,7 @@ class Guarded(BaseHTTPRequestHandler):
 
 @needs_git
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_git_asks_for_a_name_in_the_open_and_for_a_password_in_secret(
+def test_git_asks_for_a_name_openly_and_for_a_password_as_a_secret(
     wire: Wire, terminal: bool
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as server:
@@ -170,7 +168,7 @@ def test_a_confirmation_is_answered_by_the_exit_status(
     assert text(one.answer(answer)) == f"<{status}>\n"
 
 
-def test_what_only_informs_asks_nothing(wire: Wire) -> None:
+def test_an_informational_prompt_asks_nothing(wire: Wire) -> None:
     show = 'SSH_ASKPASS_PROMPT=none "$SSH_ASKPASS" "Touch the key"; echo "<$?>"'
     assert text(Asker(wire, show, wait="stopped").first) == "<0>\n"
 
@@ -192,16 +190,14 @@ Are you sure you want to continue connecting (yes/no/[fingerprint])? """
         ("", "secret"),
     ],
 )
-def test_only_what_is_known_to_be_open_is_asked_in_the_open(
-    wire: Wire, prompt: str, kind: str
-) -> None:
+def test_only_known_open_prompts_are_not_secret(wire: Wire, prompt: str, kind: str) -> None:
     one = Asker(wire, f'"$SSH_ASKPASS" {shlex.quote(prompt)}')
     assert one.first["question"]["answer_type"] == {"type": kind}
     assert one.first["question"]["text"] == prompt
     one.call("abort")
 
 
-def test_twenty_at_once_are_asked_one_after_the_other(wire: Wire) -> None:
+def test_twenty_prompts_at_once_are_asked_in_turn(wire: Wire) -> None:
     ask = 'for n in $(seq 20); do (echo "$n=$("$SSH_ASKPASS" "n$n ")") & done; wait'
     one = Asker(wire, ask)
     state = one.first
@@ -217,7 +213,7 @@ def test_twenty_at_once_are_asked_one_after_the_other(wire: Wire) -> None:
 
 
 def until(one: Asker, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Look until something holds that no call can wait for."""
+    """Poll a condition that no call can wait for."""
     for _ in range(20_000):
         state: dict[str, Any] = one.call("fetch", view="all", wait="none")
         if holds(state):
@@ -225,7 +221,7 @@ def until(one: Asker, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]
     raise AssertionError(state)
 
 
-def test_when_a_helper_is_killed_the_next_one_is_asked(wire: Wire) -> None:
+def test_after_a_killed_helper_the_next_one_is_asked(wire: Wire) -> None:
     two = " ".join(f'"$SSH_ASKPASS" {name} & echo {name} $!;' for name in ("one", "two"))
     one = Asker(wire, f"{two} wait; cat")
     state = until(
@@ -239,7 +235,7 @@ def test_when_a_helper_is_killed_the_next_one_is_asked(wire: Wire) -> None:
     one.call("abort")
 
 
-def test_a_helper_that_is_killed_leaves_the_handle_running(wire: Wire) -> None:
+def test_a_killed_helper_leaves_the_handle_running(wire: Wire) -> None:
     one = Asker(wire, 'sh -c \'echo $$; exec "$SSH_ASKPASS" x\'; echo "<$?>"; cat', view="all")
     assert one.first["state"] == "waiting"
     os.kill(int(one.first["content"]), signal.SIGKILL)
@@ -250,7 +246,7 @@ def test_a_helper_that_is_killed_leaves_the_handle_running(wire: Wire) -> None:
     one.call("abort")
 
 
-def test_an_answer_to_a_question_that_is_gone_is_not_typed_instead(wire: Wire) -> None:
+def test_an_answer_to_a_withdrawn_question_is_not_typed(wire: Wire) -> None:
     one = Asker(wire, "sh -c 'echo $$; exec \"$SSH_ASKPASS\" x'; cat", view="all")
     os.kill(int(one.first["content"]), signal.SIGKILL)
     until(one, lambda state: state["state"] == "running")
@@ -269,7 +265,7 @@ def test_an_answer_may_name_its_question(wire: Wire) -> None:
     assert text(one.answer("y", question="askpass.1")) == "y\n"
 
 
-def test_a_person_answers_by_the_command_line(shared_daemon: RunningDaemon, wire: Wire) -> None:
+def test_a_user_answers_on_the_command_line(shared_daemon: RunningDaemon, wire: Wire) -> None:
     one = Asker(wire, '"$SSH_ASKPASS" "x: "')
     done = subprocess.run(
         [sys.executable, "-m", "haft", "--session", one.session, "apply", "a", "-"],
@@ -283,14 +279,14 @@ def test_a_person_answers_by_the_command_line(shared_daemon: RunningDaemon, wire
     assert text(one.call("fetch", wait="stopped", view="all")) == f"{CANARY}\n"
 
 
-def test_an_abort_ends_the_question_too(wire: Wire) -> None:
+def test_an_abort_ends_the_question(wire: Wire) -> None:
     one = Asker(wire, '"$SSH_ASKPASS" x')
     state = one.call("abort")
     assert (state["state"], state["ended_by"]["by"]) == ("stopped", "abort")
     assert "question" not in state
 
 
-def test_what_is_left_behind_has_nobody_to_ask(wire: Wire, tmp_path: Path) -> None:
+def test_a_process_left_behind_cannot_ask(wire: Wire, tmp_path: Path) -> None:
     told = tmp_path / "told"
     ask = f'(sleep 0.1; "$SSH_ASKPASS" x >{told} 2>&1; echo $? >>{told}; sync {told}) >/dev/null &'
     one = Asker(wire, ask, wait="stopped")
@@ -306,7 +302,7 @@ def test_what_is_left_behind_has_nobody_to_ask(wire: Wire, tmp_path: Path) -> No
     )
 
 
-def test_a_question_outlives_the_client_that_saw_it(shared_daemon: RunningDaemon) -> None:
+def test_a_question_outlives_its_client(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         one = Asker(wire, '"$SSH_ASKPASS" x')
     with shared_daemon.connect() as wire:
@@ -315,7 +311,7 @@ def test_a_question_outlives_the_client_that_saw_it(shared_daemon: RunningDaemon
         assert text(one.answer("later")) == "later\n"
 
 
-def test_a_signal_and_a_resize_go_to_the_program_although_it_asks(wire: Wire) -> None:
+def test_a_signal_and_a_resize_reach_the_asking_program(wire: Wire) -> None:
     one = Asker(wire, '"$SUDO_ASKPASS" x', terminal=True)
     state = one.call("apply", input={"resize": {"rows": 30, "cols": 90}}, wait="none")
     assert state["state"] == "waiting"
@@ -340,9 +336,7 @@ def directly(mark: str, prompt: str = "x", times: int = 1) -> str:
     return f"{shlex.join(words)} {mark} {shlex.quote(prompt)} {times}"
 
 
-def test_a_mark_of_another_handle_gives_nothing_away(
-    shared_daemon: RunningDaemon, wire: Wire
-) -> None:
+def test_a_forged_process_tag_reveals_nothing(shared_daemon: RunningDaemon, wire: Wire) -> None:
     victim = Asker(wire, 'echo "$HAFT_HANDLE"; cat', wait="output")
     mark = victim.first["content"].strip()
     refused = set()
@@ -377,7 +371,7 @@ def test_a_hostile_prompt_is_cut_and_cleaned(wire: Wire) -> None:
     one.call("abort")
 
 
-def test_the_environment_says_whom_to_ask(shared_daemon: RunningDaemon, wire: Wire) -> None:
+def test_the_environment_names_the_askpass_helper(shared_daemon: RunningDaemon, wire: Wire) -> None:
     helper = str(Path(sys.executable).parent / "haft-askpass")
     named = (
         "SUDO_ASKPASS",
@@ -396,7 +390,7 @@ def test_the_environment_says_whom_to_ask(shared_daemon: RunningDaemon, wire: Wi
 
 
 @needs_ssh
-def test_the_answer_is_nowhere_but_with_who_asked(daemon: RunningDaemon, key: Path) -> None:
+def test_the_answer_reaches_the_asking_program_only(daemon: RunningDaemon, key: Path) -> None:
     with daemon.connect() as wire:
         wire.call("initialize", client={"name": "vim"}, protocol=1)
         one = Asker(
@@ -423,7 +417,7 @@ def test_the_answer_is_nowhere_but_with_who_asked(daemon: RunningDaemon, key: Pa
     assert all(one["withheld"] for one in records if one["event"] == "apply")
 
 
-def test_outside_of_haft_the_helper_says_so() -> None:
+def test_outside_haft_the_helper_reports_an_error() -> None:
     helper = Path(sys.executable).parent / "haft-askpass"
     env = {key: value for key, value in os.environ.items() if not key.startswith("HAFT_")}
     gone = {"HAFT_HANDLE": "x", "HAFT_SOCKET": "/no/such/socket"}

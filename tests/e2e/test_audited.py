@@ -1,5 +1,3 @@
-"""Who did what stands in the audit log: all that was done, nothing that was refused, no secret."""
-
 from __future__ import annotations
 
 import itertools
@@ -70,7 +68,7 @@ print(json.dumps({"type": "success", "content": "in"}))
 
 
 class Audited:
-    """A daemon, a connection by a name in a session of its own, and what is recorded of that."""
+    """A daemon, a named connection in its own session, and the session's audit records."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         self.daemon = daemon
@@ -100,7 +98,7 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def asking_daemon() -> Iterator[RunningDaemon]:
-    """One daemon for those who do not stop it."""
+    """A daemon shared by tests that do not stop the daemon."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     one = RunningDaemon(folder)
     one.tools(ASKS)
@@ -124,11 +122,11 @@ def alone(daemon: RunningDaemon) -> Iterator[Audited]:
     one.wire.close()
 
 
-def test_every_method_is_known_to_change_something_or_not() -> None:
+def test_every_method_is_classified_as_changing_or_reading() -> None:
     assert CHANGES <= METHODS.keys() <= CHANGES | THROUGH | READS
 
 
-def test_what_was_done_is_recorded_with_who_did_it(audited: Audited) -> None:
+def test_each_action_is_recorded_with_its_client(audited: Audited) -> None:
     audited.run("c", "cat")
     audited.call("apply", id="c", input={"line": "6 * 7"}, wait="output")
     audited.call("apply", id="c", input={"signal": "CONT"}, wait="none")
@@ -149,14 +147,14 @@ def test_what_was_done_is_recorded_with_who_did_it(audited: Audited) -> None:
     assert stat.S_IMODE(audited.path.stat().st_mode) == 0o600
 
 
-def test_that_it_was_asked_to_stop_is_recorded(alone: Audited) -> None:
+def test_a_stop_request_is_recorded(alone: Audited) -> None:
     alone.call("daemon/shutdown")
     assert alone.daemon.process is not None
     assert alone.daemon.process.wait(20) == 0
     assert [one["event"] for one in alone.records()] == ["daemon/shutdown"]
 
 
-def test_what_was_refused_or_done_before_is_not_recorded(audited: Audited) -> None:
+def test_refused_and_repeated_actions_are_not_recorded(audited: Audited) -> None:
     wire = audited.wire
     audited.run("c", "cat", call_id="x")
     for method, params in (
@@ -187,8 +185,8 @@ def test_an_input_before_the_tool_runs_is_recorded_after_the_spawn(audited: Audi
     assert [one["event"] for one in audited.records()] == ["spawn", "apply"]
 
 
-def test_what_is_secret_is_in_no_file(audited: Audited) -> None:
-    """A line typed with the echo off, an input called secret, the answer to a secret question."""
+def test_secrets_are_in_no_file(audited: Audited) -> None:
+    """A line typed with the echo off, an input marked secret, the answer to a secret question."""
     asking = f"stty -echo; read -r x; stty echo; test $x = {CANARY}1 && echo same; read -r y"
     asking = asking.replace(CANARY, "canary-$((0x7d3))e")  # not in the command itself
     audited.run("t", "bash", "-c", asking, terminal=True)
@@ -219,13 +217,13 @@ def test_what_is_secret_is_in_no_file(audited: Audited) -> None:
     assert CANARY not in audited.daemon.log_text()
 
 
-def test_keys_for_a_program_that_shows_them_itself_are_no_secret(audited: Audited) -> None:
+def test_keys_that_a_program_echoes_are_no_secret(audited: Audited) -> None:
     audited.run("t", sys.executable, "-q", terminal=True)
     audited.call("apply", id="t", input={"line": "6 * 7"})
     assert audited.inputs() == [{"line": "6 * 7"}]
 
 
-def test_without_an_audit_log_the_work_goes_on_and_the_status_says_so(
+def test_without_an_audit_log_work_goes_on_and_status_reports_the_loss(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon()
@@ -248,7 +246,7 @@ def test_without_an_audit_log_the_work_goes_on_and_the_status_says_so(
 
 
 def haft(daemon: RunningDaemon, *words: str) -> str:
-    """Run the command, in UTC, and return what it prints."""
+    """Run the command, in UTC, and return the output."""
     done = subprocess.run(
         [sys.executable, "-m", "haft", *words],
         capture_output=True,
@@ -261,7 +259,7 @@ def haft(daemon: RunningDaemon, *words: str) -> str:
     return done.stdout
 
 
-def test_a_person_reads_who_typed_what(alone: Audited) -> None:
+def test_the_audit_command_shows_each_input_with_its_client(alone: Audited) -> None:
     alone.run("c", "cat")
     for piece in ("l", "s", " -l\r"):
         alone.call("apply", id="c", input=piece, wait="none")
@@ -285,7 +283,7 @@ def test_a_person_reads_who_typed_what(alone: Audited) -> None:
     assert [one["event"] for one in records] == ["apply", "abort"]
 
 
-def test_what_is_no_record_is_passed_over(alone: Audited) -> None:
+def test_invalid_records_are_skipped(alone: Audited) -> None:
     alone.run("c", "cat")
     alone.wire.close()
     alone.daemon.stop()
@@ -298,7 +296,7 @@ def test_what_is_no_record_is_passed_over(alone: Audited) -> None:
     assert b"3 lines are no records" in done.stderr and b"spawn run: cat" in done.stdout
 
 
-def test_nothing_recorded_is_no_failure(daemon: RunningDaemon) -> None:
+def test_an_empty_audit_log_is_no_failure(daemon: RunningDaemon) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "haft", "audit"], capture_output=True, env=daemon.env
     )

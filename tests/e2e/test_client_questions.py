@@ -1,5 +1,3 @@
-"""A client asks a question of its own, and gets the answer as the reply."""
-
 from __future__ import annotations
 
 import sys
@@ -36,7 +34,7 @@ def ask(client: Client, question: object = OWN, target: object = "user", **more:
 
 
 def opened(client: Client) -> dict[str, Any]:
-    """The one question that is open in the session."""
+    """Return the only open question of the session."""
     found: list[dict[str, Any]] = []
 
     def is_open() -> bool:
@@ -48,7 +46,7 @@ def opened(client: Client) -> dict[str, Any]:
     return one
 
 
-def test_others_of_the_session_are_asked_and_never_the_asker(join: Join) -> None:
+def test_a_question_goes_to_other_clients_and_never_to_the_asker(join: Join) -> None:
     asker = join("asker")
     number = ask(asker)
     open_question = opened(asker)
@@ -66,7 +64,7 @@ def test_others_of_the_session_are_asked_and_never_the_asker(join: Join) -> None
     assert asker.call("inquiries/list")["inquiries"] == []
 
 
-def test_it_is_answered_unasked(join: Join) -> None:
+def test_a_question_can_be_answered_by_pull(join: Join) -> None:
     asker = join(able=False)
     question = asking("how", {"type": "select", "options": ["gently", 3]})
     number = ask(asker, question, "caller")
@@ -101,7 +99,7 @@ def test_no_answer_in_time_is_an_error(join: Join) -> None:
     )
 
 
-def test_an_error_of_the_client_that_is_asked_is_the_end(join: Join) -> None:
+def test_an_error_of_the_asked_client_fails_the_question(join: Join) -> None:
     asker, other = join("asker"), join("other")
     number = ask(asker)
     other.refuse(other.asked(), -32000, "the user has left")
@@ -139,7 +137,7 @@ def test_the_end_of_the_session_ends_the_call(join: Join) -> None:
     assert refused.value.code == -32011
 
 
-def test_a_secret_is_for_a_person_and_in_no_record(join: Join, asker: RunningDaemon) -> None:
+def test_a_secret_is_asked_of_a_user_and_is_in_no_record(join: Join, asker: RunningDaemon) -> None:
     client, other = join("asker"), join("other")
     secret = asking("pass", {"type": "secret"})
     with pytest.raises(Refused, match="asked of a person only"):
@@ -171,7 +169,9 @@ def test_a_question_that_cannot_be_answered_is_refused(join: Join, params: dict[
     assert refused.value.code == -32602
 
 
-def test_a_program_answers_as_it_answers_tools(make_daemon: Callable[..., RunningDaemon]) -> None:
+def test_a_program_answers_client_questions_like_tool_questions(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
     script = "import json, sys; print(json.dumps({'answer': 'go on' in json.load(sys.stdin)['question']['text']}))"
     daemon = make_daemon(
         f'[inquiry]\nbackends = ["command"]\n[inquiry.command]\nargv = ["{sys.executable}", "-c", "{script}"]\n'

@@ -1,4 +1,4 @@
-"""What a tool has started acts in its own session and decides nothing for a person."""
+"""Confinement: a tool's processes act in their own session and decide nothing for a user."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ command = {SURE}
 
 
 class Rig:
-    """A daemon, a person's connection, and programs that haftd runs."""
+    """A daemon, a user's connection, and programs that haftd runs."""
 
     def __init__(self, daemon: RunningDaemon, wire: Wire) -> None:
         self.daemon = daemon
@@ -113,7 +113,7 @@ class Rig:
         return replies
 
     def refusal(self, method: str, session: str = "mine", **params: Any) -> str:
-        """Make one call from within a handle, see it refused, and return the sentence."""
+        """Make a call from within a handle and return the refusal."""
         (reply,) = self.inside((method, params), session=session)
         assert "error" in reply, reply
         assert reply["error"]["code"] == NOT_AUTHORIZED, reply
@@ -175,7 +175,7 @@ def test_a_tool_cannot_use_another_session(rig: Rig, other: str) -> None:
     ]
 
 
-def test_every_session_at_once_is_more_than_its_own(rig: Rig) -> None:
+def test_listing_all_sessions_is_refused(rig: Rig) -> None:
     calls = [(name, {"session": "*"}) for name in ("handles/list", "inquiries/list")]
     calls += [("approvals/list", {"session": "*"}), ("session/list", {})]
     for reply in rig.inside(*calls):
@@ -216,7 +216,7 @@ def test_a_tool_uses_its_own_session_without_naming_it(rig: Rig) -> None:
     assert {one["id"] for one in replies[2]["result"]["handles"]} == {"within", "beside"}
 
 
-def test_a_tool_cannot_decide_what_waits_for_approval(rig: Rig) -> None:
+def test_a_tool_cannot_decide_pending_approvals(rig: Rig) -> None:
     waiting = rig.person.start("spawn", tool="careful", id="c", session="mine")
     (approval,) = _until(rig, "approvals/list", "approvals", session="mine")
     decide = {"approval_id": approval["approval_id"], "decision": "allow"}
@@ -228,7 +228,7 @@ def test_a_tool_cannot_decide_what_waits_for_approval(rig: Rig) -> None:
 
 
 def test_a_tool_is_not_asked_to_approve(rig: Rig) -> None:
-    """It says that it can be asked, and starts what is asked about itself."""
+    """The tool declares approval support and starts the call in question itself."""
     code = f"""
 import json, socket
 wire = socket.socket(socket.AF_UNIX)
@@ -258,7 +258,7 @@ for line in file:
     assert "approval/ask" not in state["result"]
 
 
-def test_a_tool_cannot_answer_what_a_person_is_asked(rig: Rig) -> None:
+def test_a_tool_cannot_answer_a_users_question(rig: Rig) -> None:
     state = rig.person.call(
         "spawn", tool="asks", id="a", session="mine", wait="input", timeout_ms=20_000
     )
@@ -273,7 +273,7 @@ def test_a_tool_cannot_answer_what_a_person_is_asked(rig: Rig) -> None:
     assert state["result"] == "went\n"
 
 
-def test_a_tool_is_not_told_what_other_sessions_are_asked(rig: Rig) -> None:
+def test_a_tool_does_not_see_other_sessions_questions(rig: Rig) -> None:
     for session in ("mine", "other"):
         state = rig.person.call(
             "spawn", tool="asks", id="a", session=session, wait="input", timeout_ms=20_000
@@ -285,13 +285,15 @@ def test_a_tool_is_not_told_what_other_sessions_are_asked(rig: Rig) -> None:
     assert {one["session"] for one in told} == {"mine", "other"}
 
 
-def test_a_tool_neither_stops_the_daemon_nor_reloads_what_asks_first(rig: Rig, other: str) -> None:
+def test_a_tool_neither_stops_the_daemon_nor_reloads_approval_policies(
+    rig: Rig, other: str
+) -> None:
     for method in ("daemon/shutdown", "daemon/reload", "tools/reload"):
         assert "'within'" in rig.refusal(method)
     assert rig.person.call("fetch", id="theirs", session="other")["state"] == "running"
 
 
-def test_the_definition_of_the_users_own_lets_it(rig: Rig, other: str) -> None:
+def test_the_users_own_definition_grants_rights(rig: Rig, other: str) -> None:
     waiting = rig.person.start("spawn", tool="careful", id="c", session="other")
     (approval,) = _until(rig, "approvals/list", "approvals", session="other")
     decide = {"approval_id": approval["approval_id"], "decision": "allow", "session": "other"}
@@ -329,7 +331,7 @@ def test_a_tool_cannot_borrow_the_rights_of_another_definition(rig: Rig) -> None
     assert rig.person.call("fetch", id="shell", session="mine")["state"] == "running"
 
 
-def test_a_tool_neither_sees_nor_answers_what_a_handle_asks_that_may_do_more(rig: Rig) -> None:
+def test_a_tool_neither_sees_nor_answers_questions_of_a_more_privileged_handle(rig: Rig) -> None:
     state = rig.person.call(
         "spawn", tool="trusted", id="t", session="mine", wait="input", timeout_ms=20_000
     )
@@ -346,7 +348,7 @@ def test_a_tool_neither_sees_nor_answers_what_a_handle_asks_that_may_do_more(rig
     assert rig.person.call("fetch", id="t", session="mine", wait="stopped")["result"] == "went\n"
 
 
-def test_no_model_is_offered_what_may_act_for_a_person(rig: Rig) -> None:
+def test_models_are_not_offered_tools_that_act_for_a_user(rig: Rig) -> None:
     listed = {tool["name"] for tool in rig.person.call("tools/list")["tools"]}
     assert {"careful", "asks"} <= listed and not listed & {"free", "looker"}
     with pytest.raises(Refused) as caught:
@@ -372,7 +374,7 @@ def test_no_model_is_offered_what_may_act_for_a_person(rig: Rig) -> None:
         ("await", {"all": ["p"], "timeout_secs": 0}),
     ],
 )
-def test_a_model_uses_no_handle_that_acts_for_a_person(
+def test_a_model_cannot_use_a_handle_that_acts_for_a_user(
     rig: Rig, verb: str, arguments: dict[str, Any]
 ) -> None:
     rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
@@ -383,7 +385,7 @@ def test_a_model_uses_no_handle_that_acts_for_a_person(
     assert rig.person.call("fetch", id="p")["state"] == "running"
 
 
-def test_a_handle_acts_for_a_person_to_its_end_whatever_its_definition_says_by_then(
+def test_a_handle_keeps_its_rights_whatever_its_definition_becomes(
     rig: Rig,
 ) -> None:
     rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
@@ -396,7 +398,7 @@ def test_a_handle_acts_for_a_person_to_its_end_whatever_its_definition_says_by_t
     assert rig.person.call("fetch", id="p")["state"] == "running"
 
 
-def test_a_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
+def test_a_project_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
     tools = tmp_path / ".haft" / "tools"
     tools.mkdir(parents=True)
     (tools / "a.toml").write_text(
@@ -413,8 +415,8 @@ def test_a_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
     assert caught.value.code == -32003
 
 
-def test_what_has_left_its_handle_is_nobodys(rig: Rig, tmp_path: Path) -> None:
-    """A daemonised process of a handle that may more: it cannot be told from one that claims to be."""
+def test_a_daemonised_process_has_no_rights(rig: Rig, tmp_path: Path) -> None:
+    """It cannot be distinguished from a process that only claims the tag."""
     said = tmp_path / "said"
     word = json.dumps(["orphan", str(rig.daemon.socket), [["handles/list", {}], ["ping", {}]]])
     rig.person.call(
@@ -428,7 +430,7 @@ def test_what_has_left_its_handle_is_nobodys(rig: Rig, tmp_path: Path) -> None:
     assert pong["result"] == {"pong": True}
 
 
-def test_what_a_handle_has_left_behind_keeps_its_session_and_loses_its_rights(
+def test_processes_left_behind_keep_the_session_and_lose_the_rights(
     rig: Rig, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
@@ -442,7 +444,7 @@ def test_what_a_handle_has_left_behind_keeps_its_session_and_loses_its_rights(
     assert "'l'" in every["error"]["message"] and "'mine'" in every["error"]["message"]
 
 
-def test_the_command_line_within_a_handle_says_why(rig: Rig, other: str) -> None:
+def test_the_command_line_within_a_handle_gives_the_reason(rig: Rig, other: str) -> None:
     haft = [sys.executable, "-m", "haft", "--socket", str(rig.daemon.socket)]
     args = {"argv": [*haft, "--session", "other", "fetch", "theirs"]}
     state = rig.person.call("spawn", tool="run", id="w", session="mine", args=args, wait="stopped")
@@ -450,7 +452,7 @@ def test_the_command_line_within_a_handle_says_why(rig: Rig, other: str) -> None
     assert "haft fetch: This program runs in handle 'w' of session 'mine'" in state["content"]
 
 
-def test_who_did_it_names_the_handle_it_was_done_from(rig: Rig) -> None:
+def test_the_audit_log_names_the_handle_a_call_came_from(rig: Rig) -> None:
     rig.inside(("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}}))
     path = rig.daemon.state / "haft" / "audit.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
@@ -459,7 +461,7 @@ def test_who_did_it_names_the_handle_it_was_done_from(rig: Rig) -> None:
     assert (theirs[0]["client"]["handle"], theirs[0]["client"]["session"]) == ("within", "mine")
 
 
-def test_a_greeting_that_is_refused_changes_nothing(rig: Rig) -> None:
+def test_a_refused_initialize_changes_nothing(rig: Rig) -> None:
     hello = {"client": {"name": "sly", "version": "0"}, "protocol": 1, "session": "other"}
     refused, spawned = rig.inside(
         ("initialize", hello), ("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}})
@@ -470,7 +472,7 @@ def test_a_greeting_that_is_refused_changes_nothing(rig: Rig) -> None:
     assert ["name" in one["client"] for one in records if one.get("handle") == "d"] == [False]
 
 
-def test_a_person_beside_haftd_decides(rig: Rig) -> None:
+def test_a_user_outside_haftd_decides(rig: Rig) -> None:
     haft = [sys.executable, "-m", "haft", "--socket", str(rig.daemon.socket), "--json"]
     done = subprocess.run([*haft, "ps", "-a"], capture_output=True, env=rig.daemon.env, check=True)
     assert json.loads(done.stdout) == {"handles": []}
@@ -493,7 +495,7 @@ trio.run(main)
 """
 
 
-def test_a_tool_with_the_token_is_confined_on_a_websocket_too(
+def test_a_tool_with_the_token_is_confined_on_a_websocket(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon(config="[websocket]\nport = 0\n").start()
@@ -519,7 +521,7 @@ def test_a_tool_with_the_token_is_confined_on_a_websocket_too(
 
 
 def _until(rig: Rig, method: str, key: str, **params: Any) -> list[dict[str, Any]]:
-    """Ask until there is something; another connection, as the person's may wait."""
+    """Poll over another connection, as the user's may wait."""
     with rig.daemon.connect() as wire:
         while not (found := wire.call(method, **params)[key]):
             pass

@@ -1,5 +1,3 @@
-"""A result that a spool could not keep whole: what there is can be read, and what is gone is counted."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +17,7 @@ def cut(daemon: RunningDaemon, *argv: str) -> dict[str, Any]:
     return state
 
 
-def test_P25_more_output_than_the_disk_may_have_is_cut_in_the_file_as_well(
+def test_P25_output_over_the_disk_budget_is_cut_in_the_file(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon('[spool]\nmemory = "64 KiB"\ndisk = "1 MiB"\n').start()
@@ -32,7 +30,7 @@ def test_P25_more_output_than_the_disk_may_have_is_cut_in_the_file_as_well(
 
 
 @pytest.mark.parametrize("spool", ['total = "0 B"', 'disk = "0 B"'])
-def test_L10_no_room_for_a_file_costs_its_name_alone(
+def test_L10_no_room_for_a_file_costs_only_its_name(
     make_daemon: Callable[..., RunningDaemon], spool: str
 ) -> None:
     daemon = make_daemon(f"[spool]\n{spool}\n").start()

@@ -1,5 +1,3 @@
-"""No byte of a handle's output is lost or given twice, whatever connections come and go."""
-
 from __future__ import annotations
 
 import itertools
@@ -62,14 +60,14 @@ def test_two_connections_reading_in_turn_join_to_the_output(
                 assert state["exit"] == {"code": 0}
                 break
         assert "".join(parts) == expected(count)
-        # What a stopped handle answers stays what it is, for every reader.
+        # A stopped handle's answer stays the same for every reader.
         again = [
             wire.call("fetch", session=session, id="w", max_bytes=1 << 20) for wire in (one, other)
         ]
         assert {reply["result"] for reply in again} == {parts[-1]}
 
 
-def test_five_megabytes_in_turn(shared_daemon: RunningDaemon) -> None:
+def test_five_megabytes_are_read_in_turn(shared_daemon: RunningDaemon) -> None:
     argv = [
         sys.executable,
         "-c",
@@ -87,7 +85,7 @@ def test_five_megabytes_in_turn(shared_daemon: RunningDaemon) -> None:
     assert "".join(parts) == "".join(f"{i:049d}≤\n" for i in range(100000))
 
 
-def test_a_cut_reply_says_how_much_it_left_out_and_the_rest_can_be_read_again(
+def test_a_cut_reply_counts_its_omission_and_the_rest_can_be_read_again(
     shared_daemon: RunningDaemon,
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -117,7 +115,7 @@ def test_a_cut_reply_says_how_much_it_left_out_and_the_rest_can_be_read_again(
 
 
 @pytest.mark.parametrize("view", ["delta", "all", "tail"])
-def test_a_cursor_or_another_view_leaves_the_read_mark_alone(
+def test_a_cursor_or_another_view_keeps_the_read_offset(
     shared_daemon: RunningDaemon, view: str
 ) -> None:
     session = f"s{next(names)}"

@@ -1,5 +1,3 @@
-"""The demonstration tells its story in order, and its ending is what git says."""
-
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Handles do not take the last descriptors: who connects is served, and the next start says why not."""
+"""Handles leave the last descriptors for connections; the next start is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeDaemon = Callable[..., RunningDaemon]
 
 
 def fill(wire: Wire, *argv: str) -> tuple[int, Refused]:
-    """Start handles until one is refused; returns how many there are, and why."""
+    """Start handles until one is refused; return their number and the reason."""
     for number in range(256):
         args = {"argv": list(argv)}
         try:
@@ -25,7 +25,7 @@ def fill(wire: Wire, *argv: str) -> tuple[int, Refused]:
     raise AssertionError("no start was refused")
 
 
-def test_the_next_start_is_refused_and_everybody_else_is_served(make_daemon: MakeDaemon) -> None:
+def test_the_next_start_is_refused_and_other_clients_are_served(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon().start(descriptors=256)
     with daemon.connect() as wire:
         count, refused = fill(wire, "cat")
@@ -46,8 +46,8 @@ def test_the_next_start_is_refused_and_everybody_else_is_served(make_daemon: Mak
     assert daemon.process is not None and daemon.process.wait(60) == 0
 
 
-def test_output_takes_no_last_descriptors(make_daemon: MakeDaemon) -> None:
-    """Each handle that prints much needs a file; there are not enough for all."""
+def test_output_leaves_the_last_descriptors(make_daemon: MakeDaemon) -> None:
+    """Each handle with much output needs a file; there are too few for all."""
     daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=256)
     with daemon.connect() as wire:
         floods = "head -c 100000 /dev/zero | tr '\\0' x; exec cat"
@@ -62,7 +62,7 @@ def test_output_takes_no_last_descriptors(make_daemon: MakeDaemon) -> None:
             assert other.call("ping") == {"pong": True}
 
 
-def test_what_is_left_behind_takes_no_last_descriptors(make_daemon: MakeDaemon) -> None:
+def test_processes_left_behind_leave_the_last_descriptors(make_daemon: MakeDaemon) -> None:
     """A descriptor waits for the end of each process that a handle has left behind."""
     daemon = make_daemon().start(descriptors=128)
     with daemon.connect() as wire:

@@ -1,5 +1,3 @@
-"""Calls that meet at an edge: nothing is done by half, nothing hangs, nothing is left."""
-
 from __future__ import annotations
 
 import itertools
@@ -31,7 +29,7 @@ def run(session: str, id: str, *argv: str, **more: Any) -> dict[str, Any]:
     return {"session": session, "tool": "run", "id": id, "args": {"argv": list(argv)}, **more}
 
 
-def test_a_handle_that_is_aborted_before_it_runs_is_stopped_by_abort(
+def test_a_handle_aborted_before_it_runs_is_stopped_by_abort(
     shared_daemon: RunningDaemon,
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -54,7 +52,7 @@ def test_a_handle_that_is_aborted_before_it_runs_is_stopped_by_abort(
             assert wire.call("fetch", session=name, id="a")["ended_by"]["by"] == "abort"
 
 
-def test_who_awaits_what_cannot_be_started_is_told_so(
+def test_awaiting_a_failed_start_reports_the_failure(
     shared_daemon: RunningDaemon, session: str
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -75,7 +73,7 @@ def test_who_awaits_what_cannot_be_started_is_told_so(
 
 
 @pytest.mark.parametrize("wrong", [{"pattern": "(", "wait": "pattern"}, {"view": "screen"}])
-def test_a_call_that_is_refused_has_done_nothing(
+def test_a_refused_call_has_no_effect(
     shared_daemon: RunningDaemon, session: str, wrong: dict[str, Any]
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -92,7 +90,7 @@ def test_a_call_that_is_refused_has_done_nothing(
         wire.call("abort", session=session, id="a")
 
 
-def test_what_an_earlier_use_of_an_id_left_behind_is_still_reached_by_it(
+def test_processes_left_by_an_earlier_use_of_an_id_are_still_reached(
     shared_daemon: RunningDaemon, session: str
 ) -> None:
     def left_by(id: str) -> int:
@@ -130,7 +128,7 @@ def test_a_wait_for_output_ends_at_a_question(make_daemon: Callable[..., Running
         assert state["state"] == "waiting" and time.monotonic() - began < 50
 
 
-def test_a_screen_is_told_by_its_changes_and_stays_after_the_end(
+def test_a_screen_is_pushed_as_changes_and_stays_after_the_end(
     shared_daemon: RunningDaemon, session: str
 ) -> None:
     script = "printf 'one\\ntwo\\n'; read x; printf '\\033[1;1HONE'; read x"
@@ -152,7 +150,7 @@ def test_a_screen_is_told_by_its_changes_and_stays_after_the_end(
         assert last["state"] == "stopped" and last["screen"]["lines"][0] == "ONEx"
 
 
-def test_a_call_file_that_cannot_be_removed_harms_nobody(
+def test_an_unremovable_call_file_harms_nothing(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon()
@@ -172,7 +170,7 @@ def test_a_call_file_that_cannot_be_removed_harms_nobody(
         assert os.path.isdir(f"/proc/{daemon.pid}")
 
 
-def test_of_daemons_started_at_once_one_serves_and_the_others_say_so(short_tmp: Path) -> None:
+def test_of_daemons_started_at_once_one_serves_and_the_others_report_it(short_tmp: Path) -> None:
     many = [RunningDaemon(short_tmp / "one") for _ in range(5)]
     try:
         for one in many:
@@ -193,7 +191,7 @@ def test_of_daemons_started_at_once_one_serves_and_the_others_say_so(short_tmp: 
             one.close()
 
 
-def test_a_daemon_that_is_asked_to_stop_again_and_again_still_exits_0(
+def test_repeated_stop_requests_still_exit_with_0(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon().start()
@@ -205,9 +203,7 @@ def test_a_daemon_that_is_asked_to_stop_again_and_again_still_exits_0(
     assert process.returncode == 0
 
 
-def test_an_input_that_nobody_waits_for_is_answered_at_once(
-    shared_daemon: RunningDaemon, session: str
-) -> None:
+def test_unawaited_input_is_answered_at_once(shared_daemon: RunningDaemon, session: str) -> None:
     with shared_daemon.connect() as wire:
         wire.call("spawn", **run(session, "deaf", "sleep", "60"), wait="none")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What was made for a handle is unmade with it: its record, its call file, its cgroup."""
+"""A handle's record, call file and cgroup are removed at its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def files(daemon: RunningDaemon) -> list[Path]:
 
 
 def end(wire: Wire, name: str, how: str) -> None:
-    """Run a tool with an argument that fills a call file, see its file, and end it in one way."""
+    """Run a tool with an argument that fills a call file, check the file, and end the run in the
+    given way."""
     script = {
         "exit": "read a",
         "failure": "read a; exit 3",
@@ -42,7 +43,7 @@ def end(wire: Wire, name: str, how: str) -> None:
         "asked away": "sleep 300",
     }[how]
     args = {
-        # Many words: one alone would be longer than the kernel lets an argument be.
+        # Many arguments: a single one would exceed the kernel's limit for an argument.
         "argv": ["sh", "-c", f"echo $HAFT_CALL; {script}", *["x" * 1000] * 100],
         "terminal": how == "terminal",
     }
@@ -80,7 +81,7 @@ def test_an_end_leaves_no_record_and_no_call_file(daemon: RunningDaemon, how: st
     assert recorded(daemon) == []
 
 
-def test_a_start_that_fails_leaves_neither(daemon: RunningDaemon) -> None:
+def test_a_failed_start_leaves_neither_record_nor_call_file(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
         for argv in (["/no/such/program"], ["/"]):
             with pytest.raises(Refused, match="-32012"):
@@ -89,7 +90,7 @@ def test_a_start_that_fails_leaves_neither(daemon: RunningDaemon) -> None:
         assert files(daemon) == [] and recorded(daemon) == []
 
 
-def test_what_a_crash_left_of_a_call_is_gone_after_the_next_start(daemon: RunningDaemon) -> None:
+def test_a_call_file_left_by_a_crash_is_gone_after_the_next_start(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
         args = {"argv": ["sleep", "300", *["0" * 1000] * 100]}
         wire.call("spawn", tool="run", id="h", args=args, wait="none")
@@ -110,7 +111,7 @@ def ground() -> Iterator[Ground]:
 
 @pytest.fixture
 def base(ground: Ground) -> Iterator[Path]:
-    """A cgroup that the daemon is told to use."""
+    """A cgroup for the daemon's handles."""
     one = Cgroup.create(ground.cgroup.path, "told")
     yield one.path
     until(lambda: one.empty(1) and one.remove(), "the test's own cgroup is empty")
@@ -122,7 +123,9 @@ def below(base: Path) -> list[str]:
 
 @needs_cgroup
 @pytest.mark.parametrize("how", ENDS)
-def test_a_handle_s_cgroup_goes_with_it(make_daemon: MakeDaemon, base: Path, how: str) -> None:
+def test_a_handles_cgroup_is_removed_with_the_handle(
+    make_daemon: MakeDaemon, base: Path, how: str
+) -> None:
     daemon = make_daemon(f'[daemon]\ncgroup = "{base}"\n').start()
     with daemon.connect() as wire:
         status = wire.call("daemon/status")
@@ -139,7 +142,7 @@ def test_a_handle_s_cgroup_goes_with_it(make_daemon: MakeDaemon, base: Path, how
 
 
 @needs_cgroup
-def test_a_start_that_fails_leaves_no_cgroup(make_daemon: MakeDaemon, base: Path) -> None:
+def test_a_failed_start_leaves_no_cgroup(make_daemon: MakeDaemon, base: Path) -> None:
     daemon = make_daemon(f'[daemon]\ncgroup = "{base}"\n').start()
     with daemon.connect() as wire, pytest.raises(Refused, match="-32012"):
         wire.call("spawn", tool="run", id="h", args={"argv": ["/no/such/program"]})
@@ -148,10 +151,10 @@ def test_a_start_that_fails_leaves_no_cgroup(make_daemon: MakeDaemon, base: Path
 
 @needs_cgroup
 @pytest.mark.parametrize("record", ["kept", "lost"])
-def test_a_restart_ends_what_only_its_cgroup_still_tells(
+def test_a_restart_ends_a_process_known_only_by_its_cgroup(
     make_daemon: MakeDaemon, base: Path, ground: Ground, record: str
 ) -> None:
-    """No mark, no session, no parent and no guardian: the cgroup alone says whose child it is."""
+    """Without tag, session, parent and guardian, the cgroup alone identifies the owner."""
     daemon = make_daemon(f'[daemon]\ncgroup = "{base}"\n').start()
     with daemon.connect() as wire:
         script = ground.tagged("(env -i setsid sleep 300 >/dev/null 2>&1 &); echo up; sleep 301")

@@ -1,5 +1,3 @@
-"""Wrong input of every kind: the code, a sentence that helps, and nothing else harmed."""
-
 from __future__ import annotations
 
 import json
@@ -14,7 +12,7 @@ from tests.wire import Refused, Wire
 
 @pytest.fixture
 def wire(shared_daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Wire]:
-    """A connection beside a handle that must live through whatever the test sends."""
+    """A connection beside a handle that must survive everything the test sends."""
     with shared_daemon.connect() as keeper, shared_daemon.connect() as one:
         keeper.call("session/close", session="keep")
         keeper.call(
@@ -69,7 +67,7 @@ CASES: list[tuple[str, dict[str, Any], int, str]] = [
 
 
 @pytest.mark.parametrize(("method", "params", "code", "word"), CASES)
-def test_each_kind_has_its_code_and_a_sentence(
+def test_each_error_kind_has_its_code_and_a_sentence(
     wire: Wire, method: str, params: dict[str, Any], code: int, word: str
 ) -> None:
     if params.get("id") == "x" and method == "fetch":
@@ -85,12 +83,12 @@ def test_each_kind_has_its_code_and_a_sentence(
         wire.call("fetch", id="x")
 
 
-def test_params_go_by_name(wire: Wire) -> None:
+def test_params_are_by_name(wire: Wire) -> None:
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]})
     assert wire.receive()["error"]["code"] == -32602
 
 
-def test_a_taken_id(wire: Wire) -> None:
+def test_a_taken_id_is_refused(wire: Wire) -> None:
     wire.call("spawn", session="taken", tool="run", id="a", args={"argv": ["cat"]}, wait="none")
     with pytest.raises(Refused) as caught:
         wire.call("spawn", session="taken", tool="run", id="a", args={"argv": ["cat"]})
@@ -126,7 +124,9 @@ def test_a_stopped_handle_takes_no_input(wire: Wire) -> None:
         {"line": 5},
     ],
 )
-def test_input_of_no_known_form_is_refused_and_nothing_is_written(wire: Wire, form: object) -> None:
+def test_input_of_an_unknown_form_is_refused_and_nothing_is_written(
+    wire: Wire, form: object
+) -> None:
     wire.call("session/close", session="in")
     wire.call("spawn", session="in", tool="run", id="cat", args={"argv": ["cat"]}, wait="none")
     with pytest.raises(Refused) as caught:
@@ -149,7 +149,7 @@ def test_input_of_no_known_form_is_refused_and_nothing_is_written(wire: Wire, fo
         b'{"jsonrpc":"1.0","id":1,"method":"ping"}\n',
     ],
 )
-def test_junk_gets_a_reply_and_the_connection_goes_on(wire: Wire, junk: bytes) -> None:
+def test_invalid_messages_get_a_reply_and_the_connection_goes_on(wire: Wire, junk: bytes) -> None:
     wire.send_raw(junk)
     reply = wire.receive()
     for one in reply if isinstance(reply, list) else [reply]:
@@ -176,7 +176,7 @@ def test_a_batch_with_a_clash_runs_nothing(wire: Wire) -> None:
         wire.call("fetch", session="b", id="one")
 
 
-def test_a_batch_awaits_what_it_spawns(wire: Wire) -> None:
+def test_a_batch_awaits_its_own_spawns(wire: Wire) -> None:
     def spawn(number: int, name: str, command: str) -> dict[str, Any]:
         return {
             "jsonrpc": "2.0",
@@ -226,7 +226,7 @@ def test_a_message_over_the_limit_is_answered_then_closed(shared_daemon: Running
             wire.receive()
 
 
-def test_a_batch_that_is_sent_again_after_a_lost_reply_clashes_with_nothing(wire: Wire) -> None:
+def test_a_batch_sent_again_after_a_lost_reply_clashes_with_nothing(wire: Wire) -> None:
     params = {"session": "b3", "tool": "run", "id": "one", "call_id": "k", "wait": "none"}
     batch = [
         {
@@ -245,7 +245,7 @@ def test_a_batch_that_is_sent_again_after_a_lost_reply_clashes_with_nothing(wire
     wire.call("abort", session="b3", id="one")
 
 
-def test_a_hostile_pattern_over_much_output_holds_nobody_up(
+def test_a_hostile_pattern_over_much_output_delays_no_other_call(
     wire: Wire, shared_daemon: RunningDaemon
 ) -> None:
     argv = ["head", "-c", "3000000", "/dev/zero"]

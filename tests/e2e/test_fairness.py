@@ -1,5 +1,3 @@
-"""No call holds up another, however much it has to do."""
-
 from __future__ import annotations
 
 import json
@@ -11,13 +9,13 @@ from tests.wire import Wire
 
 
 def together(wire: Wire, *calls: Mapping[str, object]) -> list[int]:
-    """Send calls in one write; the ids in the order in which they are answered."""
+    """Send calls in one write; return the ids in the order of the replies."""
     lines = [json.dumps({"jsonrpc": "2.0", "id": n, **call}) for n, call in enumerate(calls)]
     wire.send_raw("".join(f"{line}\n" for line in lines).encode())
     return [wire.receive()["id"] for _ in calls]
 
 
-def test_a_list_of_handles_holds_up_nothing_that_comes_behind_it(daemon: RunningDaemon) -> None:
+def test_a_list_of_handles_delays_no_later_call(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
         for n in range(5):
             wire.call("spawn", tool="run", id=f"h{n}", args={"argv": ["cat"]}, wait="none")
@@ -25,7 +23,7 @@ def test_a_list_of_handles_holds_up_nothing_that_comes_behind_it(daemon: Running
         assert together(wire, listing, ping) == [1, 0]
 
 
-def test_a_long_file_that_is_read_again_holds_up_nobody(daemon: RunningDaemon) -> None:
+def test_reading_a_long_file_again_delays_no_other_call(daemon: RunningDaemon) -> None:
     lines = "".join(f"key{n} = {n}\n" for n in range(15_000))
     daemon.tools(f'[tools.long]\ncommand = ["true"]\n[tools.long.options]\n{lines}')
     with daemon.connect() as wire, daemon.connect() as beside:
@@ -38,7 +36,7 @@ def test_a_long_file_that_is_read_again_holds_up_nobody(daemon: RunningDaemon) -
         assert "long" in [tool["name"] for tool in beside.call("tools/list")["tools"]]
 
 
-def test_a_long_list_of_tools_is_put_into_words_beside_other_calls(daemon: RunningDaemon) -> None:
+def test_describing_a_long_list_of_tools_delays_no_other_call(daemon: RunningDaemon) -> None:
     daemon.tools(
         "".join(
             f'[tools.t{n}]\ncommand = ["true"]\nstateful = true\n'

@@ -1,9 +1,6 @@
-"""A program that floods its terminal holds up nobody: what it costs the others, as they see it.
-
-The normal suite holds the cause: in the time in which a bounded piece of the flood is taken, another
-client's call is answered. How long the calls wait in seconds is measured by the long form, beside what
-the machine does to a loop that has nothing else to do, and printed (`pytest -m soak -s`).
-"""
+"""A program that floods its terminal delays no other client. The normal suite tests the cause:
+while a bounded piece of the flood is processed, another client's call is answered. The long
+form (`pytest -m soak -s`) measures the delays in seconds, beside those of an idle loop."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def flood(wire: Wire, argv: list[str]) -> None:
 
 
 def taken(wire: Wire) -> tuple[int, bool]:
-    """How much of the flood was taken, and whether it goes on."""
+    """Return the processed part of the flood, and true if the flood goes on."""
     state = wire.call("fetch", id="flood", view="tail", max_bytes=0)
     return state["cursor"], state["state"] == "running"
 
@@ -61,10 +58,10 @@ def taken(wire: Wire) -> tuple[int, bool]:
     [(COLOURED, 60, 200_000), (REDRAWN, 60, 200_000), (REPEATED, 12, 8_000)],
     ids=["coloured", "redrawn", "few bytes that draw much"],
 )
-def test_others_are_answered_between_pieces_of_a_flood(
+def test_other_clients_are_answered_between_pieces_of_a_flood(
     shared_daemon: RunningDaemon, data: bytes, times: int, most: int
 ) -> None:
-    """The median, since the machine may hold this client up for any number of pieces."""
+    """The median, since the machine may delay this client for any number of pieces."""
     with shared_daemon.connect() as wire, shared_daemon.connect() as other:
         other.call("spawn", session="other", tool="run", id="cat", args={"argv": ["cat"]})
         other.call("apply", session="other", id="cat", input={"line": "there"}, wait="output")
@@ -82,7 +79,7 @@ def test_others_are_answered_between_pieces_of_a_flood(
             places.append(place)
         steps = [after - before for before, after in itertools.pairwise(places) if after > before]
         assert statistics.median(steps) <= most
-        # Every byte of it came, each line end as a terminal passes it on.
+        # Every byte arrived, each line end as a terminal converts it.
         assert places[-1] == times * (len(data) + data.count(b"\n"))
         other.call("session/close", session="other")
 
@@ -110,7 +107,7 @@ def _filled(file: Path, line: bytes, size: int) -> Path:
 def test_a_flood_of_100_mb_stalls_no_call_beyond_20_ms(
     daemon: RunningDaemon, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Apart from what the machine does to a bare loop in the same seconds."""
+    """Apart from the machine's delay of a bare loop in the same seconds."""
     argv = FLOODS[name](tmp_path / "file")
     with daemon.connect() as wire, Prober(daemon.socket) as prober:
         began = time.monotonic()

@@ -1,8 +1,5 @@
-"""Nothing polls: a daemon that holds handles and has nothing to do is not woken, and wakes nobody.
-
-The kernel counts it: a task that runs and sleeps again has switched. Where strace is there it names
-what woke the daemon; the law is held without it.
-"""
+"""Nothing polls: an idle daemon with handles is not woken. The kernel counts context switches of
+its tasks; strace, where installed, names the wake-up."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
             wire.call("spawn", tool="run", id=f"p{n}", args={"argv": ["cat"]}, wait="none")
         for n in range(TERMINALS):
             wire.call("spawn", tool="shell", id=f"t{n}", wait="pattern", pattern=r"\S")
-        # One whose program has closed its terminal, on which more is typed than it takes.
+        # A program that has closed its terminal, with more typed input than the buffer takes.
         closes = f"exec </dev/null >/dev/null 2>&1; echo >{short_tmp}/c; exec sleep 600"
         os.mkfifo(short_tmp / "c")
         run = {"command": closes, "terminal": True}
@@ -42,13 +39,13 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
         (short_tmp / "c").read_text()
         for _ in range(40):
             wire.call("apply", id="closed", input="x" * 999 + "\n", wait="none")
-        # One that has printed, been typed at, and been read on a screen; one that has stopped.
+        # A program that has printed, got input, and was read on a screen; and a stopped one.
         wire.call("apply", id="t0", input={"line": "echo he''re"}, wait="pattern", pattern="here")
         wire.call("fetch", id="t0", view="screen")
         wire.call("apply", id="p0", input={"line": "here"}, wait="output")
         stopped = wire.call("spawn", tool="run", id="over", args={"argv": ["true"]}, wait="stopped")
         assert stopped["state"] == "stopped"
-        # And calls that wait, which is not work either.
+        # Pending calls are no work either.
         wire.start("fetch", id="p0", wait="output", timeout_ms=86_400_000)
         other.start("await", all=["t0"])
         wire.call("ping")
@@ -59,7 +56,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
             before = switches(processes)
             time.sleep(WATCHED_S)
             after = switches(processes)
-        # A thread that has been idle for long goes, once, and wakes nobody.
+        # A thread that has been idle for long goes, once, and wakes no other.
         woken = {one: count - before.get(one, 0) for one, count in after.items()}
         woken = {one: count for one, count in woken.items() if count}
         assert not woken, f"switches in {WATCHED_S:g} s by thread: {woken}\n{trace.read_text()}"
@@ -68,17 +65,17 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
 
 
 def ours(pid: int) -> list[int]:
-    """The daemon, and its guardian if it keeps one: whatever of its children is no tool."""
+    """Return the daemon, and its guardian if there is one: its children that are no tools."""
     children = psutil.Process(pid).children()
     return [pid, *(one.pid for one in children if "guardian" in " ".join(one.cmdline()))]
 
 
 def switches(pids: list[int]) -> dict[str, int]:
-    """How often each thread has been switched away from, of its own will or not."""
+    """Return each thread's context switches, voluntary or not."""
     counts: dict[str, int] = {}
     for pid in pids:
         for status in Path(f"/proc/{pid}/task").glob("*/status"):
-            with suppress(ProcessLookupError, FileNotFoundError):  # it has just ended
+            with suppress(ProcessLookupError, FileNotFoundError):  # the thread has just ended
                 lines = status.read_text().splitlines()
                 told = [line.split()[1] for line in lines if "ctxt_switches" in line]
                 counts[f"{pid}/{status.parent.name}"] = sum(map(int, told))
@@ -86,8 +83,8 @@ def switches(pids: list[int]) -> dict[str, int]:
 
 
 def until_asleep(pids: list[int]) -> None:
-    """Wait until whatever follows a start is over: half a second without a switch, and the thread
-    that loaded the terminal library gone, which its pool lets wait ten seconds for more work."""
+    """Wait until start-up work is over: half a second without a switch, and the thread that
+    loaded the terminal library gone, which its pool keeps for ten seconds."""
     end = time.monotonic() + 40
     last = switches(pids)
     while time.monotonic() < end:
@@ -101,7 +98,7 @@ def until_asleep(pids: list[int]) -> None:
 
 
 def deadline_s(pid: int) -> float:
-    """How long the daemon is going to sleep, by the argument of its `epoll_wait`, in seconds."""
+    """Return the daemon's sleep by the argument of its `epoll_wait`, in seconds."""
     words = Path(f"/proc/{pid}/syscall").read_text().split()
     milliseconds = int(words[4], 16) & 0xFFFFFFFF
     return float("inf") if milliseconds == 0xFFFFFFFF else milliseconds / 1000
@@ -109,7 +106,7 @@ def deadline_s(pid: int) -> float:
 
 @contextmanager
 def traced(pids: list[int], into: Path) -> Iterator[Path]:
-    """Have strace write every system call of the processes to a file, where there is a strace."""
+    """Have strace, if installed, write every system call of the processes to a file."""
     into.touch()
     if shutil.which("strace") is None:
         into.write_text("(strace would say why)")

@@ -1,4 +1,4 @@
-"""`wait: input` answers when the kernel says that the program reads, never because it is silent."""
+"""`wait: input` answers when the kernel shows that the program reads, never because of silence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print("got", input("Name? "))
 
 
 class Terminal:
-    """A handle of `run` in a terminal, in a session of its own."""
+    """A handle of `run` on a terminal, in its own session."""
 
     def __init__(self, wire: Wire, *argv: str, terminal: bool = True) -> None:
         self.wire = wire
@@ -49,7 +49,7 @@ class Terminal:
         return self.call("apply", input={"line": text}, **{"timeout_ms": 20_000} | more)
 
 
-def test_what_looks_like_a_prompt_is_none(shared_daemon: RunningDaemon) -> None:
+def test_prompt_like_output_is_no_prompt(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         one = Terminal(wire, sys.executable, "-S", "-c", LOOKS_LIKE_A_PROMPT)
         assert one.first["waited"] == "input"
@@ -69,10 +69,10 @@ def test_what_looks_like_a_prompt_is_none(shared_daemon: RunningDaemon) -> None:
     ],
     ids=" ".join,
 )
-def test_who_takes_the_keys_and_edits_no_line_means_single_keys(
+def test_raw_mode_without_line_editing_means_single_keys(
     shared_daemon: RunningDaemon, argv: list[str]
 ) -> None:
-    """vim wants to be told what is pasted, too."""
+    """vim asks for bracketed paste, too."""
     if shutil.which(argv[0]) is None:
         pytest.skip(f"needs {argv[0]}")
     with shared_daemon.connect() as wire:
@@ -94,7 +94,7 @@ def test_who_takes_the_keys_and_edits_no_line_means_single_keys(
         (["cat"], "line", ""),
     ],
 )
-def test_the_kind_of_input_is_told_by_the_modes_of_the_terminal(
+def test_the_input_kind_follows_the_terminal_modes(
     shared_daemon: RunningDaemon, argv: list[str], kind: str, prompt: str
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -115,7 +115,7 @@ def test_apply_answers_when_the_program_asks_again(shared_daemon: RunningDaemon)
         one.call("abort")
 
 
-def test_a_busy_program_wants_nothing(shared_daemon: RunningDaemon) -> None:
+def test_a_busy_program_is_not_waiting(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         one = Terminal(wire, "bash", "--norc", "--noediting")
         one.line("sleep 60", wait="none")
@@ -126,7 +126,7 @@ def test_a_busy_program_wants_nothing(shared_daemon: RunningDaemon) -> None:
         one.call("abort")
 
 
-def test_a_program_that_reads_its_pipe(shared_daemon: RunningDaemon) -> None:
+def test_a_program_that_reads_its_pipe_is_waiting(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         one = Terminal(wire, "cat", terminal=False)
         assert one.first["waited"] == "input"
@@ -153,7 +153,7 @@ PIPED: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", PIPED)
-def test_whoever_reads_the_pipe_waits_for_input(shared_daemon: RunningDaemon, name: str) -> None:
+def test_any_reader_of_the_pipe_counts_as_waiting(shared_daemon: RunningDaemon, name: str) -> None:
     argv, dialogue = PIPED[name]
     with shared_daemon.connect() as wire:
         one = Terminal(wire, *argv, terminal=False)
@@ -177,7 +177,7 @@ WORKS_ON_A_PIPE = {
 
 
 @pytest.mark.parametrize("way", WORKS_ON_A_PIPE)
-def test_on_a_pipe_who_works_is_not_taken_to_ask(shared_daemon: RunningDaemon, way: str) -> None:
+def test_a_busy_program_on_a_pipe_is_not_waiting(shared_daemon: RunningDaemon, way: str) -> None:
     lines = (
         "import os, select, subprocess, sys, threading, time",
         "print('Continue? [y/N] ', end='', flush=True)",
@@ -187,7 +187,7 @@ def test_on_a_pipe_who_works_is_not_taken_to_ask(shared_daemon: RunningDaemon, w
     with shared_daemon.connect() as wire:
         one = Terminal(wire, *PYTHON, "\n".join(lines), terminal=False)
         state, shown = one.first, one.first["content"]
-        while state["waited"] == "quiet":  # nobody can tell: it is not said to ask
+        while state["waited"] == "quiet":  # unknown: not reported as waiting
             state = one.call("fetch", wait="input", quiet_ms=2000, timeout_ms=20_000)
             shown += state["content"]
         assert state["waited"] == "input" and shown.endswith("still at work\n")
@@ -196,15 +196,17 @@ def test_on_a_pipe_who_works_is_not_taken_to_ask(shared_daemon: RunningDaemon, w
 
 HIDDEN = (
     "import ctypes, getpass, sys, time",
-    "ctypes.CDLL(None).prctl(4, 0)",  # PR_SET_DUMPABLE: what it does is its own affair
+    "ctypes.CDLL(None).prctl(4, 0)",  # PR_SET_DUMPABLE hides the process's state
     "ask = getpass.getpass if sys.stdin.isatty() else input",
     "for n in 'one', 'two': print('got', ask(n + '? '), flush=True)",
 )
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_where_nobody_may_look_quiet_decides_and_says_so(short_tmp: Path, terminal: bool) -> None:
-    """As with a program of another user, sudo say."""
+def test_without_ptrace_rights_silence_decides_and_is_reported(
+    short_tmp: Path, terminal: bool
+) -> None:
+    """As with a program of another user, such as sudo."""
 
     def dialogue() -> list[dict[str, Any]]:
         daemon = RunningDaemon(short_tmp / "d").start()
@@ -223,7 +225,7 @@ def test_where_nobody_may_look_quiet_decides_and_says_so(short_tmp: Path, termin
         assert second["input_wanted"] == {"kind": "secret", "prompt": "two? ", "certain": False}
 
 
-def test_of_who_reads_behind_a_connection_quiet_decides(
+def test_for_a_reader_behind_a_socket_silence_decides(
     shared_daemon: RunningDaemon, short_tmp: Path
 ) -> None:
     if shutil.which("tmux") is None:
@@ -238,8 +240,8 @@ def test_of_who_reads_behind_a_connection_quiet_decides(
 
 
 def without_the_right_to_look(do: Callable[[], Any]) -> Any:
-    """Do it in a process whose children may not look at what hides; returns what it returns. A user
-    may not anyhow, root may for as long as it has the capability."""
+    """Run a function in a process whose children may not inspect undumpable processes; return
+    its result. Only root can inspect them, with the capability."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -263,14 +265,12 @@ SECRET = "canary-typed-ahead"
 
 
 @pytest.mark.parametrize("turn", range(5))
-def test_a_secret_typed_ahead_of_who_asks_for_it_is_never_shown(
-    shared_daemon: RunningDaemon, turn: int
-) -> None:
+def test_an_early_secret_is_never_shown(shared_daemon: RunningDaemon, turn: int) -> None:
     with shared_daemon.connect() as wire:
         one = Terminal(wire, "bash", "--norc")
         asks = "sleep 0.2; read -rs X; echo got ${#X}"
         one.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
-        one.line(SECRET, wait="none", view="tail", max_bytes=0)  # not secret: it may be shown
+        one.line(SECRET, wait="none", view="tail", max_bytes=0)  # not secret: may be shown
         one.call("abort")
     with shared_daemon.connect() as wire:
         one = Terminal(wire, "bash", "--norc")
@@ -281,7 +281,7 @@ def test_a_secret_typed_ahead_of_who_asks_for_it_is_never_shown(
         assert f"got {len(SECRET)}" in shown and SECRET not in shown
 
 
-def test_a_secret_that_nobody_asked_for_is_held_and_it_is_said_what_is_read_instead(
+def test_an_unrequested_secret_is_held_and_the_actual_read_reported(
     shared_daemon: RunningDaemon,
 ) -> None:
     with shared_daemon.connect() as wire:
@@ -292,7 +292,7 @@ def test_a_secret_that_nobody_asked_for_is_held_and_it_is_said_what_is_read_inst
         assert one.call("fetch")["input_wanted"] == {"kind": "line", "prompt": "name: "}
 
 
-def test_a_secret_goes_to_a_program_that_takes_keys_and_shows_none(
+def test_a_secret_goes_to_a_program_that_reads_keys_without_echo(
     shared_daemon: RunningDaemon,
 ) -> None:
     program = (

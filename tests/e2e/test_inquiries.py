@@ -1,5 +1,3 @@
-"""Questions of tools over the wire: who is asked, who may answer, and what becomes of the tool."""
-
 from __future__ import annotations
 
 import json
@@ -56,7 +54,7 @@ def call(client: Client, name: str, **more: Any) -> int:
 
 
 def ask(client: Client, **more: Any) -> int:
-    """The same of a tool without a process, which takes less of the machine."""
+    """Ask by a tool without a process, which is cheaper."""
     return call(client, "ask_user", arguments={"question": "?", "type": "boolean"}, **more)
 
 
@@ -64,8 +62,8 @@ def ask(client: Client, **more: Any) -> int:
 
 
 def test_a_tool_that_needs_input_asks_its_caller_and_is_run_again(join: Join) -> None:
-    """The documents' own example: modify a file, with its question; the caller sends no arguments
-    a second time, and sees the result only."""
+    """The documents' example: modify a file, with its question; the caller sends arguments once
+    and sees the result only."""
     host = join()
     context = {"messages": [{"role": "user", "content": "Modify file X"}]}
     running = call(host, "modify_file", call_id="call_a3b7", context=context)
@@ -108,7 +106,7 @@ def test_several_questions_come_in_a_row_and_answers_are_kept(join: Join) -> Non
     assert json.loads(host.finish(running)["result"]) == {"sure": True, "how": 3, "name": "Ada"}
 
 
-def test_a_tool_that_asks_again_what_was_answered_fails(join: Join) -> None:
+def test_a_tool_that_repeats_an_answered_question_fails(join: Join) -> None:
     host = join()
     running = call(host, "again")
     host.reply(host.asked(), True)
@@ -152,7 +150,7 @@ def test_the_target_of_the_definition_is_passed_on(join: Join) -> None:
         [],
     ],
 )
-def test_who_answers_wrongly_is_asked_again_twice_and_has_declined_then(
+def test_an_invalid_answer_is_asked_again_twice_and_then_declined(
     join: Join, wrong: object
 ) -> None:
     host, other = join(), join("other")
@@ -164,7 +162,7 @@ def test_who_answers_wrongly_is_asked_again_twice_and_has_declined_then(
     assert host.is_asked_nothing()
 
 
-def test_a_wrong_answer_may_be_put_right(join: Join) -> None:
+def test_an_invalid_answer_may_be_corrected(join: Join) -> None:
     host = join()
     running = ask(host)
     first = host.asked()
@@ -178,7 +176,7 @@ def test_a_wrong_answer_may_be_put_right(join: Join) -> None:
 
 
 @pytest.mark.parametrize("code", [-32601, -32800])
-def test_who_declines_is_passed_over(join: Join, code: int) -> None:
+def test_a_client_that_declines_is_passed_over(join: Join, code: int) -> None:
     host, other = join(), join("other")
     running = ask(host)
     host.refuse(host.asked(), code)
@@ -186,7 +184,7 @@ def test_who_declines_is_passed_over(join: Join, code: int) -> None:
     assert host.finish(running)["result"] == "false"
 
 
-def test_a_failed_inquiry_stops_the_tool_and_says_so(join: Join) -> None:
+def test_a_failed_inquiry_stops_the_tool_with_the_reason(join: Join) -> None:
     host, other = join(), join("other")
     running = ask(host)
     host.refuse(host.asked(), -32000, "the model is not to be reached")
@@ -197,7 +195,7 @@ def test_a_failed_inquiry_stops_the_tool_and_says_so(join: Join) -> None:
     assert other.is_asked_nothing()
 
 
-def test_a_client_that_dies_is_passed_over(join: Join) -> None:
+def test_a_killed_client_is_passed_over(join: Join) -> None:
     host, other = join(able=False), join("first")
     running = ask(host)
     asked = other.asked()
@@ -229,7 +227,7 @@ def test_another_session_is_never_asked(asker: RunningDaemon, join: Join) -> Non
         host.finish(running)
 
 
-def test_replies_to_nothing_are_counted_and_harm_nothing(asker: RunningDaemon, join: Join) -> None:
+def test_unsolicited_replies_are_counted_and_harm_nothing(asker: RunningDaemon, join: Join) -> None:
     host = join()
     before = host.call("daemon/status")["refused"].get("reply", 0)
     running = ask(host)
@@ -245,7 +243,7 @@ def test_replies_to_nothing_are_counted_and_harm_nothing(asker: RunningDaemon, j
     assert host.call("daemon/status")["refused"]["reply"] == before + 10
 
 
-def test_a_reply_that_is_none_counts_as_declined(join: Join) -> None:
+def test_an_invalid_reply_counts_as_declined(join: Join) -> None:
     host, other = join(), join("other")
     for wrong in (
         {"result": {"answer": True}, "error": {"code": 1, "message": "m"}},
@@ -258,7 +256,7 @@ def test_a_reply_that_is_none_counts_as_declined(join: Join) -> None:
         assert host.finish(running)["result"] == "true"
 
 
-def test_one_that_never_answers_leaves_64_open_and_others_are_asked(join: Join) -> None:
+def test_a_silent_client_keeps_at_most_64_requests_and_others_are_asked(join: Join) -> None:
     host, other = join(), join("other")
     for number in range(64):
         call(host, "ask_user", call_id=f"c{number}", arguments={"question": "?"})
@@ -273,7 +271,7 @@ def test_one_that_never_answers_leaves_64_open_and_others_are_asked(join: Join) 
 # ── pulled ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_question_outlives_who_asked_and_another_client_answers_it(join: Join) -> None:
+def test_a_question_outlives_its_caller_and_another_client_answers(join: Join) -> None:
     gone = join()
     gone.call("spawn", tool="held", id="h", wait="input")
     pushed = gone.asked()["params"]
@@ -297,7 +295,7 @@ def test_a_question_outlives_who_asked_and_another_client_answers_it(join: Join)
 
 
 @pytest.mark.parametrize("way", ["apply", "inquiries/answer"])
-def test_whoever_is_first_counts_and_who_was_asked_is_told(join: Join, way: str) -> None:
+def test_the_first_answer_counts_and_asked_clients_are_notified(join: Join, way: str) -> None:
     host, other = join(), join("other", able=False)
     host.call("spawn", tool="held", id="h", wait="input")
     asked = host.asked()
@@ -316,7 +314,7 @@ def test_whoever_is_first_counts_and_who_was_asked_is_told(join: Join, way: str)
     assert json.loads(state["result"]) == {"sure": True, "name": "Ada"}
 
 
-def test_who_comes_while_it_is_open_is_asked(join: Join) -> None:
+def test_a_client_that_connects_during_a_question_is_asked(join: Join) -> None:
     host = join(able=False)
     host.call("spawn", tool="held", id="h", wait="input")
     late = join("late")
@@ -324,7 +322,7 @@ def test_who_comes_while_it_is_open_is_asked(join: Join) -> None:
     assert late.asked()["params"]["question"]["id"] == "name"
 
 
-def test_the_end_of_the_tool_ends_its_question(join: Join) -> None:
+def test_the_end_of_the_tool_withdraws_its_question(join: Join) -> None:
     host = join()
     host.call("spawn", tool="held", id="h", wait="input")
     asked = host.asked()
@@ -333,7 +331,7 @@ def test_the_end_of_the_tool_ends_its_question(join: Join) -> None:
     assert host.call("inquiries/list")["inquiries"] == []
 
 
-def test_a_call_that_is_cancelled_takes_its_question_along(join: Join) -> None:
+def test_a_cancelled_call_withdraws_its_question(join: Join) -> None:
     host = join()
     running = ask(host)
     asked = host.asked()
@@ -343,17 +341,17 @@ def test_a_call_that_is_cancelled_takes_its_question_along(join: Join) -> None:
         host.finish(running)
 
 
-def test_all_sessions_can_be_listed(join: Join) -> None:
+def test_questions_of_all_sessions_can_be_listed(join: Join) -> None:
     host = join(able=False)
     host.call("spawn", tool="held", id="h", wait="input")
     everything = host.call("inquiries/list", session="*")["inquiries"]
     assert host.call("inquiries/list")["inquiries"][0] in everything
 
 
-# ── what the definition says ─────────────────────────────────────────────────────────────────────
+# ── definitions ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fixed_answer_needs_nobody(join: Join) -> None:
+def test_a_configured_answer_needs_no_client(join: Join) -> None:
     host = join()
     state = host.call("spawn", tool="fixed", id="h", wait="input")
     assert state["question"]["id"] == "name"
@@ -361,20 +359,20 @@ def test_a_fixed_answer_needs_nobody(join: Join) -> None:
     assert asked["question"]["id"] == "name" and asked["target"] == "user"
 
 
-def test_a_fixed_answer_that_does_not_fit_stops_the_tool(join: Join) -> None:
+def test_an_invalid_configured_answer_stops_the_tool(join: Join) -> None:
     host = join()
     state = host.finish(call(host, "misfixed"))
     assert "the tool's definition does not fit: question 'sure' takes" in state["error"]["message"]
 
 
-def test_what_a_person_is_asked_no_model_answers(join: Join) -> None:
+def test_a_question_for_a_user_is_answered_by_no_model(join: Join) -> None:
     host = join(able=False)
     for name in ("fixed", "secret"):
         host.call("spawn", tool=name, id=name, wait="input")
         given = {"action": "apply", "id": name, "input": "canary"}
         with pytest.raises(Refused, match="asked of a person"):
             host.call("tools/call", tool=name, arguments=given)
-        with pytest.raises(Refused, match="-32004"):  # No answer, and not refused as one.
+        with pytest.raises(Refused, match="-32004"):  # No answer, and not refused as an answer.
             host.call(
                 "tools/call",
                 tool=name,
@@ -384,7 +382,7 @@ def test_what_a_person_is_asked_no_model_answers(join: Join) -> None:
         assert "mine" in state["result"]
 
 
-def test_a_model_may_answer_what_is_not_for_a_person(join: Join) -> None:
+def test_a_model_may_answer_a_question_not_for_a_user(join: Join) -> None:
     host = join(able=False)
     host.call("tools/call", tool="held", arguments={"action": "spawn", "id": "h"})
     given = {"action": "apply", "id": "h", "input": True, "wait": "output"}
@@ -395,7 +393,7 @@ def test_a_model_may_answer_what_is_not_for_a_person(join: Join) -> None:
 
 
 @pytest.mark.parametrize(("name", "why"), [("leaky", "only a person"), ("stored", "no matter for")])
-def test_a_secret_is_no_matter_for_an_assistant_nor_for_a_definition(
+def test_a_secret_is_answered_by_neither_model_nor_definition(
     join: Join, name: str, why: str
 ) -> None:
     host = join()
@@ -403,9 +401,7 @@ def test_a_secret_is_no_matter_for_an_assistant_nor_for_a_definition(
     assert why in state["error"]["message"] and host.is_asked_nothing()
 
 
-def test_a_secret_is_asked_of_a_person_and_is_nowhere_afterwards(
-    asker: RunningDaemon, join: Join
-) -> None:
+def test_a_secret_is_asked_of_a_user_and_stored_nowhere(asker: RunningDaemon, join: Join) -> None:
     host = join()
     host.call("spawn", tool="secret", id="a", wait="input")
     asked = host.asked()
@@ -420,7 +416,7 @@ def test_a_secret_is_asked_of_a_person_and_is_nowhere_afterwards(
         assert not path.is_file() or b"canary" not in path.read_bytes(), path
 
 
-def test_who_answered_is_recorded(asker: RunningDaemon, join: Join) -> None:
+def test_the_answering_client_is_recorded(asker: RunningDaemon, join: Join) -> None:
     host = join()
     host.call("spawn", tool="fixed", id="h", wait="input")
     host.reply(host.asked(), "Ada")

@@ -1,4 +1,4 @@
-"""The backend `command` over the wire: a program of the user's answers, or fails in every way."""
+"""The backend `command` over the wire: a user's program answers, or fails in every way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _sessions = itertools.count()
 
 
 class Stage:
-    """A daemon whose questions `PROGRAM` answers, then clients; a session for one test."""
+    """A daemon whose questions `PROGRAM` answers, then clients; each test has its session."""
 
     def __init__(self, daemon: RunningDaemon) -> None:
         self.daemon = daemon
@@ -51,12 +51,12 @@ class Stage:
         self.folder.mkdir()
 
     def plays(self, script: str, *, able: bool = False) -> Client:
-        """A client at whose tools' questions the program plays the script."""
+        """Return a client for whose questions the program plays the script."""
         (self.folder / "play").write_text(script)
         return Client(self.daemon, session=self.session, able=able)
 
     def asked(self) -> list[dict[str, Any]]:
-        """What the program was asked."""
+        """Return the questions sent to the program."""
         path = self.folder / "asked"
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
@@ -95,7 +95,7 @@ def patient() -> Iterator[RunningDaemon]:
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[RunningDaemon]:
-    """One that gives it half a second."""
+    """A daemon that gives the program half a second."""
     yield from _shared(0.5)
 
 
@@ -149,7 +149,7 @@ def passed_over(stage: Stage, script: str, times: int) -> None:
         ("answer('x' * 10_000_000)", 1),
     ],
 )
-def test_one_that_fails_declines_and_the_next_is_asked(
+def test_a_failing_program_declines_and_the_next_backend_is_asked(
     stage: Stage, script: str, times: int
 ) -> None:
     passed_over(stage, script, times)
@@ -164,14 +164,14 @@ def test_one_that_fails_declines_and_the_next_is_asked(
         f"subprocess.Popen({CHILD}, start_new_session=True)",
     ],
 )
-def test_one_that_hangs_is_ended_and_has_declined(impatient: RunningDaemon, before: str) -> None:
+def test_a_hanging_program_is_ended_and_counts_as_declined(
+    impatient: RunningDaemon, before: str
+) -> None:
     passed_over(Stage(impatient), f"{before}\ntime.sleep(1000)", 1)
 
 
 @pytest.mark.parametrize("end", ["answer", "abort"])
-def test_it_is_ended_with_all_that_it_started_when_it_is_wanted_no_more(
-    stage: Stage, end: str
-) -> None:
+def test_a_cancelled_program_is_ended_with_its_children(stage: Stage, end: str) -> None:
     with stage.plays(
         f"subprocess.Popen({CHILD}, start_new_session=True); time.sleep(1000)"
     ) as client:
@@ -185,7 +185,7 @@ def test_it_is_ended_with_all_that_it_started_when_it_is_wanted_no_more(
     until(lambda: stage.programs() == [], "nothing of it is left")
 
 
-def test_what_it_leaves_behind_does_not_hold_its_answer_up(stage: Stage) -> None:
+def test_processes_left_behind_do_not_delay_the_answer(stage: Stage) -> None:
     with stage.plays(f"subprocess.Popen({CHILD}); answer(True)") as client:
         client.call("spawn", tool="bool", id="b", wait="none")
         state = client.call("fetch", id="b", wait="stopped", timeout_ms=20_000)
@@ -194,7 +194,7 @@ def test_what_it_leaves_behind_does_not_hold_its_answer_up(stage: Stage) -> None
 
 
 def test_parallel_calls_are_answered_in_parallel(stage: Stage) -> None:
-    """Each waits until all have been asked."""
+    """Each program waits until all have been asked."""
     script = """
 while len(open(f"{folder}/asked").readlines()) < 4: time.sleep(0.01)
 answer(True)
@@ -207,7 +207,7 @@ answer(True)
             assert state["result"] == '{"q": true}'
 
 
-def test_a_secret_goes_through_it_and_stays_nowhere(stage: Stage) -> None:
+def test_a_secret_passes_through_the_program_and_is_stored_nowhere(stage: Stage) -> None:
     script = "answer('canary' + '-secret'); os.remove(f'{folder}/play')"
     with stage.plays(script) as client:
         client.call("spawn", tool="secret", id="s", wait="none")
@@ -223,7 +223,7 @@ def test_a_secret_goes_through_it_and_stays_nowhere(stage: Stage) -> None:
     assert record["by"] == "command" and record["withheld"] is True
 
 
-def test_after_a_crash_it_is_ended_like_everything_else(alone: Stage) -> None:
+def test_after_a_crash_the_program_is_ended(alone: Stage) -> None:
     script = """
 signal.signal(15, signal.SIG_IGN)
 if os.fork() == 0: os.setsid()
@@ -237,7 +237,7 @@ time.sleep(1000)
     until(lambda: alone.programs() == [], "the next daemon has ended it")
 
 
-def test_a_stop_of_the_daemon_is_not_held_up_by_it(alone: Stage) -> None:
+def test_the_program_does_not_delay_a_stop_of_the_daemon(alone: Stage) -> None:
     with alone.plays("time.sleep(1000)") as client:
         client.call("spawn", tool="bool", id="b", wait="input")
         until(lambda: bool(alone.programs()), "it runs")
@@ -245,7 +245,7 @@ def test_a_stop_of_the_daemon_is_not_held_up_by_it(alone: Stage) -> None:
     assert alone.programs() == []
 
 
-def test_static_answers_and_the_order_are_those_of_the_configuration(
+def test_static_answers_and_order_follow_the_configuration(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     config = """

@@ -1,5 +1,3 @@
-"""The parallel calls of a model's turn ask, and the model is asked once."""
-
 from __future__ import annotations
 
 import http.server
@@ -18,7 +16,7 @@ Model = tuple[str, list[dict[str, Any]]]
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    """A server that speaks as OpenAI's does, and answers every question with yes; the bodies that it got."""
+    """A fake OpenAI server that answers every question with yes; return the request bodies."""
     bodies: list[dict[str, Any]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -45,7 +43,7 @@ def model() -> Iterator[Model]:
         thread.join()
 
 
-def test_parallel_calls_that_ask_are_one_request_to_the_model(
+def test_parallel_questions_are_one_request_to_the_model(
     make_daemon: Callable[..., RunningDaemon], model: Model
 ) -> None:
     url, bodies = model

@@ -1,5 +1,3 @@
-"""Limits over the wire: each error names the limit and its value, and nothing else is harmed."""
-
 from __future__ import annotations
 
 import json
@@ -31,7 +29,7 @@ LIMITS = {
 
 @pytest.fixture(scope="module")
 def tight() -> Iterator[RunningDaemon]:
-    """One daemon with small limits; each test leaves no handle and no connection."""
+    """A daemon with small limits; each test leaves no handle and no connection."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     config = "[daemon]\n" + "".join(f"{name} = {value}\n" for name, value in LIMITS.items())
     one = RunningDaemon(folder, config=config).start()
@@ -50,7 +48,7 @@ def wire(tight: RunningDaemon) -> Iterator[Wire]:
 
 
 def names(error: dict[str, Any], limit: str) -> None:
-    """Check that an error is the one of this limit."""
+    """Check that an error is that of this limit."""
     assert error["code"] == -32009, error
     assert error["data"]["kind"] == "limit_exceeded"
     assert (error["data"]["limit"], error["data"]["value"]) == (limit, LIMITS[limit])
@@ -72,12 +70,12 @@ def spawn(wire: Wire, session: str, id: str) -> dict[str, Any]:
     return state
 
 
-def test_initialize_tells_them(wire: Wire) -> None:
+def test_initialize_reports_the_limits(wire: Wire) -> None:
     hello = wire.call("initialize", client={"name": "t", "version": "1"}, protocol=1)
     assert hello["limits"] == LIMITS
 
 
-def test_handles_of_a_session_and_of_all(wire: Wire) -> None:
+def test_handles_are_limited_per_session_and_in_total(wire: Wire) -> None:
     spawn(wire, "a", "1")
     spawn(wire, "a", "2")
     refused("max_handles_session", lambda: spawn(wire, "a", "3"))
@@ -91,7 +89,7 @@ def test_handles_of_a_session_and_of_all(wire: Wire) -> None:
     assert wire.call("daemon/status")["handles"]["running"] == 3
 
 
-def test_connections(tight: RunningDaemon, wire: Wire) -> None:
+def test_connections_are_limited(tight: RunningDaemon, wire: Wire) -> None:
     others = [tight.connect() for _ in range(LIMITS["max_connections"] - 1)]
     for one in others:
         assert one.call("ping") == {"pong": True}
@@ -108,7 +106,7 @@ def test_connections(tight: RunningDaemon, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "answer"])
-def test_requests_in_flight(wire: Wire, end: str) -> None:
+def test_requests_in_flight_are_limited(wire: Wire, end: str) -> None:
     spawn(wire, "default", "h")
     waiting = [
         wire.start("fetch", id="h", wait="stopped", timeout_ms=600_000)
@@ -135,7 +133,7 @@ def ping(id: int) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": "ping"}
 
 
-def test_a_batch(wire: Wire) -> None:
+def test_batch_members_are_limited(wire: Wire) -> None:
     wire.send([ping(n) for n in range(LIMITS["max_batch"])])
     assert [one["result"] for one in wire.receive()] == [{"pong": True}] * 3
     wire.send([ping(n) for n in range(LIMITS["max_batch"] + 1)])
@@ -152,7 +150,7 @@ def padded(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("framing", ["lines", "headers"])
-def test_a_message(tight: RunningDaemon, wire: Wire, framing: Framing) -> None:
+def test_message_bytes_are_limited(tight: RunningDaemon, wire: Wire, framing: Framing) -> None:
     def framed(body: bytes) -> bytes:
         if framing == "lines":
             return body + b"\n"
@@ -170,7 +168,7 @@ def test_a_message(tight: RunningDaemon, wire: Wire, framing: Framing) -> None:
     assert wire.call("ping") == {"pong": True}
 
 
-def test_nesting(wire: Wire) -> None:
+def test_nesting_is_limited(wire: Wire) -> None:
     def nested(depth: int) -> dict[str, Any]:
         """A request of this depth: itself, `params`, `args`, then lists."""
         value: object = "x"
@@ -198,9 +196,9 @@ def test_nesting(wire: Wire) -> None:
     assert wire.call("ping") == {"pong": True}
 
 
-def test_names_and_values(wire: Wire) -> None:
+def test_names_and_values_are_limited(wire: Wire) -> None:
     def calling(count: int, id: int = 7) -> dict[str, Any]:
-        """A request with so many names and values, some of them between texts full of commas."""
+        """Return a request with so many names and values, some between texts full of commas."""
         fields = [
             "jsonrpc",
             0,
@@ -235,8 +233,8 @@ def test_names_and_values(wire: Wire) -> None:
     assert wire.call("ping") == {"pong": True}
 
 
-@pytest.mark.soak  # the ten seconds that it is given
-def test_who_does_not_read_is_sent_away_and_its_handles_live_on(
+@pytest.mark.soak  # the ten seconds of the write timeout
+def test_a_client_that_does_not_read_is_disconnected_and_its_handles_live_on(
     tight: RunningDaemon, wire: Wire
 ) -> None:
     with tight.connect() as deaf:
@@ -319,7 +317,7 @@ limits = {{ cpu_s = 60, memory = "1 GiB", output = "1 MiB", wall_s = 60 }}
 
 @pytest.fixture(scope="module")
 def bounded() -> Iterator[RunningDaemon]:
-    """A daemon whose tools each pass one limit."""
+    """A daemon whose tools each exceed a limit."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     one = RunningDaemon(folder)
     one.tools(
@@ -332,7 +330,7 @@ def bounded() -> Iterator[RunningDaemon]:
 
 
 @pytest.mark.parametrize("limit", ["cpu_s", "memory", "output", "wall_s", "processes"])
-def test_a_limit_of_a_definition_ends_the_handle_and_is_named(
+def test_a_definitions_limit_ends_the_handle_and_is_named(
     bounded: RunningDaemon, limit: str
 ) -> None:
     with bounded.connect() as wire:
@@ -347,17 +345,17 @@ def test_a_limit_of_a_definition_ends_the_handle_and_is_named(
             assert state["cursor"] == 65_536 == len(state["content"])
 
 
-def test_within_its_limits_an_end_is_its_own(bounded: RunningDaemon) -> None:
+def test_within_its_limits_a_handle_ends_by_itself(bounded: RunningDaemon) -> None:
     with bounded.connect() as wire:
         state = wire.call("spawn", tool="within", id="w", wait="stopped", timeout_ms=60_000)
         assert state["ended_by"] == {"by": "exit"} and state["exit"] == {"code": 3}
         assert state["content"] == "begun\n" and "limit" not in state["error"]["message"]
 
 
-def test_P32_it_does_not_start_where_it_could_serve_nobody(
+def test_P32_the_daemon_refuses_to_start_with_too_few_descriptors(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """With 44 it said that it serves, and closed each connection; with 64 it does serve."""
+    """44 descriptors are too few for connections; 64 are enough."""
     one = make_daemon().start(descriptors=44, wait=False)
     assert one.process is not None
     assert one.process.wait(20) == 78

@@ -1,5 +1,3 @@
-"""The limits of a handle hold for what its first process leaves behind."""
-
 from __future__ import annotations
 
 import os
@@ -60,7 +58,7 @@ parameters.which = {{ type = "string" }}
 
 
 @pytest.mark.parametrize("which", [*LIMITS, "cpu_s of ended", "cpu_s of the first"])
-def test_what_is_left_behind_is_ended_when_the_handle_passes_a_limit(
+def test_a_process_left_behind_is_ended_when_the_handle_exceeds_a_limit(
     daemon: RunningDaemon, which: str
 ) -> None:
     limit = which.partition(" ")[0]
@@ -81,7 +79,7 @@ def test_what_is_left_behind_is_ended_when_the_handle_passes_a_limit(
         assert "error" not in state or limit in state["error"]["message"]
 
 
-def test_what_is_left_behind_without_a_limit_stays(daemon: RunningDaemon) -> None:
+def test_a_process_left_behind_without_a_limit_stays(daemon: RunningDaemon) -> None:
     daemon.tools(definition("memory"))
     with daemon.connect() as wire:
         wire.call("tools/reload")
@@ -94,7 +92,7 @@ def test_what_is_left_behind_without_a_limit_stays(daemon: RunningDaemon) -> Non
 
 
 def _ends(pid: int) -> bool:
-    """Wait for the end of a process; the test's own bound is far beyond what is measured here."""
+    """Wait for the end of a process; the bound is far beyond the measured time."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:

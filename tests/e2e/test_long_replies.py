@@ -1,4 +1,5 @@
-"""A long text is made and encoded aside: it holds up no other call, and is the same text."""
+"""A long text is made and encoded in a thread: no other call is delayed, and the text is the
+same."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("view", ["all", "tail", "raw"])
-def test_what_comes_behind_a_long_fetch_is_answered_before_it(wire: Wire, view: str) -> None:
+def test_a_call_behind_a_long_fetch_is_answered_first(wire: Wire, view: str) -> None:
     for number, method, params in (
         (1, "fetch", {"id": "big", "view": view, "cursor": 0, "max_bytes": SIZE}),
         (2, "ping", {}),
@@ -40,14 +41,14 @@ def test_what_comes_behind_a_long_fetch_is_answered_before_it(wire: Wire, view: 
     assert len(text.encode()) >= SIZE - 20
 
 
-def test_a_long_reply_within_a_batch_is_cut_as_before(wire: Wire) -> None:
+def test_a_long_reply_within_a_batch_is_cut(wire: Wire) -> None:
     call = {"id": "big", "view": "all", "max_bytes": SIZE}
     wire.send([{"jsonrpc": "2.0", "id": 1, "method": "fetch", "params": call}])
     [reply] = wire.receive()
     assert reply["result"]["truncated"]["kept"] < SIZE
 
 
-def test_a_delta_is_handed_out_once_although_it_is_made_later(
+def test_a_deferred_delta_is_returned_once(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon().start()
@@ -60,7 +61,7 @@ def test_a_delta_is_handed_out_once_although_it_is_made_later(
         assert "abcdefg" in first["content"] and second["content"] == ""
 
 
-def test_a_long_fetch_that_is_cancelled_hands_nothing_out(
+def test_a_cancelled_long_fetch_returns_nothing_and_moves_no_offset(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon().start()

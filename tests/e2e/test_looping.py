@@ -1,6 +1,5 @@
-"""A program that runs one short child after the other is not taken to ask: neither by its silence, nor in
-the moments in which nobody is in the foreground.
-"""
+"""A program that runs short children in a loop is not waiting: neither by silence, nor in
+moments without a foreground job."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ _numbers = itertools.count()
 
 
 def watch(wire: Wire, folder: Path, name: str, waits: int) -> Counter[str]:
-    """Wait for the input of a loop again and again, and look at it in between; returns how often which
-    reply came: `false` are those that claim a prompt, or end for silence."""
+    """Wait for a loop's input repeatedly, with fetches in between; count the replies: `false`
+    are those that claim a prompt, or end for silence."""
     loop, session = LOOPS[name], f"loop{next(_numbers)}"
     folder.mkdir()
     loop.make(folder)
@@ -45,7 +44,7 @@ def watch(wire: Wire, folder: Path, name: str, waits: int) -> Counter[str]:
     if loop.line:
         assert state["waited"] == "input", state
         call("apply", input={"line": loop.line}, wait="none")
-        # Its end is read as well: what comes from now on is the loop's.
+        # Its end is read as well: from now on all output is the loop's.
         call("fetch", wait="quiet", quiet_ms=100, timeout_ms=5_000)
     said: Counter[str] = Counter()
     for _ in range(waits):
@@ -74,7 +73,7 @@ def watch_all(
         return dict(zip(present, pool.map(run, present), strict=True))
 
 
-def test_a_loop_that_runs_short_programs_is_not_taken_to_ask(
+def test_a_loop_of_short_programs_is_not_waiting(
     shared_daemon: RunningDaemon, tmp_path: Path
 ) -> None:
     told = watch_all(shared_daemon, tmp_path, QUICK, 1)
@@ -84,7 +83,7 @@ def test_a_loop_that_runs_short_programs_is_not_taken_to_ask(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("busy", [False, True], ids=["alone", "both cores busy"])
-def test_in_many_waits_no_loop_is_taken_to_ask(
+def test_in_many_waits_no_loop_is_waiting(
     busy: bool,
     shared_daemon: RunningDaemon,
     tmp_path: Path,

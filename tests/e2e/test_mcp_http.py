@@ -1,4 +1,5 @@
-"""MCP servers at an address, over the wire: both eras, streams and plain replies, cancelled, gone and back."""
+"""MCP servers over HTTP: both protocol versions, streams and plain replies, cancellation and
+restarts."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.wire import Wire
 
 
 def until(fact: Callable[[], Any]) -> Any:
-    """Look until there is a fact, and return it."""
+    """Poll for a fact, and return the fact."""
     end = time.monotonic() + PATIENCE_S
     while not (found := fact()):
         assert time.monotonic() < end, "it did not come about"
@@ -29,7 +30,7 @@ def until(fact: Callable[[], Any]) -> Any:
 
 
 class Web:
-    """The small server at a port of its own."""
+    """The small server on its own port."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.notes = folder / "notes"
@@ -80,13 +81,14 @@ def call(wire: Wire, tool: str, **arguments: Any) -> Any:
 def joined(
     web: Callable[..., Web], make_daemon: Make, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Web, Wire]]:
-    """A server of each era, and a connection to a daemon that is configured with it."""
+    """A server of each protocol version, and a connection to a daemon configured with the
+    server."""
     one = web(request.param)
     with make_daemon(one.table()).start().connect() as wire:
         yield one, wire
 
 
-def test_tools_at_an_address_are_listed_called_and_report_progress(
+def test_http_tools_are_listed_called_and_report_progress(
     joined: tuple[Web, Wire],
 ) -> None:
     _, wire = joined
@@ -98,9 +100,9 @@ def test_tools_at_an_address_are_listed_called_and_report_progress(
     assert len(call(wire, "small_big")["result"]) > 100_000
 
 
-def test_a_question_at_an_address_is_answered(joined: tuple[Web, Wire]) -> None:
+def test_a_question_over_http_is_answered(joined: tuple[Web, Wire]) -> None:
     _, wire = joined
-    wire.call("spawn", tool="small_sleep", id="other")  # Its stream says whose the question is.
+    wire.call("spawn", tool="small_sleep", id="other")  # The stream identifies the question's call.
     wire.call("spawn", tool="small_choose", id="a")
     (inquiry,) = until(lambda: wire.call("inquiries/list")["inquiries"])
     assert inquiry["handle"] == "a"
@@ -110,7 +112,7 @@ def test_a_question_at_an_address_is_answered(joined: tuple[Web, Wire]) -> None:
     assert json.loads(state["result"])["content"] == {"size": "s", "sure": True}
 
 
-def test_an_abort_closes_the_stream_or_tells_the_server(joined: tuple[Web, Wire]) -> None:
+def test_an_abort_closes_the_stream_or_notifies_the_server(joined: tuple[Web, Wire]) -> None:
     one, wire = joined
     wire.call("spawn", tool="small_sleep", id="a")
     until(lambda: "sleeping" in one.noted())
@@ -118,7 +120,7 @@ def test_an_abort_closes_the_stream_or_tells_the_server(joined: tuple[Web, Wire]
     until(lambda: "cancelled" in one.noted())
 
 
-def test_a_server_that_is_gone_is_the_calls_error_and_one_that_is_back_is_used(
+def test_a_stopped_server_fails_the_call_and_a_restarted_one_is_used(
     joined: tuple[Web, Wire],
 ) -> None:
     one, wire = joined
@@ -128,13 +130,12 @@ def test_a_server_that_is_gone_is_the_calls_error_and_one_that_is_back_is_used(
     assert "The MCP server `small` could not be reached (" in error["message"]
     assert error["transient"]
     one.process = one.start()
-    # A legacy session is unknown to the new one: the call gets a new session, and the caller sees nothing of that.
+    # A restarted server does not know a legacy session: the call gets a new session, unseen by the
+    # caller.
     assert call(wire, "small_pid")["result"] == str(one.process.pid)
 
 
-def test_a_list_that_changes_at_an_address_changes_here(
-    web: Callable[..., Web], make_daemon: Make
-) -> None:
+def test_a_changed_tool_list_is_read_again(web: Callable[..., Web], make_daemon: Make) -> None:
     one = web("modern")
     with make_daemon(one.table()).start().connect() as wire:
         call(wire, "small_change")
@@ -165,7 +166,7 @@ def test_a_credential_comes_from_a_variable_and_is_shown_nowhere(
         assert "401" in problems[0]["message"] and "`headers`" in problems[0]["message"]
 
 
-def test_an_address_where_nothing_serves_is_a_problem(make_daemon: Make) -> None:
+def test_an_address_without_a_server_is_a_problem(make_daemon: Make) -> None:
     with make_daemon('[mcp.x]\nurl = "http://127.0.0.1:9/"\n').start().connect() as wire:
         (problem,) = wire.call("tools/list")["problems"]
         assert "The MCP server `x` could not be reached (" in problem["message"]

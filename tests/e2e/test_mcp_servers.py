@@ -1,5 +1,3 @@
-"""MCP servers as tools, over the wire: listed, called, asked, cancelled, gone and started again."""
-
 from __future__ import annotations
 
 import base64
@@ -26,7 +24,7 @@ ERAS = ("modern", "legacy")
 
 
 def until(fact: Callable[[], Any]) -> Any:
-    """Look until there is a fact, and return it."""
+    """Poll for a fact, and return the fact."""
     end = time.monotonic() + PATIENCE_S
     while not (found := fact()):
         assert time.monotonic() < end, "it did not come about"
@@ -35,7 +33,7 @@ def until(fact: Callable[[], Any]) -> Any:
 
 
 class Bench:
-    """A daemon with servers, and a connection to it."""
+    """A daemon with servers, and a connection."""
 
     def __init__(self, daemon: RunningDaemon, notes: Path) -> None:
         self.daemon = daemon
@@ -56,12 +54,12 @@ class Bench:
         return str(state["error"]["message"])
 
     def answer(self, value: Any) -> None:
-        """Answer the one question that is open."""
+        """Answer the only open question."""
         (inquiry,) = self.wire.call("inquiries/list")["inquiries"]
         self.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=value)
 
     def printed(self, id: str) -> str:
-        """The output of a handle, which is its progress."""
+        """Return a handle's output, which is the progress."""
         state = self.wire.call("fetch", id=id, view="raw", cursor=0)
         return base64.b64decode(state["content"]).decode()
 
@@ -81,7 +79,7 @@ class Bench:
 
 @pytest.fixture
 def bench(make_daemon: Make, short_tmp: Path) -> Iterator[Callable[..., Bench]]:
-    """Start daemons with one server `small` of these flags, or with a whole configuration."""
+    """Start daemons with a server `small` with these flags, or with a whole configuration."""
     with ExitStack() as stack:
 
         def start(
@@ -129,11 +127,11 @@ def test_a_spawn_starts_the_server_when_nothing_was_listed_before(small: Bench) 
     assert json.loads(state["result"]) == {"text": "x"}
 
 
-def test_a_wrong_argument_is_refused_before_the_server_sees_it(small: Bench) -> None:
+def test_an_invalid_argument_is_refused_before_the_server_sees_it(small: Bench) -> None:
     with pytest.raises(Refused) as refused:
         small.call("small_echo", txt=1)
     assert refused.value.code == -32005
-    # One that came as a text of JSON is repaired, as for every tool.
+    # A JSON text is converted, as for every tool.
     assert json.loads(small.result("small_echo", text="a", times="3"))["times"] == 3
 
 
@@ -150,7 +148,7 @@ def test_all_sessions_share_one_process(small: Bench) -> None:
     assert len(small.started()) == 1
 
 
-def test_a_server_that_dies_in_a_call_is_that_calls_error_and_the_next_gets_a_fresh_one(
+def test_a_server_that_dies_in_a_call_fails_the_call_and_the_next_gets_a_new_one(
     small: Bench,
 ) -> None:
     state = small.call("small_die")
@@ -183,7 +181,7 @@ def test_an_abort_cancels_the_call_and_leaves_the_server(small: Bench, tool: str
     assert len(small.started()) == 1
 
 
-def test_a_call_whose_request_is_cancelled_is_cancelled(small: Bench) -> None:
+def test_a_cancelled_request_cancels_the_call(small: Bench) -> None:
     number = small.wire.start("tools/call", tool="small_sleep", arguments={})
     until(lambda: "sleeping" in small.noted())
     small.wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
@@ -222,7 +220,7 @@ def test_a_form_of_choices_is_one_question(small: Bench) -> None:
     assert json.loads(state["result"])["content"] == {"size": "l", "sure": False}
 
 
-def test_an_address_goes_to_a_person_and_is_named_with_its_host(small: Bench) -> None:
+def test_a_url_goes_to_a_user_and_is_shown_with_its_host(small: Bench) -> None:
     small.wire.call("spawn", tool="small_ask_url", id="a")
     (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
     assert inquiry["target"] == "user"
@@ -235,7 +233,7 @@ def test_an_address_goes_to_a_person_and_is_named_with_its_host(small: Bench) ->
     assert json.loads(state["result"]) == {"action": "accept"}
 
 
-def test_a_secret_goes_to_a_person_and_into_no_output(small: Bench) -> None:
+def test_a_secret_goes_to_a_user_and_into_no_output(small: Bench) -> None:
     small.wire.call("spawn", tool="small_ask_secret", id="a")
     (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
     assert (inquiry["target"], inquiry["question"]["answer_type"]) == ("user", {"type": "secret"})
@@ -257,7 +255,7 @@ def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) ->
     assert "small_ask" not in one.names()
 
 
-def test_a_definition_lies_over_the_servers_tool(bench: Callable[..., Bench]) -> None:
+def test_a_definition_overrides_the_servers_tool(bench: Callable[..., Bench]) -> None:
     tools = """
         [tools.say]
         source = "mcp.small.echo"
@@ -290,13 +288,13 @@ def test_a_definition_lies_over_the_servers_tool(bench: Callable[..., Bench]) ->
     assert any("nothing" in text for text in one.problems())
 
 
-def test_the_fields_for_all_tools_reach_those_of_servers(bench: Callable[..., Bench]) -> None:
+def test_the_defaults_for_all_tools_apply_to_server_tools(bench: Callable[..., Bench]) -> None:
     one = bench(tools="[tools.'*']\nrun = 'skip'")
     assert "was skipped" in one.result("small_pid")
     assert one.noted() == [f"started {one.started()[0]}"]
 
 
-def test_only_the_tools_that_are_named_are_offered(bench: Callable[..., Bench]) -> None:
+def test_only_the_named_tools_are_offered(bench: Callable[..., Bench]) -> None:
     one = bench(more='tools = ["echo"]', tools='[tools.pid]\nsource = "mcp.small"')
     assert [name for name in one.names() if "small" in name or name == "pid"] == [
         "pid",
@@ -311,7 +309,7 @@ def test_sampling_is_refused_with_the_reason(bench: Callable[..., Bench]) -> Non
     assert "neither sampling nor roots" in bench("modern").error("small_sample")
 
 
-def test_what_is_no_text_is_kept_in_a_file_beside_the_text(small: Bench) -> None:
+def test_non_text_content_is_kept_in_a_file_beside_the_text(small: Bench) -> None:
     state = small.wire.call("spawn", tool="small_picture", id="p", wait="stopped")
     text, line = state["result"].split("\n")
     assert text == "Look:"
@@ -327,7 +325,7 @@ def test_what_is_no_text_is_kept_in_a_file_beside_the_text(small: Bench) -> None
     )
 
 
-def test_a_list_that_changes_is_told_once(small: Bench) -> None:
+def test_a_changed_list_is_notified_once(small: Bench) -> None:
     small.names()
     small.call("small_pid", session="other")
     told = small.call("small_change")["notifications"]  # if the list was read before the call ended
@@ -359,7 +357,7 @@ def test_an_aborted_task_is_cancelled_at_the_server(bench: Callable[..., Bench])
 
 
 @pytest.mark.parametrize("flag", ["banner", "glued", "latin", "noisy", "pages", "touchy"])
-def test_a_careless_server_is_understood(bench: Callable[..., Bench], flag: str) -> None:
+def test_a_nonconforming_server_is_understood(bench: Callable[..., Bench], flag: str) -> None:
     one = bench(flag)
     for number in range(5):
         assert json.loads(one.result("small_echo", text=str(number))) == {"text": str(number)}
@@ -368,7 +366,7 @@ def test_a_careless_server_is_understood(bench: Callable[..., Bench], flag: str)
     assert len(one.started()) == (2 if flag == "touchy" else 1)
 
 
-def test_a_silent_server_is_ended_after_its_time_and_tried_again_later(
+def test_a_silent_server_is_ended_after_its_timeout_and_retried_later(
     bench: Callable[..., Bench],
 ) -> None:
     one = bench("silent", more="startup_s = 0.5\nera = 'legacy'")
@@ -383,7 +381,7 @@ def test_a_silent_server_is_ended_after_its_time_and_tried_again_later(
     assert len(one.started()) < 4
 
 
-def test_a_server_that_cannot_be_started_says_why(bench: Callable[..., Bench]) -> None:
+def test_a_server_that_cannot_be_started_gives_the_reason(bench: Callable[..., Bench]) -> None:
     config = '[mcp.none]\ncommand = "no-such-program-here --stdio"\n'
     one = bench(config=config, tools='[tools.x]\nsource = "mcp.none.x"')
     with pytest.raises(Refused) as refused:
@@ -394,7 +392,7 @@ def test_a_server_that_cannot_be_started_says_why(bench: Callable[..., Bench]) -
     assert any("could not be started" in text for text in one.problems())
 
 
-def test_a_server_that_exits_at_once_is_shown_with_its_last_words(
+def test_a_server_that_exits_at_once_is_shown_with_its_stderr(
     bench: Callable[..., Bench],
 ) -> None:
     config = '[mcp.bad]\ncommand = ["sh", "-c", "echo no licence >&2; exit 4"]\n'
@@ -411,7 +409,7 @@ def test_haft_is_no_server_of_itself(bench: Callable[..., Bench]) -> None:
     assert [one["key"] for one in problems] == ["mcp.me.command"]
 
 
-def test_the_names_of_tools_are_for_every_provider_and_lead_to_the_right_server(
+def test_tool_names_fit_every_provider_and_route_to_their_server(
     bench: Callable[..., Bench],
 ) -> None:
     long = "n" * 70
@@ -430,7 +428,7 @@ def test_the_names_of_tools_are_for_every_provider_and_lead_to_the_right_server(
         assert "no such tool" in one.error(name)
 
 
-def test_a_server_gets_a_short_environment_and_what_its_entry_names(
+def test_a_server_gets_a_minimal_environment_and_its_configured_variables(
     make_daemon: Make,
 ) -> None:
     env = {"OPENAI_API_KEY": "s3cr3t-B", "GIVEN_TOKEN": "s3cr3t-C", "PLAIN": "p"}
@@ -446,7 +444,7 @@ def test_a_server_gets_a_short_environment_and_what_its_entry_names(
 
 
 def lives(name: str) -> list[int]:
-    """The processes of the small server whose command has that word."""
+    """Return the small server's processes with that word in the command."""
     needle = f"\0{name}\0".encode()
     found = []
     for pid in every_pid():
@@ -459,7 +457,9 @@ def lives(name: str) -> list[int]:
     return found
 
 
-def test_a_deaf_server_behind_a_wrapper_is_gone_after_a_reload(bench: Callable[..., Bench]) -> None:
+def test_an_unresponsive_server_behind_a_wrapper_is_gone_after_a_reload(
+    bench: Callable[..., Bench],
+) -> None:
     word = f"deaf\0{os.getpid()}"
     script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
     one = bench(
@@ -494,14 +494,14 @@ def test_a_crash_of_the_daemon_leaves_no_server(bench: Callable[..., Bench]) -> 
     until(lambda: not lives(word))
 
 
-def test_a_reload_keeps_a_server_that_is_configured_as_before(bench: Callable[..., Bench]) -> None:
+def test_a_reload_keeps_an_unchanged_server(bench: Callable[..., Bench]) -> None:
     one = bench()
     pid = one.result("small_pid")
     one.wire.call("daemon/reload")
     assert one.result("small_pid") == pid
 
 
-def test_a_server_whose_table_has_changed_lists_its_tools_anew(
+def test_a_reconfigured_server_lists_its_tools_anew(
     bench: Callable[..., Bench],
 ) -> None:
     one = bench()
@@ -512,7 +512,7 @@ def test_a_server_whose_table_has_changed_lists_its_tools_anew(
     assert [name for name in one.names() if name.startswith("small")] == ["small_other"]
 
 
-def test_an_eager_server_that_is_added_starts_at_the_reload(bench: Callable[..., Bench]) -> None:
+def test_an_added_eager_server_starts_at_the_reload(bench: Callable[..., Bench]) -> None:
     one = bench(config="[daemon]\n")
     added = server("small", more='start = "eager"', env={"NOTES": str(one.notes)})
     (one.daemon.config / "haft" / "config.toml").write_text(added)
@@ -520,7 +520,7 @@ def test_an_eager_server_that_is_added_starts_at_the_reload(bench: Callable[...,
     until(one.started)
 
 
-def test_a_running_call_ends_when_its_server_is_configured_away(
+def test_a_running_call_ends_when_its_server_is_removed(
     bench: Callable[..., Bench],
 ) -> None:
     one = bench()
@@ -549,15 +549,16 @@ def test_a_limit_of_the_definition_bounds_the_call(bench: Callable[..., Bench]) 
     until(lambda: "cancelled" in one.noted())
 
 
-def test_the_mark_of_a_server_is_no_handles(small: Bench) -> None:
-    """What a server starts may not act for a person."""
+def test_a_servers_process_tag_is_no_handles(small: Bench) -> None:
+    """A server's process may not act for a user."""
     pid = int(small.result("small_pid"))
     environ = read_environ(pid) or b""
     assert b"HAFT_HANDLE=" in environ
 
 
 def test_questions_of_two_calls_reach_their_callers(bench: Callable[..., Bench]) -> None:
-    """A legacy server does not say which call asks: one that cannot be told waits for the other call's end."""
+    """A legacy server does not name the asking call: an ambiguous question waits for the end of
+    the other call."""
     one = bench("legacy")
     one.wire.call("spawn", tool="small_sleep", id="a")
     until(lambda: "sleeping" in one.noted())

@@ -1,5 +1,3 @@
-"""What is withheld from a tool's environment is not to be had from the daemon's own."""
-
 from __future__ import annotations
 
 import os
@@ -25,7 +23,7 @@ grep -E "^(Pid|PPid)" /proc/$PPID/status
 def test_a_tool_cannot_read_the_daemons_environment(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    # The superuser may look into every process, but for one without these capabilities.
+    # Root may inspect every process unless these capabilities are dropped.
     drop = () if os.geteuid() else ("setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin")
     daemon = make_daemon(env={"SOME_TOKEN": SECRET}).start(prefix=drop)
     with daemon.connect() as wire:

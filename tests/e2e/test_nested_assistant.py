@@ -1,5 +1,3 @@
-"""A nested assistant is a tool: it lives, calls tools itself, and what they ask surfaces as its own question."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -55,7 +53,7 @@ async def assistant(task: str) -> str:
 '''
 
 
-def test_what_a_nested_assistant_is_asked_surfaces_as_its_own_question(
+def test_a_question_to_a_nested_assistant_surfaces_as_its_own(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon()
@@ -72,7 +70,7 @@ def test_what_a_nested_assistant_is_asked_surfaces_as_its_own_question(
             "text": "Create backup files?",
             "answer_type": {"type": "boolean"},
         }
-        # The reply to the spawn has the first lines that came before it.
+        # The reply to the spawn has the first lines from before.
         content = begun.get("content", "") + state["content"]
         assert "I work on: tidy up\nI call modify_file, one of " in content
         # The tool that really asks waits as well, in the same session, on behalf of the nested assistant.
@@ -87,7 +85,7 @@ def test_what_a_nested_assistant_is_asked_surfaces_as_its_own_question(
         assert outer.call("inquiries/list")["inquiries"] == []
 
 
-def test_the_end_of_a_nested_assistant_ends_what_it_has_called(
+def test_the_end_of_a_nested_assistant_ends_its_calls(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon()

@@ -1,5 +1,3 @@
-"""`notify` of a definition, over the wire: what the session is told, pushed and spared."""
-
 from __future__ import annotations
 
 import subprocess
@@ -60,17 +58,17 @@ def drained(room: Room) -> list[dict[str, Any]]:
     return found
 
 
-def test_ends_that_are_switched_off_are_not_told(room: Room) -> None:
+def test_disabled_end_notices_are_not_sent(room: Room) -> None:
     start(room, "quiet", "good", "exit 0")
     start(room, "quiet", "bad", "exit 1")
     room.spawn("usual", "read x; exit 0")
-    # Who reads by a cursor takes no news.
+    # A read by cursor takes no notices.
     room.call("apply", id="usual", input={"line": ""}, wait="stopped", cursor=0)
     assert [one["id"] for one in drained(room)] == ["usual"]
     assert room.call("notifications/drain")["notifications"] == []
 
 
-def test_a_line_that_matches_is_told_with_its_pattern(room: Room) -> None:
+def test_a_matching_line_is_notified_with_its_pattern(room: Room) -> None:
     start(room, "build", "b", "echo fine; echo 'error: no x'; echo not an error; exec sleep 300")
     (notice,) = drained(room)
     assert (notice["kind"], notice["level"], notice["id"]) == ("tool.content", "info", "b")
@@ -78,7 +76,7 @@ def test_a_line_that_matches_is_told_with_its_pattern(room: Room) -> None:
     assert notice["message"] == "`b` (build) has printed a line that matches `error`: error: no x"
 
 
-def test_what_was_read_is_not_told(room: Room) -> None:
+def test_read_output_is_not_notified(room: Room) -> None:
     start(room, "build", "b", "echo error 1; read x; echo error 2; exec sleep 300")
     room.call("fetch", id="b", wait="pattern", pattern="error 1")
     assert room.call("notifications/drain")["notifications"] == []
@@ -87,7 +85,7 @@ def test_what_was_read_is_not_told(room: Room) -> None:
     assert notice["lines"] == ["error 2"]
 
 
-def test_it_rides_on_the_next_call(room: Room, beside: Callable[[], Room]) -> None:
+def test_a_notice_rides_on_the_next_call(room: Room, beside: Callable[[], Room]) -> None:
     start(room, "build", "b", "echo error; exec sleep 300")
     watcher = beside()
     watcher.call("subscribe", events=["notification"])
@@ -97,7 +95,7 @@ def test_it_rides_on_the_next_call(room: Room, beside: Callable[[], Room]) -> No
     assert {one["id"] for one in reply["notifications"]} >= {"c"}
 
 
-def test_new_output_is_told_once_until_it_was_told_or_read(room: Room) -> None:
+def test_new_output_is_notified_once_until_notified_or_read(room: Room) -> None:
     start(room, "talks", "t", "echo one; read x; echo two; exec sleep 300")
     (notice,) = drained(room)
     assert notice["kind"] == "tool.content" and notice["lines"] == ["one"]
@@ -107,10 +105,10 @@ def test_new_output_is_told_once_until_it_was_told_or_read(room: Room) -> None:
     assert notice["lines"] == ["two"]
 
 
-def test_what_is_critical_is_pushed_at_once_and_what_floods_holds_up_nobody(
+def test_a_critical_notice_is_pushed_at_once_and_a_flood_delays_no_other_call(
     room: Room, beside: Callable[[], Room]
 ) -> None:
-    """A reader that does not read, a program that prints lines that match, and a call beside it."""
+    """A client that does not read, a program that prints matching lines, and a concurrent call."""
     watcher = beside()
     watcher.call("subscribe", events=["notification"])
     start(room, "build", "flood", "exec yes error")
@@ -122,7 +120,7 @@ def test_what_is_critical_is_pushed_at_once_and_what_floods_holds_up_nobody(
         if told["level"] == "critical":
             break
     assert told["lines"] == ["FATAL: gone"]
-    # The flood has no end of its own: what is answered at all is answered beside it.
+    # The flood has no end of its own: any answer comes during the flood.
     counts: list[int] = []
     fatal: list[str] = []
     while len(counts) < 3 or sum(counts) <= 1_000:
@@ -139,13 +137,13 @@ def test_what_is_critical_is_pushed_at_once_and_what_floods_holds_up_nobody(
     room.call("abort", id="flood")
 
 
-def test_what_a_program_prints_cannot_leave_its_line(room: Room) -> None:
+def test_program_output_cannot_leave_its_line(room: Room) -> None:
     start(room, "build", "b", r"printf 'error \033[2J\007 x\r\n\n'; exec sleep 300")
     (notice,) = drained(room)
     assert notice["lines"] == ["error \\x07 x"]
 
 
-def test_as_markdown_a_program_has_lines_and_no_structure(room: Room) -> None:
+def test_in_markdown_program_output_has_lines_and_no_structure(room: Room) -> None:
     start(room, "build", "b", "echo 'error ``` **x**'; exec sleep 300")
     found: dict[str, Any] = {}
 
@@ -161,7 +159,7 @@ def test_as_markdown_a_program_has_lines_and_no_structure(room: Room) -> None:
     assert room.call("notifications/drain", format="markdown") == {"notifications": [], "text": ""}
 
 
-def test_the_command_line_takes_what_was_not_told(room: Room) -> None:
+def test_the_command_line_takes_pending_notices(room: Room) -> None:
     def haft() -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-m", "haft", "notices", "--session", room.session]
         return subprocess.run(line, env=room.daemon.env, capture_output=True, text=True)
@@ -173,7 +171,7 @@ def test_the_command_line_takes_what_was_not_told(room: Room) -> None:
     assert (haft().stdout, done.returncode) == ("", 0)
 
 
-def test_a_wrong_word_is_a_problem_of_the_definition(shared_daemon: RunningDaemon) -> None:
+def test_an_invalid_key_is_a_problem_of_the_definition(shared_daemon: RunningDaemon) -> None:
     wrong = TOOLS.replace("on_content", "on_contents").replace("tools.talks", "tools.wrong")
     shared_daemon.tools(wrong, "wrong.toml")
     try:

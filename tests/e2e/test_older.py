@@ -32,7 +32,7 @@ class Project:
         return state
 
     def given(self, tool: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The context and the tool that the program was given."""
+        """Return the context and the tool that the program received."""
         context, told = self.call(tool, **arguments)["result"].splitlines()
         return json.loads(context), json.loads(told)
 
@@ -49,7 +49,7 @@ def project() -> Iterator[Project]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_they_are_listed_and_only_access_is_a_problem(project: Project) -> None:
+def test_older_definitions_are_listed_and_only_access_is_a_problem(project: Project) -> None:
     (access,) = project.wire.call("daemon/status")["problems"]
     assert access["key"] == "conversation.tools.read_file.access"
     assert "not enforced" in access["message"]
@@ -71,7 +71,7 @@ def test_they_are_listed_and_only_access_is_a_problem(project: Project) -> None:
     assert described["description"].startswith("Gives the text of one file.")
 
 
-def test_the_program_gets_its_context_and_its_tool_as_it_expects_them(project: Project) -> None:
+def test_the_program_gets_its_context_and_tool_in_the_old_form(project: Project) -> None:
     context, tool = project.given("read_file", path="a b'\"$(c)", end_line=None)
     assert context.keys() == {
         "action", "root", "session", "handle", "access", "vars", "workspace_id", "conversation_id",
@@ -88,7 +88,7 @@ def test_the_program_gets_its_context_and_its_tool_as_it_expects_them(project: P
     assert project.given("status", paths=["x"])[1]["arguments"] == {"paths": ["x"]}
 
 
-def test_a_question_is_answered_as_the_file_says_and_defaults_go_inside(project: Project) -> None:
+def test_a_question_is_answered_by_the_definition_and_defaults_are_nested(project: Project) -> None:
     _, tool = project.given("modify_file", patterns=[{"old": "a", "new": "b"}])
     assert tool["answers"] == {"apply": True}
     assert tool["arguments"] == {"patterns": [{"old": "a", "new": "b", "regex": False}]}
@@ -105,7 +105,7 @@ def test_commands_of_every_form_run(project: Project) -> None:
         project.call("off")
 
 
-def test_what_asks_first_still_asks(project: Project) -> None:
+def test_a_tool_with_approval_still_asks(project: Project) -> None:
     with project.daemon.connect() as person:
         number = project.wire.start("tools/call", tool="asked", arguments={}, session="s")
         while not (found := person.call("approvals/list", session="s")["approvals"]):
@@ -118,7 +118,7 @@ def test_what_asks_first_still_asks(project: Project) -> None:
         assert project.wire.finish(number)["result"] == "\n"
 
 
-def test_the_ids_that_a_program_of_the_crate_requires_come_from_root_and_session(
+def test_the_ids_required_by_the_crate_come_from_root_and_session(
     project: Project,
 ) -> None:
     context, _ = project.given("plain")
@@ -127,7 +127,7 @@ def test_the_ids_that_a_program_of_the_crate_requires_come_from_root_and_session
     assert context["workspace_id"] == again["workspace_id"] != ""
 
 
-def test_a_client_hands_the_ids_on_as_vars(project: Project) -> None:
+def test_a_client_passes_the_ids_as_vars(project: Project) -> None:
     ids = {"workspace_id": "abc12", "conversation_id": "17327391"}
     given = json.loads(
         project.call("plain", {"vars": {**ids, "action": "x", "more": [1]}})["result"].splitlines()[
@@ -145,7 +145,7 @@ def test_a_client_hands_the_ids_on_as_vars(project: Project) -> None:
     assert caught.value.code == -32602
 
 
-def test_a_program_that_knows_no_schema_is_listed_and_called_without_a_problem(
+def test_a_program_without_a_schema_is_listed_and_called_without_a_problem(
     project: Project,
 ) -> None:
     listed = project.wire.call("tools/list", root=project.root)

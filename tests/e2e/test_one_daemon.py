@@ -1,5 +1,3 @@
-"""One daemon serves a state folder on a machine: what it runs starts no other, and clients find it."""
-
 from __future__ import annotations
 
 import json
@@ -38,7 +36,7 @@ def haft(daemon: RunningDaemon, *words: str, **env: str | None) -> subprocess.Co
 
 
 def holder(daemon: RunningDaemon) -> dict[str, Any]:
-    """What the lock of the daemon's state folder says of its holder."""
+    """Return the holder that the lock of the daemon's state folder names."""
     (lock,) = (daemon.state / "haft").glob("daemon-*.lock")
     found: dict[str, Any] = json.loads(lock.read_bytes())
     return found
@@ -61,7 +59,7 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("way", ESCAPES)
-def test_a_program_of_a_handle_cannot_trust_a_root_through_a_daemon_of_its_own(
+def test_a_handles_program_cannot_trust_a_root_through_its_own_daemon(
     make_daemon: MakeDaemon, tmp_path: Path, way: str
 ) -> None:
     daemon = make_daemon().start()
@@ -78,7 +76,7 @@ def test_a_program_of_a_handle_cannot_trust_a_root_through_a_daemon_of_its_own(
     assert holder(daemon)["pid"] == daemon.pid
 
 
-def test_a_program_of_a_handle_starts_no_daemon_by_itself(make_daemon: MakeDaemon) -> None:
+def test_a_handles_program_starts_no_daemon(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon().start()
     own = daemon.base / "own"
     own.mkdir(mode=0o700)
@@ -117,7 +115,7 @@ def test_a_client_with_another_runtime_folder_finds_the_daemon(make_daemon: Make
     assert gone.returncode == 3 and elsewhere in gone.stderr
 
 
-def test_a_client_that_chose_a_socket_is_told_where_the_daemon_is(
+def test_a_client_with_a_chosen_socket_is_pointed_to_the_daemon(
     make_daemon: MakeDaemon,
 ) -> None:
     daemon = make_daemon().start()
@@ -138,7 +136,7 @@ ANOTHER_MACHINE = 'mount --bind "$1" /etc/machine-id && shift && exec "$@"'
 def test_machines_that_share_a_home_have_a_daemon_each(
     make_daemon: MakeDaemon, tmp_path: Path
 ) -> None:
-    """And neither removes what the other keeps in the state folder."""
+    """Neither removes the other's files in the state folder."""
     first = make_daemon().start()
     with first.connect() as wire:
         printed = "x" * 50_000
@@ -163,10 +161,10 @@ def test_machines_that_share_a_home_have_a_daemon_each(
 
 
 @pytest.mark.parametrize("end", ["abort", "stop", "crash"])
-def test_a_daemon_in_a_handle_ends_with_it_and_all_that_it_runs(
+def test_a_daemon_in_a_handle_ends_with_the_handle_and_all_its_processes(
     make_daemon: MakeDaemon, end: str
 ) -> None:
-    """Also what left its session, its parent and its environment behind."""
+    """Also those that left their session, parent and environment."""
     daemon = make_daemon().start()
     inner = make_daemon()
     hidden = "(env -i setsid sleep 3000 &); (setsid sleep 3001 &); exec sleep 3002"

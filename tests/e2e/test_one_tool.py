@@ -1,4 +1,4 @@
-"""One tool in every form that docs/tools.md shows: callers cannot tell them apart."""
+"""The same tool in every form of docs/tools.md is the same to callers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ command = ["{sys.executable}", "{Path(__file__).parent / "release_server.py"}"]
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningDaemon]:
-    """A daemon with the tool in one form, from the text of the page."""
+    """A daemon with the tool in the given form, from the text of the page."""
     import shutil
     import tempfile
 
@@ -67,7 +67,7 @@ def wire(running: RunningDaemon) -> Iterator[Wire]:
 
 
 def essence(state: dict[str, Any]) -> dict[str, Any]:
-    """What of a state a caller acts on."""
+    """Return the part of a state that a caller acts on."""
     kept = ("state", "content", "question", "result", "error", "ended_by", "waited")
     return {key: state[key] for key in kept if key in state}
 
@@ -127,7 +127,7 @@ def test_the_error_is_the_same(wire: Wire) -> None:
     assert "result" not in state
 
 
-def test_wrong_arguments_are_refused_with_the_same_words(wire: Wire) -> None:
+def test_invalid_arguments_are_refused_with_the_same_words(wire: Wire) -> None:
     with pytest.raises(Refused) as refused:
         wire.call("spawn", tool="release", id="r", args={"package": "A", "copies": "x", "c": 1})
     assert refused.value.code == -32005
@@ -136,7 +136,7 @@ def test_wrong_arguments_are_refused_with_the_same_words(wire: Wire) -> None:
     assert problems[0]["message"] == '"A" does not match "^[a-z]+$"'
 
 
-def test_an_abort_while_it_asks_is_the_same(wire: Wire) -> None:
+def test_an_abort_during_a_question_is_the_same(wire: Wire) -> None:
     wire.call(
         "spawn", tool="release", id="r", args={"package": "haft"}, wait="input", timeout_ms=20_000
     )
@@ -145,7 +145,7 @@ def test_an_abort_while_it_asks_is_the_same(wire: Wire) -> None:
     assert wire.call("inquiries/list")["inquiries"] == []
 
 
-def test_a_model_drives_it_the_same(wire: Wire) -> None:
+def test_a_model_drives_each_form_the_same(wire: Wire) -> None:
     def call(**arguments: object) -> dict[str, Any]:
         result: dict[str, Any] = wire.call("tools/call", tool="release", arguments=arguments)
         return result
@@ -162,7 +162,7 @@ def test_a_model_drives_it_the_same(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("era", [Modern, Legacy], ids=["modern", "legacy"])
-def test_a_host_of_mcp_sees_the_same(
+def test_an_mcp_host_sees_the_same(
     running: RunningDaemon, era: type[Host], short_tmp: Path
 ) -> None:
     with era(running, "--root", str(short_tmp)) as host:

@@ -1,5 +1,3 @@
-"""`stdin_from`: the output of one handle is the input of another."""
-
 from __future__ import annotations
 
 import hashlib
@@ -63,14 +61,14 @@ def size(wire: Wire, id: str) -> int:
     return found
 
 
-def test_all_output_is_the_input_and_its_end_the_end(wire: Wire) -> None:
+def test_all_output_is_the_input_and_its_end_closes_the_input(wire: Wire) -> None:
     run(wire, "source", "seq 1 50000")
     run(wire, "sorted", "sort -rn", stdin_from={"id": "source"})
     run(wire, "last", "tail -n 1; wc -l", stdin_from={"id": "sorted"})
     assert result(wire, "last").split() == ["1", "0"]
 
 
-def test_bytes_pass_as_they_are(wire: Wire, tmp_path: Path) -> None:
+def test_bytes_are_piped_unchanged(wire: Wire, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
     (tmp_path / "data").write_bytes(data)
     run(wire, "source", f"cat {tmp_path}/data")
@@ -78,7 +76,7 @@ def test_bytes_pass_as_they_are(wire: Wire, tmp_path: Path) -> None:
     assert result(wire, "sum").split()[0] == hashlib.sha256(data).hexdigest()
 
 
-def test_output_from_before_is_piped_as_well(wire: Wire) -> None:
+def test_earlier_output_is_piped(wire: Wire) -> None:
     run(wire, "source", "printf 'first\\nsecond\\n'", wait="stopped")
     run(wire, "all", "cat", stdin_from={"id": "source"})
     run(wire, "rest", "cat", stdin_from={"id": "source", "cursor": 6})
@@ -86,7 +84,7 @@ def test_output_from_before_is_piped_as_well(wire: Wire) -> None:
     assert wire.call("fetch", id="source")["result"] == "first\nsecond\n"
 
 
-def test_a_source_waits_for_a_reader_that_is_behind(wire: Wire, tmp_path: Path) -> None:
+def test_a_source_waits_for_a_slow_reader(wire: Wire, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     run(wire, "source", "head -c 20000000 /dev/zero | tr '\\0' a")
     run(wire, "reader", f"read line <{tmp_path}/gate; wc -c", stdin_from={"id": "source"})
@@ -99,7 +97,7 @@ def test_a_source_waits_for_a_reader_that_is_behind(wire: Wire, tmp_path: Path) 
     assert wire.call("fetch", id="source", wait="stopped", max_bytes=0)["exit"] == {"code": 0}
 
 
-def test_a_reader_that_leaves_lets_the_source_go_on(wire: Wire) -> None:
+def test_a_source_goes_on_when_its_reader_ends(wire: Wire) -> None:
     run(wire, "source", "seq 1 300000")
     run(wire, "reader", "head -n 1", stdin_from={"id": "source"})
     assert result(wire, "reader") == "1\n"
@@ -126,7 +124,7 @@ def test_a_terminal_can_be_the_source(wire: Wire) -> None:
     assert result(wire, "reader") == "100000\n"
 
 
-def test_a_tool_that_takes_no_input_by_itself_can_read(wire: Wire) -> None:
+def test_a_tool_without_input_can_read_a_pipe(wire: Wire) -> None:
     run(wire, "source", "printf abc")
     wire.call("spawn", tool="count", id="n", stdin_from={"id": "source"})
     assert result(wire, "n").strip() == "3"
@@ -160,7 +158,7 @@ def test_a_repeated_call_pipes_once(wire: Wire) -> None:
     assert wire.call("fetch", id="reader")["result"] == "abc"
 
 
-def test_a_reader_that_asks_cannot_be_run_again(wire: Wire) -> None:
+def test_a_piped_one_shot_that_asks_cannot_be_run_again(wire: Wire) -> None:
     run(wire, "source", "printf abc")
     wire.call("spawn", tool="asks", id="asks", stdin_from={"id": "source"}, wait="input")
     until(lambda: wire.call("fetch", id="asks")["state"] == "waiting", "it asks")
@@ -180,7 +178,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
 
 
 @pytest.mark.parametrize(("params", "code", "why"), REFUSED)
-def test_what_cannot_be_piped_is_refused_before_the_start(
+def test_an_impossible_pipe_is_refused_before_the_start(
     wire: Wire, params: dict[str, Any], code: int, why: str
 ) -> None:
     run(wire, "source", "printf abc", wait="stopped")

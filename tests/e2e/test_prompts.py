@@ -1,9 +1,6 @@
-"""No prompt is missed: `wait: input` answers when a program asks, whatever the program is, and the
-reply to an input has what came of it.
-
-A prompt is missed when a call ends otherwise (`deadline`, `quiet`), or before the program has dealt
-with the input: what is shown then does not have its effect, or the program notes that it is at work.
-"""
+"""`wait: input` misses no prompt of any program, and the reply to an input has the input's
+effect. A prompt is missed when a call ends otherwise (`deadline`, `quiet`), or before the
+program has handled the input."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\\
 
 
 class Program:
-    """A program on a terminal, in a session of its own; every call waits for its input."""
+    """A program on a terminal in its own session; every call waits for its input."""
 
     def __init__(
         self, wire: Wire, folder: Path, argv: tuple[str, ...], screen: bool = False
@@ -64,7 +61,7 @@ class Program:
         self.state = self._call("fetch")
 
     def asks(self, pattern: str, why: object = "at the start") -> None:
-        """Hold that it waits for input and shows that."""
+        """Assert that the program waits for input and shows a prompt."""
         assert self.state.get("waited") == "input", (why, self.state)
         assert self.state["input_wanted"], (why, self.state)
         assert "certain" not in self.state["input_wanted"], (why, self.state)
@@ -94,8 +91,8 @@ def hold(wire: Wire, folder: Path, dialogue: Dialogue) -> Program:
 
 
 def ask(wire: Wire, folder: Path, argv: tuple[str, ...]) -> list[float]:
-    """Have the dialogue with a program that notes what it does; returns how long each reply came
-    after the program was ready to read, in seconds, where it has a clock."""
+    """Hold the dialogue with a program that notes its reads; return each reply's delay after the
+    program was ready, in seconds, where a clock exists."""
     notes = Notes(folder / "notes")
     one = Program(wire, folder, tuple(str(notes.path) if w == "NOTES" else w for w in argv))
     late = []
@@ -127,7 +124,7 @@ def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
 
 @contextmanager
 def both_cores_busy(busy: bool) -> Iterator[None]:
-    """With a process for each core that computes, as important as the daemon."""
+    """Run a computing process per core, at the daemon's priority."""
     count = os.cpu_count() or 1
     spinning = [
         subprocess.Popen((sys.executable, "-I", "-S", "-c", "while True: pass"))
@@ -148,7 +145,7 @@ def test_no_prompt_of_a_program_is_missed(name: str, wire: Wire, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_no_prompt_is_missed_nor_said_early(name: str, wire: Wire, tmp_path: Path) -> None:
+def test_no_prompt_is_missed_or_reported_early(name: str, wire: Wire, tmp_path: Path) -> None:
     if shutil.which(ASKING[name][0]) is None:
         pytest.skip(f"needs {ASKING[name][0]}")
     ask(wire, tmp_path, ASKING[name])

@@ -1,5 +1,3 @@
-"""Python functions are tools: in a tool file, or by an entry point of a package."""
-
 from __future__ import annotations
 
 import signal
@@ -133,7 +131,7 @@ def test_a_function_asks_streams_and_returns(wire: Wire) -> None:
     assert [line["line"] for line in found] == ["copy 1", "copy 2"]
 
 
-def test_a_tool_error_is_the_tools_own_and_any_other_has_its_traceback(wire: Wire) -> None:
+def test_a_tool_error_is_passed_on_and_any_other_has_its_traceback(wire: Wire) -> None:
     wire.call("spawn", tool="release", id="r", args={"package": "haft"}, wait="input")
     state = wire.call("apply", id="r", input=False, wait="stopped")
     assert state["error"] == {
@@ -152,16 +150,14 @@ def test_arguments_are_checked_before_anything_runs(wire: Wire) -> None:
     assert refused.value.code == -32005
 
 
-def test_a_function_without_a_result_has_its_output_as_result(wire: Wire) -> None:
+def test_a_function_without_a_result_returns_its_output(wire: Wire) -> None:
     state = wire.call("tools/call", tool="count", arguments={"action": "spawn", "id": "c", "to": 3})
     state = wire.call("fetch", id="c", wait="stopped", cursor=0)
     assert state["exit"] == {"code": 0}
     assert set(state["result"].splitlines()) == {"0", "1", "2", "child"}
 
 
-def test_each_call_is_a_process_of_its_own_with_an_empty_input(
-    wire: Wire, running: RunningDaemon
-) -> None:
+def test_each_call_is_its_own_process_with_empty_input(wire: Wire, running: RunningDaemon) -> None:
     import json
 
     said = [json.loads(wire.call("tools/call", tool="where", arguments={})["result"]) for _ in "ab"]
@@ -170,7 +166,7 @@ def test_each_call_is_a_process_of_its_own_with_an_empty_input(
     assert said[0]["path"] == str(running.config / "haft" / "tools")
 
 
-def test_arguments_that_are_too_long_for_an_environment_arrive_whole(wire: Wire) -> None:
+def test_arguments_too_long_for_an_environment_arrive_whole(wire: Wire) -> None:
     called = wire.call("tools/call", tool="size", arguments={"text": "äx" * 150_000})
     assert called["result"] == "300000"
 
@@ -200,7 +196,7 @@ def test_several_questions_are_asked_in_turn(wire: Wire) -> None:
     assert state["result"] == '["y", {"web": "drop"}, "text", "hush"]'
 
 
-def test_a_definition_changes_what_a_function_says(
+def test_a_definition_overrides_a_functions_description(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     daemon = make_daemon()
@@ -221,8 +217,8 @@ def test_a_definition_changes_what_a_function_says(
         assert wire.call("daemon/status")["problems"] == []
 
 
-def test_a_changed_tool_file_is_asked_again(shared_daemon: RunningDaemon) -> None:
-    """What a function takes is known at the next list; new functions are, after a reload."""
+def test_a_changed_tool_file_is_described_again(shared_daemon: RunningDaemon) -> None:
+    """A function's parameters are known at the next list; new functions are, after a reload."""
     text = "from haft.tools import tool\n@tool\ndef grow(a: int): ...\n"
     path = shared_daemon.config / "haft/tools/grows.py"
     with shared_daemon.connect() as wire:
@@ -261,7 +257,7 @@ def test_a_fault_in_a_tool_file_is_named(shared_daemon: RunningDaemon, text: str
 
 
 def package(folder: Path) -> None:
-    """Install a package whose function is a tool."""
+    """Install a package with a function as a tool."""
     (folder / "acme_tools.py").write_text(
         "def shout(text: str, loud: bool = True) -> str:\n"
         '    "Shout a text."\n'

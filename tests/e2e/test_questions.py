@@ -1,5 +1,3 @@
-"""Tools that speak the structured forms: states, questions and results of their own, over the wire."""
-
 from __future__ import annotations
 
 import itertools
@@ -95,7 +93,7 @@ def test_a_one_shot_that_asks_is_run_again_with_its_answers(wire: Wire) -> None:
         assert state["result"] == "x changed gently" and state["ended_by"] == {"by": "exit"}
 
 
-def test_a_tools_own_failure_is_its_error(wire: Wire) -> None:
+def test_a_tools_failure_is_its_error(wire: Wire) -> None:
     with wire:
         wire.call("spawn", tool="ask", id="a", args={"name": "x"}, wait="input")
         state = wire.call("apply", id="a", input=False, wait="stopped")
@@ -103,7 +101,7 @@ def test_a_tools_own_failure_is_its_error(wire: Wire) -> None:
         assert "result" not in state
 
 
-def test_a_waiting_handle_can_be_aborted_and_counts_as_not_stopped(wire: Wire) -> None:
+def test_a_waiting_handle_can_be_aborted_and_is_not_stopped(wire: Wire) -> None:
     with wire:
         wire.call("spawn", tool="ask", id="a", args={"name": "x"}, wait="input")
         waited = wire.call("await", all=["a"])
@@ -111,7 +109,7 @@ def test_a_waiting_handle_can_be_aborted_and_counts_as_not_stopped(wire: Wire) -
         assert wire.call("abort", id="a")["ended_by"]["by"] == "abort"
 
 
-def test_a_live_tool_says_its_states(wire: Wire) -> None:
+def test_a_live_tool_reports_its_states(wire: Wire) -> None:
     with wire:
         state = wire.call("spawn", tool="live", id="l", wait="input")
         assert state["state"] == "waiting", str(state)
@@ -154,10 +152,10 @@ for turn in range(31):
 """
 
 
-def test_content_and_question_of_one_line_are_read_together(
+def test_content_and_question_of_a_line_are_read_together(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """A reply that shows the content of a `waiting` line shows its question, too."""
+    """A reply with the content of a `waiting` line has its question, too."""
     daemon = make_daemon()
     daemon.tools(
         f"[tools.steps]\nsource = 'local'\nstateful = true\noutput = 'events'\nparameters = {{}}\n"
@@ -222,7 +220,7 @@ FORM = {"type": "form", "fields": {"web": {"options": ["wait", 3]}}}
 
 @pytest.fixture
 def answers(shared_daemon: RunningDaemon) -> Iterator[Callable[[object, object], dict[str, Any]]]:
-    """Have a tool ask a question of a type, and answer it by a call as a model makes it."""
+    """Have a tool ask a question of a type, and answer by a call as a model makes it."""
     shared_daemon.tools(ASK)
     with shared_daemon.connect() as wire:
         wire.call("tools/reload")
@@ -279,7 +277,7 @@ def test_a_model_can_answer_every_type_of_question(
         ({"type": "boolean"}, None, "input: it is required"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+def test_an_invalid_answer_is_refused_and_the_question_stays(
     answers: Callable[[object, object], dict[str, Any]], kind: object, given: object, says: str
 ) -> None:
     with pytest.raises(Refused, match=says):
@@ -294,7 +292,7 @@ raise SystemExit("the disk is full")
 """
 
 
-def test_a_live_tool_that_dies_is_explained_by_its_stderr(shared_daemon: RunningDaemon) -> None:
+def test_a_dead_live_tool_is_explained_by_its_stderr(shared_daemon: RunningDaemon) -> None:
     shared_daemon.tools(
         "[tools.dies]\nstateful = true\noutput = 'events'\nparameters = {}\n"
         f"""command = ["{sys.executable}", "-S", "-c", '''{DIES}''']\n"""

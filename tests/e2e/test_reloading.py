@@ -1,5 +1,3 @@
-"""Definitions are read again while the daemon serves; a wrong file costs nobody else anything."""
-
 from __future__ import annotations
 
 import os
@@ -25,8 +23,8 @@ def definition(name: str, says: str) -> str:
 
 
 def signalled(daemon: RunningDaemon, wire: Wire) -> None:
-    """Ask by SIGHUP, and wait until the log says that it was done."""
-    wire.call("ping")  # from READY on a signal is heeded, and somebody is answered
+    """Send SIGHUP, and wait until the log reports the reload."""
+    wire.call("ping")  # from READY on a signal is handled and clients are answered
     before = daemon.log_text().count('"reloaded"')
     os.kill(daemon.pid, signal.SIGHUP)
     until(lambda: daemon.log_text().count('"reloaded"') > before, "it has read everything again")
@@ -64,7 +62,7 @@ def problems(wire: Wire) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("reload", ASKING)
-def test_changed_files_are_read_and_wrong_ones_are_problems(
+def test_changed_files_are_read_and_invalid_ones_are_problems(
     make_daemon: MakeDaemon, reload: Callable[[RunningDaemon, Wire], None]
 ) -> None:
     daemon = make_daemon()
@@ -85,7 +83,7 @@ def test_changed_files_are_read_and_wrong_ones_are_problems(
         with pytest.raises(Refused, match="-32003"):
             wire.call("spawn", tool="goes", id="x")
 
-        # A file that cannot be read at all, and a definition that is wrong beside one that is not.
+        # An unreadable file, and an invalid definition beside a valid one.
         daemon.tools('[tools.broken\nsource = "local"\n', "d.toml")
         bad = '[tools.bad]\nsource = "local"\ncommand = 5\n'
         daemon.tools(bad + definition("comes", "still"), "c.toml")
@@ -97,7 +95,7 @@ def test_changed_files_are_read_and_wrong_ones_are_problems(
         assert found["d.toml"]["line"] == 1 and found["d.toml"]["message"]
         assert "bad" in found["c.toml"]["key"] and "command" in str(found["c.toml"])
 
-        # Mended, they are problems no more; what ran all the while has noticed nothing.
+        # Once corrected, they are no problems; running handles are unaffected.
         daemon.tools(definition("broken", "mended"), "d.toml")
         daemon.tools("", "c.toml")
         reload(daemon, wire)
@@ -107,7 +105,7 @@ def test_changed_files_are_read_and_wrong_ones_are_problems(
 
 
 @pytest.mark.parametrize("reload", ASKING)
-def test_what_only_a_start_can_change_is_said(
+def test_settings_that_need_a_restart_are_reported(
     make_daemon: MakeDaemon, reload: Callable[[RunningDaemon, Wire], None]
 ) -> None:
     daemon = make_daemon().start()
@@ -153,7 +151,7 @@ parameters = {}
 def test_a_changed_inquiry_section_answers_questions_after_a_reload(
     make_daemon: MakeDaemon, tmp_path: Path
 ) -> None:
-    """Also one that was open before, which all the earlier backends had declined."""
+    """Also an open question that all earlier backends had declined."""
     question = tmp_path / "question"
     question.write_text(
         '{"type": "needs_input", "question": {"id": "q", "text": "?", "answer_type": "Text"}}'

@@ -1,5 +1,5 @@
-"""Answers that a person wants to give once: for the session or the turn, to the same question of the
-same tool, and to nothing else."""
+"""Remembered answers hold for the session or the turn, for the same question of the same tool
+only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def last(asker: RunningDaemon, session: str) -> dict[str, Any]:
     return found
 
 
-def test_an_answer_for_the_session_is_given_again_and_recorded_as_such(
+def test_a_session_answer_is_reused_and_recorded_as_remembered(
     asker: RunningDaemon, join: Join
 ) -> None:
     host = join()
@@ -76,7 +76,7 @@ def test_an_answer_for_the_session_is_given_again_and_recorded_as_such(
     assert host.asked()["params"]["question"]["id"] == "sure"
 
 
-def test_an_answer_for_the_turn_ends_with_it(join: Join) -> None:
+def test_a_turn_answer_ends_with_the_turn(join: Join) -> None:
     host = join()
     host.call("turn/begin")
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_an_answer_for_the_turn_ends_with_it(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_a_thin_client_says_it_as_well(join: Join) -> None:
+def test_a_thin_client_can_remember_an_answer(join: Join) -> None:
     host = join(able=False)
     host.call("spawn", tool="held", id="a", wait="input")
     (asked,) = host.call("inquiries/list")["inquiries"]
@@ -101,7 +101,7 @@ def test_a_thin_client_says_it_as_well(join: Join) -> None:
 
 
 @pytest.mark.parametrize(("name", "what"), [("secret", "a secret"), ("model", "a model is asked")])
-def test_what_cannot_be_remembered_is_refused_and_still_asked(
+def test_an_unrememberable_answer_is_refused_and_the_question_stays(
     join: Join, name: str, what: str
 ) -> None:
     host = join(able=False)
@@ -115,7 +115,7 @@ def test_what_cannot_be_remembered_is_refused_and_still_asked(
     host.finish(running)
 
 
-def test_an_answer_that_no_longer_fits_is_asked_for_again(asker: RunningDaemon, join: Join) -> None:
+def test_an_outdated_remembered_answer_is_asked_again(asker: RunningDaemon, join: Join) -> None:
     """The program is the same, its question has changed."""
     flag = asker.base / "flag"
     changing = tool("changing", asking("sure"), asking("sure", "Text")).replace(
@@ -134,7 +134,7 @@ def test_an_answer_that_no_longer_fits_is_asked_for_again(asker: RunningDaemon, 
     assert json.loads(host.finish(running)["result"]) == {"sure": "text"}
 
 
-def test_one_that_asks_again_what_was_remembered_fails_instead_of_looping(join: Join) -> None:
+def test_a_tool_that_repeats_a_remembered_question_fails_instead_of_looping(join: Join) -> None:
     host = join()
     running = run(host, "again")
     host.result(host.asked(), {"answer": True, "remember": "session"})
@@ -143,7 +143,7 @@ def test_one_that_asks_again_what_was_remembered_fails_instead_of_looping(join: 
     assert host.is_asked_nothing()
 
 
-def test_what_the_daemons_own_tool_asks_is_new_each_time(join: Join) -> None:
+def test_questions_of_the_builtin_tool_are_never_remembered(join: Join) -> None:
     host = join()
     for text in ("one?", "two?"):
         arguments = {"question": text, "type": "boolean"}

@@ -1,5 +1,3 @@
-"""Arguments that a program shows to the person who approves: what it prints, or why it is not that."""
-
 from __future__ import annotations
 
 import json
@@ -68,7 +66,7 @@ def join(asker: RunningDaemon) -> Iterator[Join]:
 
 
 def shown_by(host: Host, tool: str) -> str:
-    """What the person is shown; it is denied then."""
+    """Return the text shown for approval, which is then denied."""
     spawned = host.spawn(tool)
     asked = host.asked()
     assert asked["params"]["arguments"] == {"text": "hello", "times": 1}
@@ -86,17 +84,17 @@ def shown_by(host: Host, tool: str) -> str:
         ("piped", "HELLO"),
     ],
 )
-def test_what_the_program_prints_is_shown(join: Join, tool: str, rendered: str) -> None:
+def test_the_programs_output_is_shown(join: Join, tool: str, rendered: str) -> None:
     assert shown_by(join(), tool) == rendered
 
 
-def test_the_program_is_told_what_a_call_is(join: Join) -> None:
+def test_the_program_gets_the_call(join: Join) -> None:
     told = json.loads(shown_by(join(), "context"))
     assert told["context"]["action"] == "format_arguments"
     assert told["tool"]["arguments"] == {"text": "hello", "times": 1}
 
 
-def test_what_is_too_long_is_cut(join: Join) -> None:
+def test_a_long_rendering_is_cut(join: Join) -> None:
     shown = shown_by(join(), "long")
     assert len(shown) < 17_000 and shown.endswith("983616 more characters are not shown")
 
@@ -112,13 +110,13 @@ def test_what_is_too_long_is_cut(join: Join) -> None:
         ("missing", "cannot be run: "),
     ],
 )
-def test_what_cannot_be_shown_by_it_is_asked_anyway(join: Join, tool: str, why: str) -> None:
+def test_a_failed_rendering_still_asks(join: Join, tool: str, why: str) -> None:
     head, _, rest = shown_by(join(), tool).partition("\n")
     assert head.startswith("The program that shows the arguments ") and why in head
     assert head.endswith("; they are shown as JSON.") and rest == JSON
 
 
-def test_a_program_that_takes_too_long_holds_nobody_up(asker: RunningDaemon, join: Join) -> None:
+def test_a_slow_program_delays_no_other_call(asker: RunningDaemon, join: Join) -> None:
     host, other = join(able=False), join("other", able=False)
     spawned = host.spawn("sleeps")
     assert other.call("ping") == {"pong": True} and other.waiting() == []
@@ -131,7 +129,7 @@ def test_a_program_that_takes_too_long_holds_nobody_up(asker: RunningDaemon, joi
     assert [one["event"] for one in records(asker, host.session)] == ["approval", "spawn"]
 
 
-def test_who_gives_up_meanwhile_ends_the_program_too(join: Join) -> None:
+def test_a_cancelled_call_ends_the_program(join: Join) -> None:
     host = join()
     number = host.spawn("sleeps")
     assert host.states() == {"h": "pending"}
@@ -141,7 +139,7 @@ def test_who_gives_up_meanwhile_ends_the_program_too(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_nothing_is_run_where_nobody_is_asked(join: Join, tmp_path: Path) -> None:
+def test_without_an_approval_nothing_is_run(join: Join, tmp_path: Path) -> None:
     host = join()
     host.finish(host.spawn("free", "first", root=str(tmp_path)))
     assert not (tmp_path / "ran").exists()
@@ -154,7 +152,7 @@ def test_nothing_is_run_where_nobody_is_asked(join: Join, tmp_path: Path) -> Non
     assert (tmp_path / "shown").read_text() == "shown\n"
 
 
-def test_it_is_shown_to_who_is_not_asked_too(join: Join) -> None:
+def test_the_rendering_is_listed_for_other_clients(join: Join) -> None:
     host = join(able=False)
     called = host.start("tools/call", tool="template", arguments={"text": "x"})
     found = host.one_waiting()

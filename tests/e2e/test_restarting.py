@@ -1,5 +1,3 @@
-"""What a daemon knows of the handles of the one before it."""
-
 from __future__ import annotations
 
 import os
@@ -76,8 +74,8 @@ def test_a_live_handle_is_lost_by_a_crash_and_expired_after_a_clean_stop(
         assert refused(wire, "a").data["expired"] is True
 
 
-def test_a_handle_that_had_stopped_is_not_lost_by_a_crash(make_daemon: Make) -> None:
-    """Although something that it left behind was ended by the recovery."""
+def test_a_stopped_handle_is_not_lost_by_a_crash(make_daemon: Make) -> None:
+    """Although the recovery ended a process left behind."""
     daemon = make_daemon().start()
     with daemon.connect() as wire:
         script = "sleep 300 >/dev/null 2>&1 & echo done"
@@ -92,7 +90,7 @@ def test_a_handle_that_had_stopped_is_not_lost_by_a_crash(make_daemon: Make) -> 
 
 
 @pytest.mark.parametrize("kind", ["garbage", "folder", "missing"])
-def test_a_bad_file_of_ids_keeps_nobody_from_starting(make_daemon: Make, kind: str) -> None:
+def test_a_corrupt_id_file_prevents_no_start(make_daemon: Make, kind: str) -> None:
     daemon = make_daemon().start()
     with daemon.connect() as wire:
         wire.call("spawn", tool="run", id="a", args={"argv": ["true"]}, wait="stopped")
@@ -112,7 +110,7 @@ def test_a_bad_file_of_ids_keeps_nobody_from_starting(make_daemon: Make, kind: s
 
 @contextmanager
 def halted(daemon: RunningDaemon) -> Iterator[None]:
-    """Stop the daemon for the block: it would make a folder again while it is being removed."""
+    """Stop the daemon for the block: a running one would recreate a folder during its removal."""
     os.kill(daemon.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, daemon.pid, os.WSTOPPED | os.WNOWAIT)
     try:
@@ -123,7 +121,7 @@ def halted(daemon: RunningDaemon) -> Iterator[None]:
 
 @pytest.mark.parametrize("way", ["spawn", "tools/call"])
 def test_a_long_argument_without_the_state_folder(make_daemon: Make, way: str) -> None:
-    """The folder is made again; where it cannot be, the start is refused in words."""
+    """The folder is recreated; where impossible, the start is refused with a sentence."""
     daemon = make_daemon().start(as_child=True)
     long = {"argv": ["echo", "x" * 70_000]}
     with daemon.connect() as wire:

@@ -20,24 +20,24 @@ CONFIG = '[spool]\nmemory = "4 KiB"\n[daemon]\nretain_stopped_s = '
 
 
 def spools(daemon: RunningDaemon) -> int:
-    """How many files the daemon keeps output in, as the kernel says; it is asked for nothing."""
+    """Return the number of the daemon's spool files, as the kernel reports them, without a call."""
     count = 0
     for fd in os.listdir(f"/proc/{daemon.pid}/fd"):
         with contextlib.suppress(OSError):
             file = os.readlink(f"/proc/{daemon.pid}/fd/{fd}")
-            # A spool has no name; the audit log beside it has one, and stays open.
+            # A spool has no name; the audit log has a name and stays open.
             count += file.startswith(str(daemon.state)) and file.endswith(" (deleted)")
     return count
 
 
 def stopped(wire: Wire, *names: str) -> bool:
-    """Whether these have stopped, asked in a way that reads none of them."""
+    """Return true if these have stopped, without reading any of them."""
     rows = {one["id"]: one["state"] for one in wire.call("handles/list")["handles"]}
     return all(rows[name] == "stopped" for name in names)
 
 
 def unread(daemon: RunningDaemon, wire: Wire, name: str) -> None:
-    """A handle whose end nobody has read, and of which nothing is left to be done."""
+    """A handle with an unread end, and no work left."""
     go = daemon.base / "go"
     wait = f"while [ ! -e {go} ]; do sleep 0.01; done; exec head -c 200000 /dev/zero"
     args = {"argv": ["sh", "-c", wait]}
@@ -61,7 +61,7 @@ def gone(wire: Wire, name: str) -> None:
     assert caught.value.code == -32001 and caught.value.data["expired"] is True
 
 
-def test_what_was_read_goes_with_its_descriptors_though_nobody_calls(
+def test_a_read_handle_expires_with_its_descriptors_without_a_call(
     make_daemon: MakeDaemon,
 ) -> None:
     daemon = make_daemon(CONFIG + "0.3\n").start()
@@ -80,7 +80,7 @@ def test_what_was_read_goes_with_its_descriptors_though_nobody_calls(
 
 
 @pytest.mark.parametrize("how", [("fetch", {"id": "late"}), ("await", {"all": ["late"]})])
-def test_a_late_reading_starts_the_end_though_nobody_calls_again(
+def test_a_late_read_starts_the_expiry_without_another_call(
     make_daemon: MakeDaemon, how: tuple[str, dict[str, Any]]
 ) -> None:
     daemon = make_daemon(CONFIG + "0.3\n").start()
@@ -93,7 +93,9 @@ def test_a_late_reading_starts_the_end_though_nobody_calls_again(
         gone(wire, "late")
 
 
-def test_it_is_kept_for_its_time_and_can_be_read_again(make_daemon: MakeDaemon) -> None:
+def test_a_stopped_handle_is_kept_for_its_time_and_can_be_read_again(
+    make_daemon: MakeDaemon,
+) -> None:
     daemon = make_daemon(CONFIG + "600\n").start()
     with daemon.connect() as wire:
         first = wire.call("spawn", tool="run", id="h", args=SPOOLED, wait="stopped")
@@ -102,7 +104,7 @@ def test_it_is_kept_for_its_time_and_can_be_read_again(make_daemon: MakeDaemon) 
         assert wire.call("daemon/status")["handles"]["stopped"] == 1
 
 
-def test_a_new_use_of_the_id_gives_back_what_the_old_one_held(make_daemon: MakeDaemon) -> None:
+def test_a_new_use_of_an_id_frees_the_old_handles_resources(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(CONFIG + "600\n").start()
     with daemon.connect() as wire:
         for generation in (1, 2, 3):
@@ -111,7 +113,7 @@ def test_a_new_use_of_the_id_gives_back_what_the_old_one_held(make_daemon: MakeD
         until(lambda: spools(daemon) == 1, "only the newest keeps a file")
 
 
-def test_a_closed_session_gives_back_what_it_held(make_daemon: MakeDaemon) -> None:
+def test_a_closed_session_frees_its_resources(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(CONFIG + "600\n").start()
     with daemon.connect() as wire:
         for name in "abc":
@@ -122,7 +124,7 @@ def test_a_closed_session_gives_back_what_it_held(make_daemon: MakeDaemon) -> No
         gone(wire, "a")
 
 
-def test_past_the_number_that_is_kept_the_oldest_goes(make_daemon: MakeDaemon) -> None:
+def test_over_the_number_kept_the_oldest_is_evicted(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(CONFIG + "600\nretain_stopped_max = 2\n").start()
     with daemon.connect() as wire:
         for name in "abcd":
@@ -134,9 +136,9 @@ def test_past_the_number_that_is_kept_the_oldest_goes(make_daemon: MakeDaemon) -
             assert wire.call("fetch", id=name)["state"] == "stopped"
 
 
-def test_what_has_stopped_leaves_descriptors_to_what_starts(make_daemon: MakeDaemon) -> None:
-    """Many handles that nobody reads, over several sessions: each start goes well, what is closed
-    for it keeps how it ended, and the daemon says what was lost."""
+def test_stopped_handles_yield_descriptors_to_new_ones(make_daemon: MakeDaemon) -> None:
+    """Many unread handles over several sessions: each start succeeds, handles closed for it keep
+    their ends, and the loss is reported."""
     daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=128)
     with daemon.connect() as wire:
         for number in range(90):
@@ -152,7 +154,7 @@ def test_what_has_stopped_leaves_descriptors_to_what_starts(make_daemon: MakeDae
             other.call("ping")
 
 
-def test_a_disk_that_fails_costs_old_output_and_is_told(make_daemon: MakeDaemon) -> None:
+def test_a_failing_disk_costs_old_output_and_is_reported(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start()
     (daemon.state / "haft" / "spool").rmdir()
     with daemon.connect() as wire:
@@ -164,7 +166,7 @@ def test_a_disk_that_fails_costs_old_output_and_is_told(make_daemon: MakeDaemon)
         assert wire.call("daemon/reload")["problems"] == [problem]
 
 
-def test_a_start_that_lacks_descriptors_takes_them_from_what_has_stopped(
+def test_a_start_takes_descriptors_from_stopped_handles(
     make_daemon: MakeDaemon,
 ) -> None:
     daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=128)

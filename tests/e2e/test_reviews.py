@@ -1,4 +1,4 @@
-"""Results that a person sees first: until the word is given nothing of them is seen by any door."""
+"""Result review: until the decision no interface shows any part of the result."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def join(asker: RunningDaemon) -> Iterator[Join]:
 
 
 def begin(host: Host, tool: str = "seen", script: str = PRINT, **more: Any) -> int:
-    """A call that runs to its end."""
+    """Begin a call that runs to its end."""
     return host.start("tools/call", tool=tool, arguments={"script": script}, **more)
 
 
 def outcome(**said: Any) -> str:
-    """A script that prints an outcome, and the canary beside it."""
+    """Return a script that prints an outcome, and the canary beside it."""
     said = {key: f"{value}%s" if value == "can" else value for key, value in said.items()}
     return f"{PRINT}-beside >&2; printf '{json.dumps(said)}' ary-51c9"
 
@@ -92,7 +92,7 @@ def everything(host: Host, id: str) -> str:
 
 
 def decided_by(how: str, host: Host, decision: str, **more: Any) -> Any:
-    """Decide what waits, as who is asked or as who comes by; what was shown."""
+    """Decide the pending review, by push or by pull; return the shown text."""
     if how == "push":
         asked = host.asked()
         host.say(asked, decision, **more)
@@ -113,9 +113,7 @@ def deciding(join: Join, how: str) -> Host:
 
 
 @by
-def test_a_result_is_handed_out_once_it_is_allowed(
-    asker: RunningDaemon, join: Join, how: str
-) -> None:
+def test_an_allowed_result_is_returned(asker: RunningDaemon, join: Join, how: str) -> None:
     host = deciding(join, how)
     called = begin(host, call_id="c1")
     shown = decided_by(how, host, "allow", reason="fine")
@@ -146,7 +144,7 @@ def test_a_result_is_handed_out_once_it_is_allowed(
 
 
 @by
-def test_a_result_that_is_denied_is_told_nobody(join: Join, how: str) -> None:
+def test_a_denied_result_is_returned_to_no_client(join: Join, how: str) -> None:
     host = deciding(join, how)
     called = begin(host)
     shown = decided_by(how, host, "deny", reason="has a name in it.")
@@ -160,11 +158,11 @@ def test_a_result_that_is_denied_is_told_nobody(join: Join, how: str) -> None:
     state = host.call("fetch", id=shown["id"])
     assert state["error"]["message"] == error.message and state["review"] == "denied"
     assert "result" not in state and "exit" not in state
-    assert host.call("notifications/drain") == {"notifications": []}  # its call was told
+    assert host.call("notifications/drain") == {"notifications": []}  # its call was answered
 
 
 @by
-def test_a_result_that_is_skipped_is_replaced_by_a_sentence(join: Join, how: str) -> None:
+def test_a_skipped_result_is_replaced_by_a_sentence(join: Join, how: str) -> None:
     host = deciding(join, how)
     called = begin(host, script=f"{PRINT}; exit 3")
     shown = decided_by(how, host, "skip", reason="seen by me")
@@ -175,7 +173,7 @@ def test_a_result_that_is_skipped_is_replaced_by_a_sentence(join: Join, how: str
 
 
 @by
-def test_a_result_can_be_replaced(asker: RunningDaemon, join: Join, how: str) -> None:
+def test_a_result_can_be_edited(asker: RunningDaemon, join: Join, how: str) -> None:
     host = deciding(join, how)
     called = begin(host, "edited")
     shown = decided_by(how, host, "edit", arguments={"text": f"{CHANGED}\n"})
@@ -189,7 +187,7 @@ def test_a_result_can_be_replaced(asker: RunningDaemon, join: Join, how: str) ->
     assert CHANGED not in json.dumps(records(asker, host.session))
 
 
-def test_a_replacement_that_cannot_be_is_asked_again(join: Join) -> None:
+def test_an_invalid_replacement_is_asked_again(join: Join) -> None:
     host = join()
     called = begin(host)
     host.say(host.asked(), "edit", arguments={"texts": "x"})
@@ -202,7 +200,7 @@ def test_a_replacement_that_cannot_be_is_asked_again(join: Join) -> None:
     assert host.finish(called)["result"] == ""
 
 
-def test_a_pulled_replacement_that_cannot_be_is_refused_and_it_still_waits(join: Join) -> None:
+def test_an_invalid_pulled_replacement_is_refused_and_the_review_stays(join: Join) -> None:
     host = join(able=False)
     called = begin(host)
     found = host.one_waiting()
@@ -213,7 +211,7 @@ def test_a_pulled_replacement_that_cannot_be_is_refused_and_it_still_waits(join:
     assert host.finish(called)["result"] == "x"
 
 
-def test_a_definition_may_keep_results_to_itself(join: Join) -> None:
+def test_a_definition_may_withhold_results(join: Join) -> None:
     host = join()
     for tool, script in (("muted", PRINT), ("quiet", outcome(type="success", content="can"))):
         state = host.finish(begin(host, tool, script))
@@ -223,14 +221,14 @@ def test_a_definition_may_keep_results_to_itself(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_what_is_unattended_says_nothing_of_a_review(join: Join) -> None:
+def test_an_unattended_run_mentions_no_review(join: Join) -> None:
     host = join()
     state = host.finish(begin(host, "free"))
     assert state["result"] == f"{CANARY}\n" and "review" not in state
     assert host.is_asked_nothing()
 
 
-def test_a_word_can_be_for_the_session(join: Join) -> None:
+def test_an_approval_can_hold_for_the_session(join: Join) -> None:
     host = join()
     for decision, review in (("allow", "allowed"), ("skip", "skipped")):
         called = begin(host, "seen" if decision == "allow" else "both")
@@ -244,7 +242,7 @@ def test_a_word_can_be_for_the_session(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-def test_a_no_can_be_for_the_session(join: Join) -> None:
+def test_a_denial_can_hold_for_the_session(join: Join) -> None:
     host = join()
     first = begin(host)
     host.say(host.asked(), "deny", remember="session")
@@ -254,10 +252,10 @@ def test_a_no_can_be_for_the_session(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
-# ── what is reviewed ─────────────────────────────────────────────────────────────────────────────
+# ── reviewed results ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_outcome_is_handed_out_without_what_was_printed_beside_it(join: Join) -> None:
+def test_an_outcome_is_returned_without_output_beside_it(join: Join) -> None:
     host = join()
     called = begin(host, "says", outcome(type="success", content="the result"))
     asked = host.asked()
@@ -269,7 +267,7 @@ def test_an_outcome_is_handed_out_without_what_was_printed_beside_it(join: Join)
 
 
 @pytest.mark.parametrize("decision", ["allow", "edit", "deny"])
-def test_a_failure_is_a_result_too(join: Join, decision: str) -> None:
+def test_a_failure_is_reviewed(join: Join, decision: str) -> None:
     host = join()
     failure = outcome(type="error", message="can", trace=["at x", "at y"], transient=True)
     called = begin(host, "says", failure)
@@ -291,7 +289,7 @@ def test_a_failure_is_a_result_too(join: Join, decision: str) -> None:
     assert (CANARY in everything(host, asked["params"]["id"])) == (decision == "allow")
 
 
-def test_the_output_of_what_failed_is_its_result(join: Join) -> None:
+def test_the_output_of_a_failed_run_is_reviewed(join: Join) -> None:
     host = join()
     called = begin(host, script=f"{PRINT}; exit 3")
     asked = host.asked()["params"]
@@ -303,7 +301,7 @@ def test_the_output_of_what_failed_is_its_result(join: Join) -> None:
     assert state["error"]["message"] == "The process exited with code 3."
 
 
-def test_what_a_limit_ended_is_reviewed(join: Join) -> None:
+def test_a_run_ended_by_a_limit_is_reviewed(join: Join) -> None:
     host = join()
     called = begin(host, "brief", f"{PRINT}; exec sleep 60")
     asked = host.asked()["params"]
@@ -328,7 +326,7 @@ def test_a_tool_that_asks_is_answered_before_its_result_is_reviewed(join: Join) 
     assert host.finish(called)["result"] == f"{CANARY}\n"
 
 
-def test_both_the_run_and_its_result_may_ask(join: Join) -> None:
+def test_both_the_run_and_its_result_may_need_approval(join: Join) -> None:
     host = join()
     called = begin(host, "both")
     first = host.asked()
@@ -344,7 +342,7 @@ def test_both_the_run_and_its_result_may_ask(join: Join) -> None:
     assert "was skipped" in state["result"] and host.is_asked_nothing()
 
 
-def test_what_runs_on_a_terminal_has_no_result_to_review(asker: RunningDaemon, join: Join) -> None:
+def test_a_run_on_a_terminal_has_no_result_to_review(asker: RunningDaemon, join: Join) -> None:
     host = join()
     args = {"script": "true", "runtime": "pty"}
     with pytest.raises(Refused, match="seen as it goes") as refused:
@@ -358,7 +356,7 @@ def test_what_runs_on_a_terminal_has_no_result_to_review(asker: RunningDaemon, j
 # ── no other door ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_seen_while_it_runs_nor_while_it_is_reviewed(join: Join) -> None:
+def test_nothing_is_shown_while_running_or_under_review(join: Join) -> None:
     host, other = join(able=False), join("other", able=False)
     subscribed = ["state", "output", "screen", "notification"]
     other.call("subscribe", events=subscribed)
@@ -392,7 +390,7 @@ def test_nothing_is_seen_while_it_runs_nor_while_it_is_reviewed(join: Join) -> N
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
-def test_no_notice_tells_of_its_output_before_the_word(join: Join, decision: str) -> None:
+def test_no_notice_shows_output_before_the_decision(join: Join, decision: str) -> None:
     host, other = join(able=False), join("other", able=False)
     other.call("subscribe", events=["notification"])
     host.call("spawn", tool="noted", id="h", args={"script": PRINT}, wait="none")
@@ -409,7 +407,7 @@ def test_no_notice_tells_of_its_output_before_the_word(join: Join, decision: str
         until(lambda: CANARY in json.dumps(host.call("notifications/drain")), "the match")
 
 
-def test_what_is_denied_of_a_spawned_one_is_its_error(join: Join) -> None:
+def test_a_denied_result_of_a_spawn_is_its_error(join: Join) -> None:
     host, other = join(), join("other", able=False)
     other.call("subscribe", events=["state", "output", "notification"])
     spawned = host.start("spawn", tool="seen", id="h", args={"script": PRINT}, wait="stopped")
@@ -422,7 +420,7 @@ def test_what_is_denied_of_a_spawned_one_is_its_error(join: Join) -> None:
     assert CANARY not in json.dumps(other._kept) and CANARY not in everything(other, "h")
 
 
-def test_an_aborted_one_shows_nothing_and_asks_nobody(join: Join) -> None:
+def test_an_aborted_run_shows_nothing_and_asks_no_review(join: Join) -> None:
     host, other = join(), join("other", able=False)
     script = f"{PRINT}; echo ready >&2; exec sleep 60"
     host.call("spawn", tool="seen", id="h", args={"script": script}, wait="none")
@@ -434,7 +432,7 @@ def test_an_aborted_one_shows_nothing_and_asks_nobody(join: Join) -> None:
 # ── given up ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cancelled_call_gives_its_result_up(asker: RunningDaemon, join: Join) -> None:
+def test_a_cancelled_call_discards_its_result(asker: RunningDaemon, join: Join) -> None:
     host = join()
     number = begin(host)
     asked = host.asked()
@@ -449,7 +447,7 @@ def test_a_cancelled_call_gives_its_result_up(asker: RunningDaemon, join: Join) 
     assert state["ended_by"] == {"by": "abort", "client": "host"}
 
 
-def test_a_caller_that_goes_gives_its_result_up(join: Join) -> None:
+def test_a_disconnected_caller_discards_its_result(join: Join) -> None:
     host, other = join(), join("other", able=False)
     begin(host)
     id = host.asked()["params"]["id"]
@@ -458,7 +456,7 @@ def test_a_caller_that_goes_gives_its_result_up(join: Join) -> None:
     assert other.waiting() == [] and CANARY not in everything(other, id)
 
 
-def test_a_spawned_one_waits_for_its_word_without_its_client(join: Join) -> None:
+def test_a_spawned_run_awaits_its_review_without_its_client(join: Join) -> None:
     host, other = join(), join("other", able=False)
     host.call("spawn", tool="seen", id="h", args={"script": PRINT}, wait="none")
     host.asked()
@@ -498,8 +496,10 @@ def test_a_closed_session_has_no_result_waiting(join: Join) -> None:
     assert other.waiting() == []
 
 
-def test_a_daemon_that_stops_hands_nothing_out(make_daemon: Callable[..., RunningDaemon]) -> None:
-    """And says nothing of trying again: it has run."""
+def test_a_stopping_daemon_returns_nothing_under_review(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    """The error does not suggest a retry: the tool has run."""
     one = make_daemon()
     one.tools(TOOLS)
     one.start()
@@ -513,7 +513,7 @@ def test_a_daemon_that_stops_hands_nothing_out(make_daemon: Callable[..., Runnin
     assert one.process is not None and one.process.wait(20) == 0
 
 
-def test_nobodys_word_in_time_withholds_it(make_daemon: Callable[..., RunningDaemon]) -> None:
+def test_an_expired_review_withholds_the_result(make_daemon: Callable[..., RunningDaemon]) -> None:
     one = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
     one.tools(TOOLS)
     one.start()
@@ -526,7 +526,7 @@ def test_nobodys_word_in_time_withholds_it(make_daemon: Callable[..., RunningDae
         assert CANARY not in everything(host, asked["params"]["id"])
 
 
-def test_a_retry_waits_for_the_same_word_and_runs_nothing(join: Join, tmp_path: Path) -> None:
+def test_a_retry_waits_for_the_same_review_and_runs_nothing(join: Join, tmp_path: Path) -> None:
     host, other = join(), join("other", able=False)
     script = f"echo run >> {tmp_path}/runs; {PRINT}"
     first = begin(host, script=script, call_id="again")
@@ -539,7 +539,7 @@ def test_a_retry_waits_for_the_same_word_and_runs_nothing(join: Join, tmp_path: 
     assert (tmp_path / "runs").read_text() == "run\n"
 
 
-# ── what is hostile ──────────────────────────────────────────────────────────────────────────────
+# ── hostile results ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_long_result_is_shown_by_its_beginning_and_its_end(join: Join) -> None:
@@ -557,7 +557,7 @@ def test_a_long_result_is_shown_by_its_beginning_and_its_end(join: Join) -> None
     assert state["truncated"]["bytes"] == size and state["result"].startswith("begin\n")
 
 
-def test_what_would_hide_in_a_result_is_escaped(join: Join) -> None:
+def test_invisible_characters_in_a_result_are_escaped(join: Join) -> None:
     host = join()
     script = r"printf 'a\342\200\256b\177\033]0;title\007c\033[2J\tx\377'"
     called = begin(host, script=script)

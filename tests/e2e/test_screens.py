@@ -1,5 +1,3 @@
-"""A terminal over the wire: its mouse, the lines above its screen, its picture as bytes."""
-
 from __future__ import annotations
 
 import base64
@@ -24,7 +22,9 @@ def _spawn(session: str, script: str) -> dict[str, object]:
     return {"session": session, "tool": "run", "id": "t", "args": args}
 
 
-def test_the_mouse_is_for_programs_that_take_it(shared_daemon: RunningDaemon, session: str) -> None:
+def test_the_mouse_is_for_programs_that_enable_it(
+    shared_daemon: RunningDaemon, session: str
+) -> None:
     script = (
         "stty -echo; read a; printf '\\033[?1000h\\033[?1006hon\\r\\n'; "
         "stty -icanon min 1; dd bs=100 count=2 2>/dev/null | od -An -c"

@@ -1,4 +1,4 @@
-"""Tools that describe themselves, over the wire: asked once, when needed, and never where it is not safe."""
+"""Self-describing tools over the wire: described once, when needed, and only where safe."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ UNABLE = {
 
 
 class Binary:
-    """A program with a description, in a folder of its own, and what it was asked."""
+    """A program with a description in its own folder, and its description requests."""
 
     def __init__(self, folder: Path, plays: str = TWO) -> None:
         folder.mkdir()
@@ -64,7 +64,7 @@ class Binary:
         (self.path.parent / "plays").write_text(script)
 
     def goes(self) -> None:
-        """Let one that `WAITS` answer."""
+        """Release a program that `WAITS`."""
         (self.path.parent / "go").touch()
 
     def asked(self, action: str = "schema") -> list[list[str]]:
@@ -108,7 +108,7 @@ def listed(wire: Wire, **params: Any) -> tuple[dict[str, Any], dict[str, str]]:
 def test_a_binary_with_several_tools_is_listed_described_and_called(
     serve: Serve, tmp_path: Path
 ) -> None:
-    """The least registration, one with the user's words over it, and a second name for a tool."""
+    """The minimal registration, an override of its texts, and a second name for a tool."""
     binary = Binary(tmp_path / "b")
     over = 'summary = "Mine."\n[tools.test.parameters.times]\ndefault = 7'
     again = binary.defined("again").replace('"local"', '"local.check"')
@@ -139,7 +139,7 @@ def test_a_binary_with_several_tools_is_listed_described_and_called(
     assert len(binary.asked()) == 3  # once for each definition
 
 
-def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path) -> None:
+def test_concurrent_needs_share_one_description(serve: Serve, tmp_path: Path) -> None:
     """Twenty at once, of which some leave. From then on nothing is awaited."""
     binaries = {name: Binary(tmp_path / name, WAITS) for name in ("described", "called", "spawned")}
     daemon, wire = serve(
@@ -177,7 +177,9 @@ def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path
     assert wire.call("fetch", id="quick", wait="stopped")["state"] == "stopped"
 
 
-def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: Path) -> None:
+def test_a_batch_waits_for_a_description_before_its_ids_are_taken(
+    serve: Serve, tmp_path: Path
+) -> None:
     binary = Binary(tmp_path / "b", WAITS)
     _, wire = serve(binary.defined("check", "stateful = true") + binary.defined("test"))
     call = {"action": "spawn", "package": "p"}
@@ -197,7 +199,7 @@ def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: P
         ]
     )
     wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "n3"}})
-    assert wire.call("ping") == {"pong": True}  # The batch holds up nobody else.
+    assert wire.call("ping") == {"pong": True}  # The batch delays no other call.
     binary.goes()
     replies = wire.receive()
     assert [one["id"] for one in replies] == [f"n{at}" for at in range(len(batch))]
@@ -210,7 +212,7 @@ def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: P
     assert sorted(name for _, name, _ in binary.asked()) == ["check", "test"]
 
 
-def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_path: Path) -> None:
+def test_a_failed_description_is_named_and_all_else_works(serve: Serve, tmp_path: Path) -> None:
     able = Binary(tmp_path / "able")
     unable = {how: Binary(tmp_path / how, script) for how, (script, _) in UNABLE.items()}
     hangs = "limits.wall_s = 0.5"
@@ -239,7 +241,7 @@ def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_pa
             wire.call(method, **params)
         assert caught.value.code == -32012 and caught.value.data["kind"] == "spawn_failed"
     assert wire.call("tools/call", tool="check", arguments={"package": "p"})["result"]
-    # Not asked again so soon, but by a reload, which finds it mended.
+    # Not asked again before a reload, which finds the corrected program.
     assert len(unable["exits"].asked()) == 1
     unable["exits"].plays(TWO.replace('"check"', '"exits"'))
     wire.call("tools/reload")
@@ -248,10 +250,10 @@ def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_pa
     assert not running(str(tmp_path))
 
 
-def test_one_that_may_describe_itself_is_run_when_there_is_something_to_know(
+def test_an_optional_description_is_requested_only_when_needed(
     serve: Serve, tmp_path: Path
 ) -> None:
-    """Not for a call without arguments; and it stands as it is defined where it has no answer."""
+    """Not for a call without arguments; without an answer the definition stands."""
     able, unable = Binary(tmp_path / "able"), Binary(tmp_path / "unable", "pass")
     ours = '[tools.{}]\noutput = "outcome"\ncommand = "{}"\n'
     _, wire = serve(ours.format("check", able.path) + ours.format("plain", unable.path))
@@ -286,7 +288,7 @@ def running(text: str) -> list[int]:
     return found
 
 
-def test_a_reload_and_a_changed_program_are_asked_again(serve: Serve, tmp_path: Path) -> None:
+def test_a_reload_and_a_changed_program_are_described_again(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b")
     _, wire = serve(binary.defined("check"))
     assert "check" in listed(wire)[0] and "check" in listed(wire)[0]
@@ -300,10 +302,10 @@ def test_a_reload_and_a_changed_program_are_asked_again(serve: Serve, tmp_path: 
     assert len(binary.asked()) == 3
 
 
-def test_a_program_that_hangs_is_asked_once_until_its_file_changes(
+def test_a_hanging_program_is_asked_once_until_its_file_changes(
     serve: Serve, tmp_path: Path
 ) -> None:
-    """Not by a second list, nor in another root, nor by a call; a change of the file is seen."""
+    """Not by a second list, in another root, or by a call."""
     binary = Binary(tmp_path / "b", "time.sleep(1000)")
     _, wire = serve(binary.defined("check", "limits.wall_s = 0.5"))
     for root in ({}, {}, {"root": str(tmp_path)}):
@@ -318,7 +320,7 @@ def test_a_program_that_hangs_is_asked_once_until_its_file_changes(
 
 
 @pytest.mark.parametrize("command", ["{}/later/tool", "./later/tool"])
-def test_a_program_that_was_missing_is_asked_when_it_is_there(
+def test_a_missing_program_is_described_once_it_exists(
     serve: Serve, tmp_path: Path, command: str
 ) -> None:
     root = str(tmp_path)
@@ -329,7 +331,7 @@ def test_a_program_that_was_missing_is_asked_when_it_is_there(
     assert len(binary.asked()) == 1
 
 
-def test_a_program_that_appears_earlier_on_path_is_asked(
+def test_a_program_that_appears_earlier_on_path_is_described(
     make_daemon: Callable[..., RunningDaemon], tmp_path: Path
 ) -> None:
     first, last = tmp_path / "first", tmp_path / "last"
@@ -347,7 +349,7 @@ def test_a_program_that_appears_earlier_on_path_is_asked(
         assert listed(wire)[0]["check"]["description"].startswith("Other.")
 
 
-def test_it_is_asked_in_the_root_of_the_need(serve: Serve, tmp_path: Path) -> None:
+def test_a_program_is_described_in_the_requesting_root(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b")
     relative = binary.defined("check").replace(str(binary.path), "./tool")
     _, wire = serve(relative)
@@ -357,9 +359,7 @@ def test_it_is_asked_in_the_root_of_the_need(serve: Serve, tmp_path: Path) -> No
     assert binary.asked() == [["schema", "check", root]]
 
 
-def test_a_handle_is_served_whatever_has_become_of_its_program(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_a_handle_is_served_whatever_becomes_of_its_program(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b")
     _, wire = serve(binary.defined("check", "stateful = true"))
     arguments = {"action": "spawn", "id": "a", "package": "p"}
@@ -371,8 +371,8 @@ def test_a_handle_is_served_whatever_has_become_of_its_program(
     assert len(binary.asked()) == 1
 
 
-def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path: Path) -> None:
-    """Not to list tools, not to describe one, nor to say what is wrong with a call."""
+def test_no_program_without_self_description_is_run(serve: Serve, tmp_path: Path) -> None:
+    """Not to list or describe tools, nor to explain an invalid call."""
     mark = tmp_path / "ran"
     touch = ["touch", str(mark)]
     definitions = {
@@ -400,7 +400,7 @@ def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path
     assert mark.exists()
 
 
-def test_a_stop_is_not_held_up_by_one_that_hangs(serve: Serve, tmp_path: Path) -> None:
+def test_a_hanging_description_does_not_delay_a_stop(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b", "time.sleep(1000)")
     daemon, wire = serve(binary.defined("check"))
     number = wire.start("tools/list")
@@ -410,7 +410,7 @@ def test_a_stop_is_not_held_up_by_one_that_hangs(serve: Serve, tmp_path: Path) -
     assert "haftd is shutting down" in problem["message"]
 
 
-def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path) -> None:
+def test_after_a_crash_a_describing_program_is_ended(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(
         tmp_path / "b", "open(here + '/pid', 'w').write(str(os.getpid())); time.sleep(1000)"
     )
@@ -423,10 +423,8 @@ def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path)
     until(lambda: not is_running(int(pid.read_text())), "the next daemon has ended it")
 
 
-def test_a_program_of_a_root_is_asked_once_the_root_is_trusted(
-    serve: Serve, tmp_path: Path
-) -> None:
-    """And whoever trusts it is told that it will be."""
+def test_a_roots_program_is_described_once_trusted(serve: Serve, tmp_path: Path) -> None:
+    """The trust prompt announces the description."""
     binary = Binary(tmp_path / "b")
     root = str(binary.path.parent)
     folder = Path(root) / ".haft" / "tools"
@@ -447,8 +445,8 @@ def test_a_program_of_a_root_is_asked_once_the_root_is_trusted(
     assert binary.asked() == [["schema", "check", root]]
 
 
-def test_a_model_reads_about_tools_by_calling_one(serve: Serve, tmp_path: Path) -> None:
-    """Also about one whose program has to be asked; what is not there fails the call by its name."""
+def test_a_model_reads_tool_descriptions_by_a_call(serve: Serve, tmp_path: Path) -> None:
+    """Also of a program not described yet; a missing tool fails the call by name."""
     binary = Binary(tmp_path / "b")
     _, wire = serve(binary.defined("check", 'examples = "check all"'))
 

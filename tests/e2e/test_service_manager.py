@@ -1,4 +1,4 @@
-"""What a service manager is told by a real daemon, and what it can hand to one."""
+"""A real daemon under a fake service manager: notifications and handed-over sockets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def manager(short_tmp: Path) -> Iterator[Manager]:
     one.close()
 
 
-def test_ready_reloading_and_stopping_are_said_in_their_order(
+def test_ready_reloading_and_stopping_are_notified_in_order(
     make_daemon: MakeDaemon, manager: Manager
 ) -> None:
     daemon = make_daemon()
     process = start_managed(daemon, env={"NOTIFY_SOCKET": str(manager.path)})
     ready = manager.receive()
     assert ready["READY"] == "1" and ready["PID"] == str(process.pid)
-    with daemon.connect() as wire:  # from READY on it is there: no second try
+    with daemon.connect() as wire:  # from READY on the socket exists: no second try
         assert wire.call("daemon/status")["pid"] == process.pid
 
         daemon.tools('[tools.fresh]\ncommand = ["true"]\n')
@@ -53,7 +53,7 @@ def test_ready_reloading_and_stopping_are_said_in_their_order(
     assert process.wait(20) == 0
 
 
-def test_an_abstract_notification_socket_is_told_as_well(make_daemon: MakeDaemon) -> None:
+def test_an_abstract_notification_socket_is_used(make_daemon: MakeDaemon) -> None:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     name = f"haft-test-{os.getpid()}-{time.monotonic_ns()}"
     with sock:
@@ -63,7 +63,7 @@ def test_an_abstract_notification_socket_is_told_as_well(make_daemon: MakeDaemon
         assert b"READY=1" in sock.recv(4096)
 
 
-def test_the_watchdog_is_fed_as_long_as_the_daemon_turns(
+def test_the_watchdog_is_fed_while_the_loop_turns(
     make_daemon: MakeDaemon, manager: Manager
 ) -> None:
     daemon = make_daemon()
@@ -77,16 +77,14 @@ def test_the_watchdog_is_fed_as_long_as_the_daemon_turns(
     os.kill(process.pid, signal.SIGSTOP)
     manager.sock.settimeout(1)
     with pytest.raises(TimeoutError):
-        for _ in range(20):  # what was sent before it was stopped
+        for _ in range(20):  # messages from before the stop
             manager.receive()
     os.kill(process.pid, signal.SIGCONT)
     manager.sock.settimeout(20)
     manager.until("WATCHDOG")
 
 
-def test_a_watchdog_that_is_meant_for_another_process_is_not_fed(
-    make_daemon: MakeDaemon, manager: Manager
-) -> None:
+def test_another_processs_watchdog_is_not_fed(make_daemon: MakeDaemon, manager: Manager) -> None:
     env = {
         "NOTIFY_SOCKET": str(manager.path),
         "WATCHDOG_USEC": "1000",
@@ -101,7 +99,7 @@ def test_a_watchdog_that_is_meant_for_another_process_is_not_fed(
     assert "STOPPING" in manager.receive()
 
 
-def test_no_tool_hears_of_the_manager(
+def test_tools_do_not_inherit_the_managers_variables(
     make_daemon: MakeDaemon, manager: Manager, listener: socket.socket
 ) -> None:
     daemon = make_daemon()
@@ -136,7 +134,7 @@ def activate(daemon: RunningDaemon, names: str, *sockets: socket.socket) -> None
     start_managed(daemon, pids=["LISTEN_PID"], sockets=sockets, env=env)
 
 
-def test_who_connects_before_the_daemon_is_there_is_answered_by_it(
+def test_a_connection_before_the_start_is_answered(
     make_daemon: MakeDaemon, listener: socket.socket
 ) -> None:
     daemon = make_daemon()
@@ -154,7 +152,7 @@ def test_who_connects_before_the_daemon_is_there_is_answered_by_it(
         assert path.stat().st_ino == inode, "the socket is the manager's, who still listens"
 
 
-def test_L11_a_crash_of_the_daemon_is_none_of_the_socket(
+def test_L11_the_socket_survives_a_crash_of_the_daemon(
     make_daemon: MakeDaemon, listener: socket.socket
 ) -> None:
     daemon = make_daemon()
@@ -168,7 +166,7 @@ def test_L11_a_crash_of_the_daemon_is_none_of_the_socket(
         assert wire.finish(number)["ended_by"] == {"by": "lost"}
 
 
-def test_a_websocket_is_handed_over_beside_it(
+def test_a_websocket_is_handed_over_beside_the_socket(
     make_daemon: MakeDaemon, listener: socket.socket
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as tcp:
@@ -187,7 +185,7 @@ def test_a_websocket_is_handed_over_beside_it(
             assert peer.call("daemon/status")["pid"] == daemon.pid
 
 
-def test_sockets_meant_for_another_process_are_not_taken(
+def test_another_processs_sockets_are_not_taken(
     make_daemon: MakeDaemon, listener: socket.socket
 ) -> None:
     daemon = make_daemon()
@@ -211,7 +209,7 @@ def test_a_socket_of_an_unknown_name_is_a_problem_and_the_rest_works(
             assert "strange" in problem["message"] and "rpc" in problem["message"]
 
 
-def test_a_socket_that_the_manager_binds_in_the_daemon_s_place_is_left_alone(
+def test_a_socket_bound_by_the_manager_in_the_daemons_place_is_left_alone(
     make_daemon: MakeDaemon,
 ) -> None:
     """The daemon started by itself; then its socket unit was started, which binds the same path."""

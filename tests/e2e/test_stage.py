@@ -1,5 +1,3 @@
-"""`git add --patch`, staged hunk by hunk over the wire, by clients that come and go."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,7 +59,7 @@ def test_one_client_stages_two_of_three_hunks(
 
 
 @pytest.mark.parametrize("framing", ["lines", "headers"])
-def test_the_dialogue_outlives_a_connection_between_every_two_calls(
+def test_the_dialogue_survives_a_reconnect_between_any_two_calls(
     daemon: RunningDaemon, repo: Path, framing: Framing
 ) -> None:
     def call(method: str, **params: Any) -> dict[str, Any]:
@@ -73,12 +71,12 @@ def test_the_dialogue_outlives_a_connection_between_every_two_calls(
     drive(repo, call)
 
 
-def test_a_client_that_dies_in_a_wait_leaves_the_dialogue_whole(
+def test_a_client_killed_in_a_wait_leaves_the_dialogue_whole(
     daemon: RunningDaemon, repo: Path
 ) -> None:
     def call(method: str, **params: Any) -> dict[str, Any]:
         if method == "apply":
-            # Somebody waits on the same handle and is cut off in the middle of it.
+            # Another client waits on the same handle and is cut off meanwhile.
             gone = Wire(daemon.socket)
             gone.start("fetch", id="staging", wait="stopped", timeout_ms=60_000)
             gone.close()
@@ -90,8 +88,8 @@ def test_a_client_that_dies_in_a_wait_leaves_the_dialogue_whole(
     drive(repo, call)
 
 
-def test_default_waits_are_enough_to_drive_it(daemon: RunningDaemon, repo: Path) -> None:
-    """Spawn and apply on a terminal wait by themselves until it is quiet: no pattern, no sleep."""
+def test_default_waits_suffice_to_drive_the_dialogue(daemon: RunningDaemon, repo: Path) -> None:
+    """Spawn and apply on a terminal wait by default: no pattern, no sleep."""
     with daemon.connect() as wire:
         seen = wire.call("spawn", tool="git_stage", id="s", root=str(repo))["content"]
         for answer in ("y", "n"):

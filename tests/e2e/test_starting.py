@@ -1,7 +1,5 @@
-"""What a start loads: whoever opens an editor waits for it, and so does each activation by a socket.
-
-The interpreter tells it itself, in the order of loading; the daemon has executed itself in between.
-"""
+"""Modules loaded by a start, which an editor and each socket activation wait for. The
+interpreter reports them in the order of loading; the daemon has executed itself in between."""
 
 from __future__ import annotations
 
@@ -41,21 +39,21 @@ AGAIN = ("haftd.config.settings", "haftd.app", "structlog", "trio")
 
 @pytest.fixture
 def loaded(make_daemon: Callable[..., RunningDaemon]) -> list[set[str]]:
-    """The modules of each of the two programs that a start is, when the daemon has answered."""
+    """Return the modules of each of the two programs of a start, once the daemon has answered."""
     daemon = make_daemon(env={"PYTHONPROFILEIMPORTTIME": "1"}).start()
     with daemon.connect() as wire:
         wire.call("initialize", client={"name": "test", "version": "1"}, protocol=1)
         wire.call("ping")
     programs: list[set[str]] = []
     for name in re.findall(r"^import time:.*\| *(\S+)$", daemon.log_text(), re.M):
-        if name == "encodings":  # the first of every interpreter, but for what it is itself made of
+        if name == "encodings":  # the first of every interpreter, apart from those built in
             programs.append(set())
         if programs:
             programs[-1].add(name)
     return programs
 
 
-def test_a_start_loads_nothing_that_the_first_answer_does_not_need(
+def test_a_start_loads_only_modules_needed_for_the_first_answer(
     loaded: list[set[str]],
 ) -> None:
     first, second = loaded
@@ -79,7 +77,7 @@ haftd.app.run(options, find_paths(os.environ, os.getuid(), options), "0" * 12)
 """
 
 
-def test_garbage_is_looked_for_again_once_it_serves(
+def test_garbage_collection_is_enabled_once_serving(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     env = make_daemon().env

@@ -1,5 +1,3 @@
-"""How a daemon stops: what runs gets its grace, and a second signal takes it away."""
-
 from __future__ import annotations
 
 import os
@@ -41,7 +39,7 @@ def sleepers(ground: Ground) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_L07_a_second_signal_kills_at_once_what_ignores_the_first(
+def test_L07_a_second_signal_kills_at_once_processes_that_ignore_the_first(
     make_daemon: MakeDaemon, kind: str
 ) -> None:
     daemon = make_daemon(PATIENT).start()
@@ -53,7 +51,7 @@ def test_L07_a_second_signal_kills_at_once_what_ignores_the_first(
             wire.call("fetch", id="deaf", wait="stopped", timeout_ms=20_000)
         os.kill(daemon.pid, signal.SIGTERM)
         until(lambda: wire.call("daemon/status")["state"] == "stopping", "it is stopping")
-        # All were asked, and have their minute.
+        # All were signalled, and have their minute.
         state = wire.call("fetch", id="asked", wait="pattern", pattern="heard", timeout_ms=20_000)
         assert state["waited"] == "matched" and state["state"] == "running"
         assert daemon.process is not None and daemon.process.poll() is None
@@ -72,10 +70,10 @@ def test_an_abort_has_its_own_grace(make_daemon: MakeDaemon) -> None:
 
 @pytest.mark.parametrize("grace_ms", [0, 200])
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_asks_again_with_a_shorter_grace_waits_no_longer_than_that(
+def test_a_second_abort_with_a_shorter_grace_shortens_the_wait(
     make_daemon: MakeDaemon, kind: str, grace_ms: int
 ) -> None:
-    """The first one's grace, a minute here, is not asked for twice; both are answered."""
+    """Neither waits for the first abort's grace of a minute; both are answered."""
     daemon = make_daemon(PATIENT).start()
     script, terminal = KINDS[kind]
     with Ground() as ground, daemon.connect() as first, daemon.connect() as second:
@@ -83,13 +81,13 @@ def test_who_asks_again_with_a_shorter_grace_waits_no_longer_than_that(
         if kind == "behind":
             first.call("fetch", id="h", wait="stopped", timeout_ms=20_000)
         slow = first.start("abort", id="h")
-        first.call("ping")  # it is being ended
+        first.call("ping")  # the handle is stopping
         assert second.call("abort", id="h", grace_ms=grace_ms)["state"] == "stopped"
         assert first.finish(slow)["state"] == "stopped"
         assert sleepers(ground) == 0
 
 
-def test_L06_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeDaemon) -> None:
+def test_L06_during_the_grace_replies_are_given(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(PATIENT).start()
     with Ground() as ground, daemon.connect() as wire:
         hold(
@@ -104,7 +102,7 @@ def test_L06_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeD
         with pytest.raises(Refused) as caught:
             wire.call("spawn", tool="run", id="late", args={"argv": ["true"]})
         assert caught.value.code == -32013
-        # It cleans up with our help, for as long as it takes.
+        # The program cleans up after the test's release, however late.
         wire.call("apply", id="h", input={"line": "now"}, wait="none")
         state = wire.finish(waiting)
         assert state["ended_by"]["by"] == "shutdown" and state["exit"] == {"code": 3}
@@ -113,7 +111,7 @@ def test_L06_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeD
     assert not daemon.socket.exists()
 
 
-def test_who_asked_for_the_shutdown_is_named(make_daemon: MakeDaemon) -> None:
+def test_the_client_that_requested_the_shutdown_is_named(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon().start()
     with daemon.connect() as wire, daemon.connect() as asker:
         wire.call("spawn", tool="run", id="h", args={"argv": ["sleep", "300"]}, wait="none")

@@ -1,5 +1,5 @@
-"""Being told over the wire: all of the output, states in order, screens by their changes, notices; and
-a reader that sleeps is felt by nobody and told what it missed."""
+"""Subscriptions over the wire: all output, states in order, changes of screens, notices. A slow
+reader delays no other client and gets a count of missed output."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def connect(request: pytest.FixtureRequest, told_daemon: RunningDaemon) -> Itera
 
 
 def told(peer: Wire | ByHand) -> Iterator[dict[str, Any]]:
-    """What the peer is told, as it comes, and what came before a reply."""
+    """Return the peer's pushes in order, and those before a reply."""
     while True:
         kept = [one for one in peer._kept if "method" in one]
         for message in kept:
@@ -74,7 +74,7 @@ def told(peer: Wire | ByHand) -> Iterator[dict[str, Any]]:
 
 
 def until_stopped(peer: Wire | ByHand, id: str) -> list[dict[str, Any]]:
-    """All that is told up to the last state of a handle."""
+    """Return all pushes up to the last state of a handle."""
     messages = []
     for message in told(peer):
         messages.append(message)
@@ -100,7 +100,7 @@ def run(wire: Wire, session: str, id: str, *argv: str, **more: Any) -> dict[str,
     return state
 
 
-def test_what_is_pushed_joins_to_the_output_and_the_last_state_comes_last(
+def test_pushes_join_to_the_output_and_the_last_state_comes_last(
     connect: Connect, told_daemon: RunningDaemon, session: str
 ) -> None:
     peer = connect()
@@ -123,10 +123,11 @@ def test_what_is_pushed_joins_to_the_output_and_the_last_state_comes_last(
     assert whole["result"].endswith("end é")
 
 
-def test_a_reader_that_reconnects_resumes_where_it_was_cut_off(
+def test_a_reconnected_reader_resumes_at_its_offset(
     connect: Connect, told_daemon: RunningDaemon, session: str
 ) -> None:
-    """Three connections in turn, the last after the end: every byte once, each push where the last ended."""
+    """Three connections in turn, the last after the end: every byte once, each push where the
+    last ended."""
     pieces: list[dict[str, Any]] = []
 
     def read(peer: Wire | ByHand, enough: Callable[[], bool]) -> None:
@@ -163,12 +164,12 @@ def test_a_reader_that_reconnects_resumes_where_it_was_cut_off(
 def test_pushes_without_text_leave_no_gap_between_offsets(
     told_daemon: RunningDaemon, session: str
 ) -> None:
-    """A piece of nothing but control sequences is not pushed; the next push begins before it."""
+    """A chunk of control sequences only is not pushed; the next push begins before it."""
     with told_daemon.connect() as peer, told_daemon.connect() as wire:
         peer.call("subscribe", session=session, events=["state", "output"])
         script = "echo one; read x; printf '\\033[31m'; read x; echo two"
         run(wire, session, "a", "sh", "-c", script)
-        # Output that is not pushed yet and what follows it would be one push.
+        # Unpushed output and the output behind it would be one push.
         messages = []
         for message in told(peer):
             messages.append(message)
@@ -194,7 +195,7 @@ def test_pushes_without_text_leave_no_gap_between_offsets(
         ({"from": 3}, -32602, "from"),
     ],
 )
-def test_resuming_where_there_is_nothing_to_resume_is_refused(
+def test_an_impossible_resume_is_refused(
     told_daemon: RunningDaemon, session: str, params: dict[str, Any], code: int, words: str
 ) -> None:
     with told_daemon.connect() as wire:
@@ -205,7 +206,7 @@ def test_resuming_where_there_is_nothing_to_resume_is_refused(
     assert refused.value.code == code and words in refused.value.message
 
 
-def test_a_push_moves_no_mark_and_uses_up_no_notice(
+def test_a_push_moves_no_read_offset_and_consumes_no_notice(
     told_daemon: RunningDaemon, session: str
 ) -> None:
     with told_daemon.connect() as editor, told_daemon.connect() as wire:
@@ -221,7 +222,7 @@ def test_a_push_moves_no_mark_and_uses_up_no_notice(
         assert wire.call("fetch", session=session, id="a")["content"] == "here\n"
 
 
-def test_the_changes_of_a_screen_give_the_screen(
+def test_the_changes_of_a_screen_rebuild_the_screen(
     connect: Connect, told_daemon: RunningDaemon, session: str
 ) -> None:
     peer = connect()
@@ -263,7 +264,7 @@ def test_the_changes_of_a_screen_give_the_screen(
         assert rows == last["lines"]
 
 
-def test_only_named_handles_are_told_of_also_when_their_name_is_used_again(
+def test_only_named_handles_are_pushed_also_when_their_name_is_reused(
     told_daemon: RunningDaemon, session: str
 ) -> None:
     with told_daemon.connect() as editor, told_daemon.connect() as wire:
@@ -281,7 +282,7 @@ def test_only_named_handles_are_told_of_also_when_their_name_is_used_again(
         assert [one["generation"] for one in states if one["state"] == "stopped"] == [1, 2]
 
 
-def test_after_unsubscribe_nothing_more_is_told(told_daemon: RunningDaemon, session: str) -> None:
+def test_after_unsubscribe_nothing_is_pushed(told_daemon: RunningDaemon, session: str) -> None:
     with told_daemon.connect() as editor, told_daemon.connect() as wire:
         one = editor.call("subscribe", session=session, events=["output"])["subscription"]
         other = editor.call("subscribe", session=session, events=["state"])["subscription"]
@@ -295,7 +296,7 @@ def test_after_unsubscribe_nothing_more_is_told(told_daemon: RunningDaemon, sess
             with pytest.raises(Refused) as refused:
                 editor.call("unsubscribe", subscription=gone)
             assert refused.value.code == -32602
-        # It can be told again, by a task made anew.
+        # A new subscription starts a new task.
         editor.call("subscribe", session=session, events=["state"])
         run(wire, session, "a", "true")
         assert until_stopped(editor, "a")
@@ -314,7 +315,7 @@ def test_the_limit_of_subscriptions_is_named(told_daemon: RunningDaemon, session
 
 
 @pytest.mark.parametrize("params", [{"events": []}, {"events": ["all"]}, {"handles": []}])
-def test_a_subscription_that_says_nothing_is_refused(
+def test_an_empty_subscription_is_refused(
     told_daemon: RunningDaemon, params: dict[str, Any]
 ) -> None:
     with told_daemon.connect() as editor, pytest.raises(Refused) as refused:
@@ -322,10 +323,10 @@ def test_a_subscription_that_says_nothing_is_refused(
     assert refused.value.code == -32602
 
 
-def test_a_reader_that_sleeps_is_felt_by_nobody_and_told_what_it_missed(
+def test_a_slow_reader_delays_no_other_client_and_gets_a_count(
     connect: Connect, told_daemon: RunningDaemon, session: str
 ) -> None:
-    """Beside it one reads, and asks things; what the sleeper missed can be read again by cursor."""
+    """Another client reads and calls meanwhile; the missed output can be read again by cursor."""
     sleeper, reader = connect(), connect()
     for peer in (sleeper, reader):
         peer.call("subscribe", session=session, events=["output", "state"])
@@ -343,10 +344,10 @@ def test_a_reader_that_sleeps_is_felt_by_nobody_and_told_what_it_missed(
             begun = time.monotonic()
             size = wire.call("fetch", session=session, id="yes", view="tail", max_bytes=0)["cursor"]
             waits.append(time.monotonic() - begun)
-        # It gets its replies beside what it is told, which it has not all read.
+        # Replies come beside the pushes, which are not all read.
         reader.call("ping")
         assert sorted(waits)[len(waits) // 2] < 0.1
-        # The spool may keep what it keeps of any handle; a queue would hold all of it.
+        # The spool may keep as much as of any handle; a queue would hold all of it.
         assert process.memory_info().rss - before < 24_000_000
         wire.call("abort", session=session, id="yes")
         messages = until_stopped(sleeper, "yes")
@@ -365,8 +366,10 @@ def test_a_reader_that_sleeps_is_felt_by_nobody_and_told_what_it_missed(
         assert messages[-1]["params"]["state"] == "stopped" and at == size
 
 
-def test_a_connection_that_closes_leaves_nothing(told_daemon: RunningDaemon, session: str) -> None:
-    """Neither memory nor work: a hundred that were told of a handle, and one that goes on printing."""
+def test_a_closed_connection_leaves_neither_memory_nor_work(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    """A hundred subscribers of one handle, and a handle that goes on printing."""
     process = psutil.Process(told_daemon.pid)
     with told_daemon.connect() as wire:
         run(wire, session, "a", "cat")
@@ -386,7 +389,7 @@ def test_a_connection_that_closes_leaves_nothing(told_daemon: RunningDaemon, ses
         wire.call("apply", session=session, id="a", input={"line": "x"}, wait="output")
 
 
-def test_a_subscription_to_what_sleeps_wakes_nobody(
+def test_a_subscription_to_an_idle_handle_causes_no_wake_ups(
     told_daemon: RunningDaemon, session: str
 ) -> None:
     with told_daemon.connect() as editor, told_daemon.connect() as wire:
@@ -405,10 +408,10 @@ def test_a_subscription_to_what_sleeps_wakes_nobody(
 
 
 @pytest.mark.soak
-def test_a_reader_may_sleep_longer_than_one_that_leaves_replies_unread(
+def test_a_slow_subscriber_has_longer_than_a_client_with_unread_replies(
     told_daemon: RunningDaemon, session: str
 ) -> None:
-    """As an editor that was stopped; the deadline for who takes nothing is 10 s."""
+    """Like a stopped editor; the deadline for unread replies is 10 s."""
     with told_daemon.connect() as sleeper, told_daemon.connect() as wire:
         sleeper.call("subscribe", session=session, events=["output", "state"])
         run(wire, session, "yes", "yes")
@@ -419,7 +422,7 @@ def test_a_reader_may_sleep_longer_than_one_that_leaves_replies_unread(
         assert sleeper.call("ping") == {"pong": True}
 
 
-def test_a_frame_that_is_never_whole_is_pushed_when_its_time_is_up(
+def test_an_incomplete_frame_is_pushed_after_its_timeout(
     connect: Connect, told_daemon: RunningDaemon, session: str
 ) -> None:
     peer = connect()

@@ -1,4 +1,4 @@
-"""Definitions that lie in a root: they run when a person has trusted them as they are, and not before."""
+"""Definitions in a root run only after a user has trusted their exact content."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_from_untrusted_to_trusted_to_changed_to_revoked(project: Project) -> No
     assert project.refused().code == -32010
 
 
-def test_without_the_root_nothing_of_it_is_there(project: Project) -> None:
+def test_without_its_root_a_tool_is_not_listed(project: Project) -> None:
     project.write()
     project.grant()
     for params in ({}, {"root": str(project.root.parent)}):
@@ -110,7 +110,7 @@ def test_without_the_root_nothing_of_it_is_there(project: Project) -> None:
         assert caught.value.code == -32003
 
 
-def test_what_is_shown_is_all_that_would_run(project: Project) -> None:
+def test_the_review_shows_everything_that_would_run(project: Project) -> None:
     project.write(
         text='[tools.x]\ncommand = { program = "a {{ tool.arguments.v }}", shell = true }\n'
         'run = "ask"\nenv = { PATH = "/evil" }\nparameters.v = { type = "string" }\n'
@@ -136,7 +136,7 @@ def test_what_is_shown_is_all_that_would_run(project: Project) -> None:
     assert project.call("trust/show")["gone"] == ["a.toml"]
 
 
-def test_only_what_was_shown_is_trusted(project: Project) -> None:
+def test_only_the_reviewed_content_is_trusted(project: Project) -> None:
     project.write()
     digest = project.call("trust/show")["digest"]
     for change in ("content", "more", "name"):
@@ -156,8 +156,8 @@ def test_only_what_was_shown_is_trusted(project: Project) -> None:
     assert "no file" in project.refused("trust/grant", digest=nothing).message
 
 
-def test_what_a_tool_runs_cannot_trust(project: Project) -> None:
-    """Not a process of a session of its own either."""
+def test_a_tools_process_cannot_trust(project: Project) -> None:
+    """Nor can a process in its own session."""
     project.write()
     digest = project.call("trust/show")["digest"]
     asks = f"""
@@ -184,8 +184,8 @@ print(wire.recv(65536).decode(), flush=True)
     assert project.refused().code == -32010
 
 
-def test_who_has_connected_and_is_gone_cannot_trust(project: Project) -> None:
-    """Another process speaks over the connection then; what counts is the one that connected."""
+def test_a_passed_on_connection_cannot_trust(project: Project) -> None:
+    """Another process uses the connection by then; the connecting process counts."""
     project.write()
     asks = f"""
 import json, os, socket, sys
@@ -228,10 +228,8 @@ print(json.dumps(call("trust/grant", root=root, digest=digest)), flush=True)
     assert project.refused().code == -32010
 
 
-def test_a_program_that_is_asked_to_describe_itself_cannot_trust(
-    daemon: RunningDaemon, tmp_path: Path
-) -> None:
-    """It runs when somebody lists the tools, and no handle has it."""
+def test_a_describing_program_cannot_trust(daemon: RunningDaemon, tmp_path: Path) -> None:
+    """Listing runs the program, outside any handle."""
     with daemon.connect() as wire:
         project = Project(daemon, wire, tmp_path)
         project.write()
@@ -276,7 +274,7 @@ def test_a_handle_is_read_and_ended_whatever_becomes_of_its_file(project: Projec
     assert call(action="abort")["state"] == "stopped"
 
 
-def test_a_program_is_not_even_asked_what_it_takes_before_it_is_trusted(project: Project) -> None:
+def test_an_untrusted_program_is_not_described(project: Project) -> None:
     sign = project.root / "ran"
     project.write(
         text="""
@@ -296,7 +294,7 @@ command = ["sh", "-c", "touch SIGN; exit 1", "{{ tool }}"]
     assert sign.exists()
 
 
-def test_a_caller_that_the_kernel_does_not_vouch_for_cannot_trust() -> None:
+def test_a_caller_without_kernel_credentials_cannot_trust() -> None:
     params = TrustGrantParams(root="/", digest="")
     for caller in (Caller("websocket", pid=1), Caller("unix")):
         with pytest.raises(RpcError) as caught:
@@ -304,7 +302,7 @@ def test_a_caller_that_the_kernel_does_not_vouch_for_cannot_trust() -> None:
         assert caught.value.code == -32006
 
 
-def test_what_the_user_has_is_not_touched_by_what_lies_in_a_root(project: Project) -> None:
+def test_the_users_own_tools_are_unaffected_by_a_root(project: Project) -> None:
     project.write(text="[tools.run]\ncommand = 'evil'\n")
     args = {"argv": ["echo", "mine"]}
     for _ in range(2):
@@ -324,7 +322,7 @@ def test_two_roots_do_not_mix(project: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", ["gone", "a file", "deep"])
-def test_a_root_that_cannot_have_tools_has_none(project: Project, shape: str) -> None:
+def test_an_unsuitable_root_has_no_tools(project: Project, shape: str) -> None:
     root = project.root.parent / shape
     if shape == "a file":
         root.write_text("x")
@@ -352,14 +350,14 @@ def test_tools_of_a_project_run_in_it_from_any_folder_below(project: Project) ->
     assert "x" in [one["name"] for one in project.call("tools/list", **below)["tools"]]
     spawned = project.call("spawn", tool="x", id="below", wait="stopped", **below)
     assert spawned["result"].strip() == str(project.root)
-    # The nearest counts, and nothing of those above it.
+    # The nearest root counts, and nothing of those above.
     (deep.parent / ".haft" / "tools").mkdir(parents=True)
     assert project.refused(**below).code == -32003
     assert project.call("trust/revoke", root=str(project.root / "bin"))["was"]
     assert project.refused().code == -32010
 
 
-def test_a_linked_root_is_the_root(project: Project, tmp_path: Path) -> None:
+def test_a_symlinked_root_is_the_root(project: Project, tmp_path: Path) -> None:
     project.write()
     (tmp_path / "link").symlink_to(project.root)
     link = str(tmp_path / "link")
@@ -369,8 +367,8 @@ def test_a_linked_root_is_the_root(project: Project, tmp_path: Path) -> None:
     assert project.runs() == project.runs(root=link) == "one"
 
 
-def test_a_hostile_root_holds_nobody_up(project: Project) -> None:
-    """Files that a reader of TOML could be kept busy with for minutes."""
+def test_a_hostile_root_delays_no_other_call(project: Project) -> None:
+    """Files that would keep a TOML parser busy for minutes."""
     dots = "a." * 30_000 + "a = 1\n"
     for number in range(16):
         (project.tools / f"{number}.toml").write_text("\n".join(["[" + "[" * 60_000, dots][::-1]))
@@ -385,7 +383,7 @@ def test_a_hostile_root_holds_nobody_up(project: Project) -> None:
     assert states.count("refused") == 18
 
 
-def test_who_trusted_what_is_recorded(project: Project) -> None:
+def test_trust_is_recorded_with_its_client(project: Project) -> None:
     project.write()
     project.grant()
     project.call("trust/revoke")

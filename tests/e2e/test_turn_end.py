@@ -1,5 +1,3 @@
-"""A turn's end that asks: what becomes of each open handle, by whoever answers, once, within a bound."""
-
 from __future__ import annotations
 
 import json
@@ -59,7 +57,7 @@ def states(result: dict[str, Any]) -> dict[str, str]:
 
 
 def listed(client: Client) -> list[dict[str, Any]]:
-    """What is asked in the session, once something is."""
+    """Return the session's pending inquiries, once there are any."""
     found: list[dict[str, Any]] = []
 
     def look() -> bool:
@@ -70,8 +68,8 @@ def listed(client: Client) -> list[dict[str, Any]]:
     return found
 
 
-def test_one_question_asks_of_each_and_each_is_treated_as_it_says(join: Join) -> None:
-    """The documents' own example: at the turn's end, which of the open handles to wait for."""
+def test_one_question_covers_each_handle_and_each_answer_is_applied(join: Join) -> None:
+    """The documents' example: at the turn's end, which of the open handles to wait for."""
     host = join()
     start(host, "wait", "read x; echo $x")
     start(host, "abort")
@@ -113,7 +111,7 @@ def test_one_question_asks_of_each_and_each_is_treated_as_it_says(join: Join) ->
     assert host.call("inquiries/list")["inquiries"] == []
 
 
-def test_the_policy_of_the_call_asks_of_all(join: Join) -> None:
+def test_the_policy_of_the_call_covers_all_handles(join: Join) -> None:
     host = join()
     start(host, "a", tool="stays")
     start(host, "b", tool="ends")
@@ -124,13 +122,13 @@ def test_the_policy_of_the_call_asks_of_all(join: Join) -> None:
     assert states(host.finish(number)) == {"a": "stopped", "b": "running"}
 
 
-def test_a_turn_that_leaves_nothing_to_ask_asks_nobody(join: Join) -> None:
+def test_a_turn_without_open_handles_asks_nothing(join: Join) -> None:
     host = join()
     result = host.call("turn/end", policy="inquire")
     assert result["handles"] == [] and "inquired" not in result and host.is_asked_nothing()
 
 
-def test_a_thin_client_pulls_it_and_what_is_wrong_is_named(
+def test_a_thin_client_pulls_the_inquiry_and_invalid_answers_are_named(
     asker: RunningDaemon, join: Join
 ) -> None:
     host, thin = join(able=False), join("thin", able=False)
@@ -163,7 +161,7 @@ def test_a_thin_client_pulls_it_and_what_is_wrong_is_named(
     assert ends == [[], ["a"]]
 
 
-def test_a_person_answers_it_on_the_command_line(asker: RunningDaemon, join: Join) -> None:
+def test_a_user_answers_on_the_command_line(asker: RunningDaemon, join: Join) -> None:
     import subprocess
     import sys
 
@@ -187,7 +185,7 @@ def test_a_person_answers_it_on_the_command_line(asker: RunningDaemon, join: Joi
     assert states(host.finish(number)) == {"a": "stopped"}
 
 
-def test_what_nobody_decides_in_time_is_aborted_and_a_late_word_is_refused(join: Join) -> None:
+def test_undecided_handles_are_aborted_and_a_late_answer_is_refused(join: Join) -> None:
     host = join()
     start(host, "a")
     number = host.start("turn/end", timeout_ms=100)
@@ -205,7 +203,7 @@ def test_what_nobody_decides_in_time_is_aborted_and_a_late_word_is_refused(join:
     host.call("ping")
 
 
-def test_a_client_that_has_no_answer_fails_the_inquiry(join: Join) -> None:
+def test_a_client_without_an_answer_fails_the_inquiry(join: Join) -> None:
     host = join()
     start(host, "a")
     number = host.start("turn/end")
@@ -214,7 +212,7 @@ def test_a_client_that_has_no_answer_fails_the_inquiry(join: Join) -> None:
     assert one["decided"] == "abort" and "no idea" in one["why"]
 
 
-def test_when_who_answers_is_killed_the_next_is_asked(join: Join) -> None:
+def test_after_a_killed_client_the_next_is_asked(join: Join) -> None:
     host, other = join(), join("other")
     start(host, "a")
     number = host.start("turn/end")
@@ -225,8 +223,8 @@ def test_when_who_answers_is_killed_the_next_is_asked(join: Join) -> None:
     assert number and other.call("fetch", id="a", wait="stopped")["ended_by"]["by"] == "turn_end"
 
 
-def test_who_comes_later_is_asked_about_what_is_left(join: Join) -> None:
-    """All that can answer have gone: the question waits, and its handles hold on."""
+def test_a_later_client_is_asked_about_the_remaining_handles(join: Join) -> None:
+    """All clients that can answer have gone: the question waits, and its handles stay."""
     host, thin = join(), join("thin", able=False)
     start(host, "a", "read x")
     start(host, "b")
@@ -241,7 +239,7 @@ def test_who_comes_later_is_asked_about_what_is_left(join: Join) -> None:
     assert thin.call("fetch", id="b", wait="stopped")["ended_by"]["by"] == "turn_end"
 
 
-def test_a_handle_that_stops_drops_out_and_the_last_one_withdraws_it(join: Join) -> None:
+def test_a_stopped_handle_drops_out_and_the_last_one_withdraws_the_question(join: Join) -> None:
     host, thin = join(), join("thin", able=False)
     start(host, "a", "read x")
     start(host, "b")
@@ -250,7 +248,7 @@ def test_a_handle_that_stops_drops_out_and_the_last_one_withdraws_it(join: Join)
     thin.call("apply", id="a", input={"line": "x"}, wait="stopped")
     (inquiry,) = thin.call("inquiries/list")["inquiries"]
     assert list(inquiry["question"]["answer_type"]["fields"]) == ["b"]
-    # An answer to what was asked at first is as good.
+    # An answer to the initial question is as good.
     host.reply(asked, {"a": "abort", "b": "keep"})
     assert decided(host.finish(number)) == {"a": "stopped", "b": "keep"}
     number = host.start("turn/end")
@@ -262,7 +260,7 @@ def test_a_handle_that_stops_drops_out_and_the_last_one_withdraws_it(join: Join)
     assert result["handles"][0]["ended_by"]["by"] == "abort"
 
 
-def test_what_is_waited_for_in_vain_is_kept(join: Join) -> None:
+def test_a_handle_awaited_in_vain_is_kept(join: Join) -> None:
     host = join()
     start(host, "a")
     number = host.start("turn/end", timeout_ms=300)
@@ -271,7 +269,7 @@ def test_what_is_waited_for_in_vain_is_kept(join: Join) -> None:
     assert decided(result) == {"a": "wait"} and states(result) == {"a": "running"}
 
 
-def test_another_turns_end_asks_only_of_what_is_not_asked_about(join: Join) -> None:
+def test_a_second_turn_end_asks_only_about_other_handles(join: Join) -> None:
     host, other = join(), join("other")
     start(host, "a")
     first = host.start("turn/end")
@@ -284,7 +282,7 @@ def test_another_turns_end_asks_only_of_what_is_not_asked_about(join: Join) -> N
     host.reply(asked, {"a": "keep"})
     assert decided(host.finish(first)) == {"a": "keep"}
     assert decided(other.finish(second)) == {"a": "keep", "b": "keep"}
-    # One that aborts leaves nothing to ask.
+    # Aborting leaves nothing to ask.
     first = host.start("turn/end")
     asked = host.asked()
     assert states(other.call("turn/end", policy="abort")) == {"a": "stopped", "b": "stopped"}
@@ -292,7 +290,7 @@ def test_another_turns_end_asks_only_of_what_is_not_asked_about(join: Join) -> N
     assert decided(host.finish(first)) == {"a": "stopped", "b": "stopped"}
 
 
-def test_a_session_that_is_closed_is_asked_nothing(join: Join) -> None:
+def test_a_closed_session_is_asked_nothing(join: Join) -> None:
     host, other = join(), join("other")
     start(host, "a")
     number = host.start("turn/end")
@@ -303,8 +301,8 @@ def test_a_session_that_is_closed_is_asked_nothing(join: Join) -> None:
     assert host.call("inquiries/list")["inquiries"] == []
 
 
-def test_a_close_withdraws_the_question_and_not_only_what_it_is_about(join: Join) -> None:
-    """One that takes its time to end: what is decided of it would come too late for anything."""
+def test_closing_a_session_withdraws_the_question_with_its_handles(join: Join) -> None:
+    """A handle that takes time to end: a decision would come too late."""
     host, other = join(), join("other")
     start(host, "a", "trap '' TERM; echo up; while :; do sleep 60; done")
     host.call("fetch", id="a", wait="pattern", pattern="up", cursor=0)
@@ -319,7 +317,7 @@ def test_a_close_withdraws_the_question_and_not_only_what_it_is_about(join: Join
     other.finish(closed)
 
 
-def test_sessions_end_their_turns_side_by_side(join: Join) -> None:
+def test_sessions_end_their_turns_concurrently(join: Join) -> None:
     hosts = [join(f"h{n}", other=f".{n}") for n in range(4)]
     for host in hosts:
         start(host, "same")
@@ -333,7 +331,7 @@ def test_sessions_end_their_turns_side_by_side(join: Join) -> None:
         assert decided(host.finish(number)) == {"same": choice}
 
 
-def test_the_most_handles_that_there_may_be_are_one_question(join: Join) -> None:
+def test_the_maximum_of_handles_is_one_question(join: Join) -> None:
     """Of handles without processes, which cost less."""
     host = join(able=False)
     for n in range(256):
@@ -355,7 +353,7 @@ def test_the_most_handles_that_there_may_be_are_one_question(join: Join) -> None
     assert [id for id, state in states(result).items() if state != "stopped"] == ["h7"]
 
 
-def test_the_daemon_stops_although_it_asks(asker: RunningDaemon) -> None:
+def test_the_daemon_stops_during_the_question(asker: RunningDaemon) -> None:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     one = RunningDaemon(folder)
     one.tools(TOOLS)

@@ -1,4 +1,4 @@
-"""A question that nobody answers holds up no call without a bound."""
+"""An unanswered question delays no call without a bound."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def batch(wire: Wire, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]
     return [reply["result"] for reply in wire.receive()]
 
 
-def test_a_question_nobody_answers_fails_its_tool(make_daemon: Make) -> None:
+def test_an_unanswered_question_fails_its_tool(make_daemon: Make) -> None:
     daemon = started(make_daemon, "[daemon]\nquestion_timeout_s = 0.2\n")
     with daemon.connect() as wire:
         assert wire.call("daemon/status")["problems"] == []
@@ -82,7 +82,7 @@ def test_a_definition_bounds_its_own_questions(make_daemon: Make) -> None:
         )
 
 
-def test_a_client_that_does_not_answer_is_bound_too(make_daemon: Make) -> None:
+def test_a_client_that_does_not_answer_is_bounded(make_daemon: Make) -> None:
     daemon = started(make_daemon, "[daemon]\nquestion_timeout_s = 0.2\n")
     with daemon.connect() as wire:
         wire.call(
@@ -97,7 +97,7 @@ def test_a_client_that_does_not_answer_is_bound_too(make_daemon: Make) -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "'soon'", "true"])
-def test_a_wrong_bound_of_a_question_is_a_problem(make_daemon: Make, value: str) -> None:
+def test_an_invalid_bound_of_a_question_is_a_problem(make_daemon: Make, value: str) -> None:
     daemon = started(
         make_daemon, tools=TOOLS + f"[tools.once.questions]\nname = {{ timeout_s = {value} }}\n"
     )
@@ -106,7 +106,7 @@ def test_a_wrong_bound_of_a_question_is_a_problem(make_daemon: Make, value: str)
         assert problem["key"] == "tools.once.questions.name.timeout_s"
 
 
-def test_one_shots_of_a_batch_answer_waiting_where_nobody_is_asked(make_daemon: Make) -> None:
+def test_one_shots_of_a_batch_return_waiting_without_an_inquiry_client(make_daemon: Make) -> None:
     """The handle lives on, also when the connection of its call has gone."""
     daemon = started(make_daemon)
     with daemon.connect() as wire:
@@ -125,7 +125,7 @@ def test_one_shots_of_a_batch_answer_waiting_where_nobody_is_asked(make_daemon: 
         assert wire.finish(waiting)["result"] == "hello Ada"
 
 
-def test_a_one_shot_alone_waits_for_another_connection(make_daemon: Make) -> None:
+def test_a_single_one_shot_waits_for_another_connection(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire, daemon.connect() as other:
         call = wire.start("tools/call", tool="once", arguments={}, call_id="c1")
@@ -135,7 +135,7 @@ def test_a_one_shot_alone_waits_for_another_connection(make_daemon: Make) -> Non
         assert wire.finish(call)["result"] == "hello Ada"
 
 
-def test_a_one_shot_of_a_batch_waits_for_a_client_that_is_asked(make_daemon: Make) -> None:
+def test_a_one_shot_of_a_batch_waits_for_an_asked_client(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire:
         wire.call(
@@ -153,7 +153,7 @@ def test_a_one_shot_of_a_batch_waits_for_a_client_that_is_asked(make_daemon: Mak
         assert reply["result"]["result"] == "hello Ada"
 
 
-def test_await_answers_when_all_that_is_left_waits_for_an_answer(make_daemon: Make) -> None:
+def test_await_answers_when_all_remaining_handles_wait_for_an_answer(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire:
         for name in "ab":
@@ -165,7 +165,7 @@ def test_await_answers_when_all_that_is_left_waits_for_an_answer(make_daemon: Ma
         assert reply["pending"] == [] and "timed_out" not in reply
         assert [one["id"] for one in reply["waiting"]] == ["a", "b"]
         assert reply["waiting"][0]["question"]["id"] == "name"
-        # What runs may still stop: it is waited for.
+        # A running handle may still stop, and is awaited.
         waiting = wire.start("await", all=["a", "s"])
         reply = wire.call("await", all=["s", "a"], timeout_secs=0)
         assert [one["id"] for one in reply["pending"]] == ["s"] and reply["timed_out"]
@@ -174,7 +174,7 @@ def test_await_answers_when_all_that_is_left_waits_for_an_answer(make_daemon: Ma
         reply = wire.finish(waiting)
         assert [one["id"] for one in reply["completed"]] == ["s"]
         assert [one["id"] for one in reply["waiting"]] == ["a"]
-        # Nor does what is not needed hold it up.
+        # Nor does an unneeded handle delay the reply.
         wire.call("spawn", tool="sleeps", id="s2", args={}, wait="none")
         reply = wire.call("await", all=["a"], any=["r", "s2"])
         assert [one["id"] for one in reply["pending"]] == ["s2"]
@@ -200,7 +200,7 @@ def test_await_goes_on_while_a_client_is_asked(make_daemon: Make) -> None:
         assert wire.finish(waiting)["completed"][0]["result"] == "hello Ada"
 
 
-def test_await_answers_when_the_client_that_was_asked_has_gone(make_daemon: Make) -> None:
+def test_await_answers_when_the_asked_client_has_gone(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire:
         with daemon.connect() as other:
@@ -216,7 +216,7 @@ def test_await_answers_when_the_client_that_was_asked_has_gone(make_daemon: Make
         assert [one["id"] for one in wire.finish(waiting)["waiting"]] == ["a"]
 
 
-def test_a_model_is_told_of_waiting(make_daemon: Make) -> None:
+def test_a_model_is_informed_of_waiting(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire:
         tools = wire.call("tools/list")["tools"]
@@ -238,7 +238,7 @@ else:
 """
 
 
-def test_status_and_log_name_the_questions_that_are_open(make_daemon: Make) -> None:
+def test_status_and_log_name_open_questions(make_daemon: Make) -> None:
     secret = f"""[tools.pin]
 stateful = true
 output = "outcome"
@@ -251,7 +251,7 @@ parameters = {{}}
         before = time.time()
         wire.call("spawn", tool="pin", id="p", args={}, wait="input", call_id="c1")
         while (question := wire.call("daemon/status")["questions"][0])["asked"]:
-            pass  # it is being looked for somebody who can be asked
+            pass  # still looking for a client that can be asked
         assert before - 0.01 <= question.pop("since") <= time.time()
         assert question == {
             "inquiry_id": "tool_call.pin.c1",

@@ -1,4 +1,5 @@
-"""Files that a running daemon needs: kept from cleaners, made again, and never taken from another."""
+"""Files of a running daemon: kept from cleaners, recreated, and never taken from another
+process."""
 
 from __future__ import annotations
 
@@ -31,21 +32,21 @@ def wire(daemon: RunningDaemon) -> Iterator[Wire]:
 
 
 def answers(daemon: RunningDaemon) -> bool:
-    """Whether a new client finds the daemon and its handle."""
+    """Return true if a new client finds the daemon and its handle."""
     with daemon.connect() as fresh:
         state: str = fresh.call("fetch", id="sh")["state"]
     return state == "running"
 
 
 def vanish(folder: Path) -> None:
-    """Remove it in one step: the daemon makes files again while a tree is being removed."""
+    """Remove a path in one step: the daemon recreates files during the removal of a tree."""
     away = Path(tempfile.mkdtemp(dir=folder.parents[1]))
     folder.rename(away / "away")
     shutil.rmtree(away)
 
 
 def abandon(path: Path) -> None:
-    """Put a socket that no process serves any more in the place of `path`, in one step."""
+    """Put a stale socket in the place of `path`, in one step."""
     other = path.with_name("other.sock")
     with socket.socket(socket.AF_UNIX) as theirs:
         theirs.bind(str(other))
@@ -65,7 +66,7 @@ LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_removed_is_made_again_and_no_handle_ends(
+def test_removed_files_are_recreated_and_no_handle_ends(
     daemon: RunningDaemon, wire: Wire, loss: str
 ) -> None:
     LOSSES[loss](daemon)
@@ -74,7 +75,8 @@ def test_what_is_removed_is_made_again_and_no_handle_ends(
     is_replaced = loss == "socket, for one without a server"
     assert bool(json.loads(entry)["paths"]) != is_replaced, "the log names the lost files"
     assert answers(daemon)
-    # Both locks and the record are there again: no second one, and after a crash the handle is known.
+    # Both locks and the record are back: no second daemon can start, and after a crash the handle
+    # is known.
     second = [sys.executable, "-m", "haftd"]
     assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
     assert wire.call("fetch", id="sh")["state"] == "running"
@@ -84,7 +86,7 @@ def test_what_is_removed_is_made_again_and_no_handle_ends(
         assert fresh.call("fetch", id="sh")["ended_by"]["by"] == "lost"
 
 
-def test_a_state_folder_that_cannot_be_made_again_ends_nothing_and_is_made_with_the_next_loss(
+def test_an_unrecreatable_state_folder_ends_nothing_and_is_recreated_at_the_next_loss(
     daemon: RunningDaemon, wire: Wire
 ) -> None:
     os.kill(daemon.pid, signal.SIGSTOP)
@@ -102,9 +104,7 @@ def test_a_state_folder_that_cannot_be_made_again_ends_nothing_and_is_made_with_
     assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
 
 
-def test_what_is_removed_again_and_again_costs_no_descriptors(
-    daemon: RunningDaemon, wire: Wire
-) -> None:
+def test_repeated_removal_costs_no_descriptors(daemon: RunningDaemon, wire: Wire) -> None:
     def descriptors() -> int:
         argv = ["sh", "-c", f"ls /proc/{daemon.pid}/fd | wc -l"]
         return int(subprocess.run(argv, capture_output=True, check=True).stdout)
@@ -118,7 +118,7 @@ def test_what_is_removed_again_and_again_costs_no_descriptors(
     until(lambda: descriptors() <= counts[0], "what was replaced is closed")
 
 
-def test_who_was_about_to_connect_when_the_socket_went_is_served(
+def test_a_client_connecting_while_the_socket_vanished_is_served(
     daemon: RunningDaemon, wire: Wire
 ) -> None:
     waiting = [daemon.connect() for _ in range(40)]
@@ -128,7 +128,7 @@ def test_who_was_about_to_connect_when_the_socket_went_is_served(
         one.close()
 
 
-def test_a_socket_of_another_process_is_left_alone_and_the_daemon_gives_way_when_idle(
+def test_another_processs_socket_is_left_alone_and_the_daemon_exits_when_idle(
     daemon: RunningDaemon, wire: Wire
 ) -> None:
     other = daemon.socket.with_name("other.sock")
@@ -146,10 +146,10 @@ def test_a_socket_of_another_process_is_left_alone_and_the_daemon_gives_way_when
             client.connect(str(daemon.socket))
 
 
-def test_a_runtime_folder_that_cannot_be_made_again_ends_nothing_that_somebody_uses(
+def test_an_unrecreatable_runtime_folder_ends_nothing_in_use(
     daemon: RunningDaemon, wire: Wire
 ) -> None:
-    """Until it can: the next login makes one."""
+    """The next login makes the folder."""
     daemon.runtime.rename(daemon.base / "away")
     daemon.runtime.touch()
     assert wire.call("fetch", id="sh")["state"] == "running"

@@ -1,4 +1,4 @@
-"""`haft setup service` under a real user manager: what it ends, writes, mends and takes back."""
+"""`haft setup service` under a real user manager."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answering(manager: UserManager) -> int:
     return int(json.loads(done.stdout)["pid"])
 
 
-def test_handles_of_a_daemon_that_a_command_started_are_named_and_kept_without_a_yes(
+def test_handles_of_a_running_daemon_are_named_and_kept_without_a_yes(
     manager: UserManager,
 ) -> None:
     assert manager.run(*_SPAWN).returncode == 0
@@ -61,7 +61,7 @@ def test_handles_of_a_daemon_that_a_command_started_are_named_and_kept_without_a
     assert "running" in manager.run("haft", "ps").stdout
 
 
-def test_the_service_answers_after_a_daemon_that_a_command_started(manager: UserManager) -> None:
+def test_the_service_replaces_a_daemon_started_by_a_command(manager: UserManager) -> None:
     assert manager.run(*_SPAWN).returncode == 0
     done = manager.run("haft", "setup", "service", "--yes")
     assert done.returncode == 0, done.stderr
@@ -74,7 +74,9 @@ def test_the_service_answers_after_a_daemon_that_a_command_started(manager: User
     assert "server" in manager.run("haft", "ps").stdout
 
 
-def test_undoing_names_what_ends_and_leaves_nothing(manager: UserManager, short_tmp: Path) -> None:
+def test_removing_the_service_names_ended_handles_and_leaves_nothing(
+    manager: UserManager, short_tmp: Path
+) -> None:
     own = {name: str(short_tmp / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
     assert manager.run("haft", "setup", "service", env=own).returncode == 0
     assert (short_tmp / "XDG_STATE_HOME" / "haft" / "spool").is_dir(), "this shell's, not its own"
@@ -87,7 +89,7 @@ def test_undoing_names_what_ends_and_leaves_nothing(manager: UserManager, short_
     assert manager.run("haft", "ps").returncode == 3
 
 
-def test_the_service_runs_from_an_environment_of_its_own(manager: UserManager, data: Path) -> None:
+def test_the_service_runs_from_its_own_environment(manager: UserManager, data: Path) -> None:
     """The environment of the source tree may be removed, as by `make clean`."""
     assert manager.run("haft", "setup", "service").returncode == 0
     (copy,) = (data / "haft").glob("env-*")
@@ -113,7 +115,7 @@ def outer_pid(copy: Path) -> int:
     raise AssertionError(f"no daemon runs from {copy}")
 
 
-def test_the_doctor_tells_a_socket_unit_whose_file_is_gone_and_what_mends_it(
+def test_the_doctor_reports_a_socket_unit_without_its_file_and_the_remedy(
     manager: UserManager,
 ) -> None:
     assert manager.run("haft", "setup", "service").returncode == 0
@@ -132,7 +134,7 @@ def test_the_doctor_tells_a_socket_unit_whose_file_is_gone_and_what_mends_it(
     assert finding["level"] == "ok"
 
 
-def test_a_service_that_does_not_start_is_taken_back(manager: UserManager) -> None:
+def test_a_service_that_does_not_start_is_removed(manager: UserManager) -> None:
     state = manager.home / ".local" / "state" / "haft"
     state.mkdir(parents=True)
     os.chown(state, 1, 1)
@@ -145,10 +147,10 @@ def test_a_service_that_does_not_start_is_taken_back(manager: UserManager) -> No
     assert manager.run(*_SPAWN).returncode == 0
 
 
-def test_a_service_whose_socket_file_is_gone_is_mended(manager: UserManager) -> None:
+def test_a_service_without_its_socket_file_is_repaired(manager: UserManager) -> None:
     assert manager.run("haft", "setup", "service").returncode == 0
     assert manager.run(*_SPAWN).returncode == 0
-    # One that is stopped does not make the file again, nor can it be asked.
+    # A stopped daemon neither recreates the file nor answers.
     stop = ("systemctl", "--user", "kill", "--kill-whom=main", "--signal=STOP", "haftd.service")
     assert manager.run(*stop).returncode == 0
     assert manager.run("rm", f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock").returncode == 0

@@ -1,5 +1,3 @@
-"""The surface for models over the wire: a tool to start each definition, five for all handles, text replies."""
-
 from __future__ import annotations
 
 import json
@@ -82,13 +80,13 @@ def test_a_staging_session_is_driven_by_text_alone(call: Call, tmp_path: Path) -
     assert staged(repo) == ["line two", "line thirty-nine"]
 
 
-def test_an_exit_status_is_information_and_a_run_that_ends_leaves_a_result(call: Call) -> None:
+def test_an_exit_status_is_information_and_a_completed_run_leaves_a_result(call: Call) -> None:
     reply = call("run", command="echo hi; exit 3")
     header, body = reply["text"].split("\n")
     assert header.startswith("[run-1: exit 3, ") and body == "hi" and "failed" not in reply
 
 
-def test_what_is_left_out_is_said_once_with_how_to_read_it(call: Call) -> None:
+def test_omitted_output_is_reported_once_with_how_to_read_it(call: Call) -> None:
     text = call("run", command="seq 1 100000")["text"]
     assert len(text) < 8_600 and text.count("left out") == 2
     assert "all is in /" in text.splitlines()[-1]
@@ -112,14 +110,16 @@ def test_the_tail_is_the_last_lines_and_nothing_is_left_out_of_it(call: Call) ->
     assert header.startswith("[cat: exit 0, ") and lines == last
 
 
-def test_texts_are_taken_for_numbers_and_lists(call: Call) -> None:
+def test_texts_are_converted_to_numbers_and_lists(call: Call) -> None:
     call("run", command="cat", id="cat", wait_s="5")
     assert call("handle_send", id="cat", keys="C-d")["text"].startswith("[cat: exit 0, ")
     assert call("handle_wait", ids='["cat"]')["text"].startswith("[cat: exit 0, ")
     assert call("handle_stop", ids="cat")["text"].startswith("[cat: exit 0, ")
 
 
-def test_a_first_command_of_a_shell_is_answered_with_its_output(call: Call, tmp_path: Path) -> None:
+def test_the_first_command_of_a_shell_is_answered_with_its_output(
+    call: Call, tmp_path: Path
+) -> None:
     lines = call("shell", id="work", command="pwd")["text"].splitlines()
     assert lines[1:] == [str(tmp_path), "$ "] or lines[1:] == [str(tmp_path), "$"]
     assert "\n42\n" in call("handle_send", id="work", line="echo $((6*7))")["text"]
@@ -139,7 +139,7 @@ def test_a_first_command_of_a_shell_is_answered_with_its_output(call: Call, tmp_
         ({"line": "x", "wait_s": -1}, "wait_s"),
     ],
 )
-def test_a_wrong_send_types_nothing_and_says_what_is_wrong(
+def test_an_invalid_send_types_nothing_and_names_the_fault(
     call: Call, arguments: dict[str, Any], says: str
 ) -> None:
     call("run", command="cat", id="cat")
@@ -148,13 +148,13 @@ def test_a_wrong_send_types_nothing_and_says_what_is_wrong(
     assert call("handle_read", id="cat", view="all")["text"].count("\n") == 0
 
 
-def test_an_unknown_handle_is_refused_with_those_there_are(call: Call) -> None:
+def test_an_unknown_handle_is_refused_with_the_known_ones(call: Call) -> None:
     call("run", command="cat", id="cat")
     with pytest.raises(Refused, match="'cat'"):
         call("handle_read", id="nope")
 
 
-def test_a_question_for_a_person_is_no_models_to_answer(call: Call) -> None:
+def test_a_question_for_a_user_is_not_answered_by_a_model(call: Call) -> None:
     asked = call("ask_user", question="Sure?", type="boolean")
     assert asked["inquiry"]["target"] == "user"
     assert asked["text"].endswith(
@@ -164,7 +164,7 @@ def test_a_question_for_a_person_is_no_models_to_answer(call: Call) -> None:
         call("handle_send", id="ask_user-1", answer=True)
 
 
-def test_a_start_that_nobody_has_approved_answers_in_time_and_goes_on_when_it_is(
+def test_a_start_awaiting_approval_answers_in_time_and_goes_on_once_approved(
     make_daemon: Callable[..., RunningDaemon], tmp_path: Path
 ) -> None:
     daemon = make_daemon()

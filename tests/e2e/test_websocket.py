@@ -1,5 +1,3 @@
-"""The WebSocket of a real daemon: who gets in, and the same handles behind it."""
-
 from __future__ import annotations
 
 import hashlib
@@ -21,7 +19,7 @@ CONFIG = f'[websocket]\nport = 0\norigins = ["{ORIGIN}"]\n'
 
 @pytest.fixture
 def port(daemon: RunningDaemon) -> int:
-    """Where the WebSocket listens, as the daemon says."""
+    """Return the port of the WebSocket, as the daemon reports."""
     with daemon.connect() as wire:
         where = wire.call("daemon/status")["websocket"]
     assert where["host"] == "127.0.0.1" and where["port"] > 0
@@ -36,7 +34,7 @@ def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
 
 @pytest.fixture
 def token(daemon: RunningDaemon) -> str:
-    """The token that lies beside the socket, for its owner only."""
+    """Return the token beside the socket, readable by its owner only."""
     file = daemon.socket.with_name("token")
     assert file.stat().st_mode & 0o777 == 0o600
     text = file.read_text().strip()
@@ -51,7 +49,7 @@ def peer(port: int, token: str) -> Iterator[ByHand]:
         yield one
 
 
-def test_who_gets_in_and_who_does_not(daemon: RunningDaemon, port: int, token: str) -> None:
+def test_only_authorised_clients_are_admitted(daemon: RunningDaemon, port: int, token: str) -> None:
     both = f"haft.v1, haft.token.{token}"
     cases: list[tuple[int, dict[str, Any]]] = [
         (101, {"token": token}),
@@ -105,7 +103,7 @@ def test_nothing_is_served_before_initialize(daemon: RunningDaemon, peer: ByHand
     assert peer.call("ping") == {"pong": True}
 
 
-def test_a_tool_is_driven_over_it_and_seen_from_the_unix_socket(
+def test_a_tool_driven_over_a_websocket_is_seen_from_the_unix_socket(
     daemon: RunningDaemon, peer: ByHand
 ) -> None:
     assert peer.initialize(session="web")["session"] == "web"
@@ -131,7 +129,7 @@ def test_a_tool_is_driven_over_it_and_seen_from_the_unix_socket(
     assert peer.finish(waiting)["ended_by"]["by"] == "abort"
 
 
-def test_its_handles_outlive_it(daemon: RunningDaemon, peer: ByHand) -> None:
+def test_handles_outlive_their_websocket(daemon: RunningDaemon, peer: ByHand) -> None:
     peer.initialize()
     peer.call("spawn", tool="run", id="h", args={"argv": ["cat"]}, wait="none")
     peer.start("fetch", id="h", wait="stopped", timeout_ms=600_000)
@@ -143,7 +141,7 @@ def test_its_handles_outlive_it(daemon: RunningDaemon, peer: ByHand) -> None:
         assert state["content"] == "on\n"
 
 
-def test_it_is_told_when_the_daemon_goes(daemon: RunningDaemon, peer: ByHand) -> None:
+def test_a_websocket_is_notified_when_the_daemon_stops(daemon: RunningDaemon, peer: ByHand) -> None:
     peer.initialize()
     assert peer.call("daemon/shutdown") == {}
     with pytest.raises(EOFError, match="closed: "):
@@ -151,17 +149,17 @@ def test_it_is_told_when_the_daemon_goes(daemon: RunningDaemon, peer: ByHand) ->
     assert daemon.process is not None and daemon.process.wait(20) == 0
 
 
-def test_without_a_port_there_is_none(make_daemon: Callable[..., RunningDaemon]) -> None:
+def test_without_a_port_there_is_no_websocket(make_daemon: Callable[..., RunningDaemon]) -> None:
     daemon = make_daemon().start()
     with daemon.connect() as wire:
         assert "websocket" not in wire.call("daemon/status")
     assert not daemon.socket.with_name("token").exists()
 
 
-def test_while_another_process_has_the_port_there_is_no_token_to_be_sent_there(
+def test_while_another_process_has_the_port_no_token_is_written(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """And one that was sent there before is worth nothing afterwards."""
+    """A token sent there before is invalid afterwards."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         other.close()
@@ -186,9 +184,7 @@ def test_while_another_process_has_the_port_there_is_no_token_to_be_sent_there(
     assert not file.exists() and not file.with_name("proof-key").exists()
 
 
-def test_the_daemon_proves_that_it_is_the_one_whose_token_it_is(
-    daemon: RunningDaemon, port: int, token: str
-) -> None:
+def test_the_daemon_proves_its_token(daemon: RunningDaemon, port: int, token: str) -> None:
     key = daemon.socket.with_name("proof-key").read_text().strip()
     with ByHand(port) as peer:
         assert peer.upgrade(token=token) == 101
@@ -200,7 +196,7 @@ def test_the_daemon_proves_that_it_is_the_one_whose_token_it_is(
     assert key not in daemon.log_text()
 
 
-def test_a_token_that_was_removed_is_there_again(daemon: RunningDaemon, token: str) -> None:
+def test_a_removed_token_is_recreated(daemon: RunningDaemon, token: str) -> None:
     file = daemon.socket.with_name("token")
     file.unlink()
     until(lambda: "is made again" in daemon.log_text(), "it is made again")

@@ -1,8 +1,6 @@
-"""Nothing that works is taken to ask: `wait: input` never says `input` while a program does not read,
-whatever it prints; nor between an input and its effect.
-
-The programs note what they do, so that it is known whether a reply was right.
-"""
+"""`wait: input` never reports `input` while a program works, whatever the program prints, nor
+between an input and its effect. The programs note their actions, so that each reply can be
+judged."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ SOAK_RUNS = 12
 
 @dataclass
 class Tally:
-    """What came of some runs."""
+    """Counts of replies."""
 
     runs: int = 0
     programs: set[str] = field(default_factory=set)
@@ -46,7 +44,7 @@ class Tally:
 
 
 def watch(wire: Wire, folder: Path, argv: tuple[str, ...], tally: Tally) -> None:
-    """Wait for a program's two questions; whatever is said to be one has to be."""
+    """Wait for a program's two questions; every reported question must be real."""
     notes = Notes(folder / "notes")
     argv = tuple(str(notes.path) if word == "NOTES" else word for word in argv)
     one = Program(wire, folder, argv)
@@ -101,7 +99,7 @@ def watch_all(
     return tally
 
 
-def test_a_program_that_works_is_not_taken_to_ask(
+def test_a_working_program_is_not_waiting(
     shared_daemon: RunningDaemon, tmp_path: Path, c_worker: str | None
 ) -> None:
     tally = watch_all(shared_daemon, tmp_path, c_worker, LEAN)
@@ -110,7 +108,7 @@ def test_a_program_that_works_is_not_taken_to_ask(
 
 
 def take_turns(wire: Wire, folder: Path, mode: str, turns: int) -> list[object]:
-    """Give one input after the other; returns the replies that came before its effect."""
+    """Send an input after another; return the replies that came before the effect."""
     notes = Notes(folder / "notes")
     one = Program(wire, folder, (sys.executable, "-I", "-S", "-c", TURNS, str(notes.path), mode))
     early: list[object] = []
@@ -151,7 +149,7 @@ def test_in_many_turns_no_reply_comes_between_an_input_and_its_effect(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("busy", [False, True], ids=["alone", "both cores busy"])
-def test_in_many_runs_no_program_that_works_is_taken_to_ask(
+def test_in_many_runs_no_working_program_is_waiting(
     busy: bool,
     shared_daemon: RunningDaemon,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""A real `systemd --user` in namespaces and a cgroup of its own, with a home and a runtime folder."""
+"""A real `systemd --user` in namespaces and its own cgroup, with a home and a runtime folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ needs_user_manager = (
 
 
 class UserManager:
-    """Runs commands where the manager is the user's, as after a login. `home` is their home."""
+    """Runs commands as after a login with this user manager; `home` is the user's home."""
 
     def __init__(self, home: Path, data: Path) -> None:
         base = cgroup_base()
@@ -91,7 +91,7 @@ class UserManager:
         return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
 
     def close(self) -> None:
-        """End the manager and all that it has started."""
+        """End the manager and its processes."""
         for kill in (*self._group.rglob("cgroup.kill"), self._group / "cgroup.kill"):
             with contextlib.suppress(OSError):
                 kill.write_text("1")
@@ -120,7 +120,7 @@ class UserManager:
 
 
 def _remove(group: Path) -> None:
-    """Remove a cgroup once the kernel has seen the end of its processes."""
+    """Remove a cgroup once the kernel has reaped its processes."""
     end = time.monotonic() + 10
     while group.exists() and time.monotonic() < end:
         try:

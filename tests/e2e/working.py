@@ -1,9 +1,7 @@
-"""Programs that print what looks like a prompt while they work, in every way of working.
-
-Rules: as in `asking`. A program is called with a file for its notes and the way in which it works. It
-works, asks `one? `, works again and asks `two? `; in between it prints one thing after another that
-looks like a question, mostly without an end of line, and `still at work`.
-"""
+"""Programs that print prompt-like output while they work, in every way of working. A program is
+called with a file for its notes (see `asking`) and a way of working. It works, asks `one? `,
+works again and asks `two? `; in between it prints question-like lines, mostly without a line
+end, and `still at work`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""What a start finds out before anything is started, and what is unmade at the end."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,7 +11,7 @@ from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 
 
-def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one(
+def test_the_askpass_helper_is_beside_the_first_program_that_has_one(
     tmp_path: Path,
 ) -> None:
     programs = []
@@ -29,8 +27,8 @@ def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool) -> None:
-    """The next start finds it by them, and ends it."""
+def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> None:
+    """The next start finds and ends the processes by them."""
     unmade: list[object] = []
     place = Place({}, "", "", Path("/nowhere"), None, 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
@@ -41,7 +39,7 @@ def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool
     assert unmade == (["cgroup", "m"] if confirmed else [])
 
 
-def test_a_call_that_is_too_long_for_an_environment_is_in_a_file_of_ours_for_as_long(
+def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     tmp_path: Path,
 ) -> None:
     place = Place({}, "", "", tmp_path, None, 1024, "/", "/s")

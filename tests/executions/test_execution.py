@@ -1,5 +1,3 @@
-"""One use of a tool as its runtime and the verbs have it: no process, no task, no clock that runs."""
-
 from __future__ import annotations
 
 import weakref
@@ -55,13 +53,11 @@ class Shows:
         return self.shown
 
 
-# -- whose it is
+# -- ownership
 
 
 @given(st.lists(st.booleans(), max_size=6), st.booleans())
-def test_a_use_goes_with_the_last_of_the_calls_that_it_is_for(
-    retries: list[bool], is_held: bool
-) -> None:
+def test_an_execution_is_cancelled_with_its_last_call(retries: list[bool], is_held: bool) -> None:
     use = use_of_a_tool()
     use.join(is_new=True)
     for _ in retries:
@@ -72,16 +68,16 @@ def test_a_use_goes_with_the_last_of_the_calls_that_it_is_for(
     assert left == [False] * len(retries) + [not is_held]
 
 
-def test_a_use_that_is_somebody_s_handle_goes_with_no_call_that_finds_it() -> None:
+def test_a_handles_execution_is_not_cancelled_with_a_call_that_finds_it() -> None:
     use = use_of_a_tool()
     use.join(is_new=False)
     assert not use.leave()
 
 
-# -- what it shows
+# -- screens
 
 
-def test_a_screen_is_told_against_one_of_the_last_that_were_shown() -> None:
+def test_screen_changes_are_relative_to_one_of_the_last_screens() -> None:
     use, grip = use_of_a_tool(), Shows()
     use.grip = cast(Any, grip)
     for revision in range(1, 6):
@@ -94,7 +90,7 @@ def test_a_screen_is_told_against_one_of_the_last_that_were_shown() -> None:
     assert whole is not None and whole.lines == ("a", "6") and whole.changed is UNSET
 
 
-def test_only_the_rows_that_have_changed_are_told_unless_the_size_has() -> None:
+def test_only_changed_rows_are_returned_unless_the_size_changed() -> None:
     def screen(*lines: str, cols: int = 80) -> Screen:
         return Screen(
             rows=len(lines),
@@ -114,7 +110,7 @@ def test_only_the_rows_that_have_changed_are_told_unless_the_size_has() -> None:
         assert changes(before, resized) is resized
 
 
-def test_a_picture_is_no_screen_that_was_shown() -> None:
+def test_a_picture_is_no_base_for_screen_changes() -> None:
     use = use_of_a_tool()
     use.grip = cast(Any, Shows())
     assert use.picture() is not None
@@ -122,7 +118,7 @@ def test_a_picture_is_no_screen_that_was_shown() -> None:
     assert told is not None and told.lines == ("a", "b")
 
 
-# -- how it ends
+# -- ends
 
 
 @pytest.mark.parametrize(
@@ -140,7 +136,7 @@ def test_a_picture_is_no_screen_that_was_shown() -> None:
         (ending(failure=ToolFailed("no"), by="lost"), None, "exit", "no"),
     ],
 )
-async def test_who_ended_it_is_told_by_what_ended_it_first(
+async def test_the_first_cause_of_an_end_is_reported(
     autojump_clock: MockClock, reported: Ending, ender: EndedBy | None, by: str, failure: str | None
 ) -> None:
     use = use_of_a_tool()
@@ -153,7 +149,7 @@ async def test_who_ended_it_is_told_by_what_ended_it_first(
     assert (ending.failure and ending.failure.message) == failure
 
 
-async def test_what_could_not_be_started_is_no_news_to_its_session(
+async def test_a_failed_start_is_no_notice_to_its_session(
     autojump_clock: MockClock,
 ) -> None:
     news: list[Handle] = []
@@ -162,7 +158,7 @@ async def test_what_could_not_be_started_is_no_news_to_its_session(
     assert use.handle.stopped and news == []
 
 
-async def test_what_waits_for_the_beginning_is_done_once_and_in_order(
+async def test_start_callbacks_run_once_and_in_order(
     autojump_clock: MockClock,
 ) -> None:
     use = use_of_a_tool()
@@ -176,7 +172,7 @@ async def test_what_waits_for_the_beginning_is_done_once_and_in_order(
     assert done == [0, 1, 2, 3]
 
 
-async def test_of_two_reports_of_what_was_written_the_later_input_counts(
+async def test_of_two_write_reports_the_later_input_counts(
     autojump_clock: MockClock,
 ) -> None:
     use = use_of_a_tool()
@@ -186,8 +182,9 @@ async def test_of_two_reports_of_what_was_written_the_later_input_counts(
     assert use.written_to == 3
 
 
-def test_what_is_over_lets_go_of_its_grip() -> None:
-    """The grip knows the use, as its port: the two would be freed by a search for garbage only."""
+def test_an_ended_execution_releases_its_control() -> None:
+    """The control refers to the execution: the cycle would be freed by the garbage collector
+    only."""
     use, grip = use_of_a_tool(), Shows()
     use.grip = cast(Any, grip)
     gone = weakref.ref(grip)
@@ -197,7 +194,7 @@ def test_what_is_over_lets_go_of_its_grip() -> None:
     assert gone() is None and use.done.is_set()
 
 
-async def test_a_suspended_program_is_looked_at_ten_times_a_second_and_after_each_input(
+async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_each_input(
     autojump_clock: MockClock,
 ) -> None:
     looks: list[float] = []

@@ -1,5 +1,3 @@
-"""The review of a use's result: held with its end, told once, given up by whoever ends it."""
-
 from __future__ import annotations
 
 import pytest
@@ -31,22 +29,22 @@ def spool() -> Spool:
 
 
 def standing(handle: Handle) -> str | None:
-    """Where the review of its result is."""
+    """Return the stage of the review."""
     return handle.review
 
 
 def question_of(handle: Handle) -> Question | None:
-    """What it asks now."""
+    """Return the current question."""
     return handle.question
 
 
 def ended_by(handle: Handle) -> EndedBy | None:
-    """The cause of its end."""
+    """Return the cause of the end."""
     return None if handle.ending is None else handle.ending.by
 
 
 class Desk:
-    """Somebody who decides when told to."""
+    """A reviewer that decides on demand."""
 
     def __init__(self, word: ReviewDecision | Exception | None = None) -> None:
         self.asked: list[Shown] = []
@@ -65,7 +63,7 @@ class Desk:
 
 
 class Bench:
-    """A supervisor, and one use that is reviewed."""
+    """A supervisor, and an execution under review."""
 
     def __init__(self, nursery: trio.Nursery, desk: Desk) -> None:
         self.desk = desk
@@ -90,7 +88,7 @@ class Bench:
 
 
 class Playing:
-    """A runtime that reports what it is told to, one report a checkpoint."""
+    """A scripted runtime with a report per checkpoint."""
 
     def __init__(
         self, *ends: Ending | None, complete: bool = True, printed: bytes = b"printed"
@@ -111,7 +109,7 @@ class Playing:
         return None
 
 
-async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockClock) -> None:
+async def test_the_end_is_reported_after_the_decision(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
         use = bench.start(FakeRuntime(), Emit(b"printed"))
@@ -128,7 +126,7 @@ async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockC
         assert bench.supervisor.use_of(bench.handle) is None and len(bench.desk.asked) == 1
 
 
-async def test_nobody_is_asked_before_all_of_the_output_is_there(autojump_clock: MockClock) -> None:
+async def test_the_review_starts_after_all_output_arrived(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
         use = bench.start(Playing(ending(code=0), None, complete=False))
@@ -137,7 +135,7 @@ async def test_nobody_is_asked_before_all_of_the_output_is_there(autojump_clock:
         assert bench.handle.stopped and bench.handle.output_complete
 
 
-async def test_output_that_is_never_complete_is_reviewed_when_nothing_is_left(
+async def test_incomplete_output_is_reviewed_when_no_writer_is_left(
     autojump_clock: MockClock,
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -148,7 +146,7 @@ async def test_output_that_is_never_complete_is_reviewed_when_nothing_is_left(
 
 
 @pytest.mark.parametrize("end", ["before", "while it waits"])
-async def test_who_ends_it_gives_its_result_up(autojump_clock: MockClock, end: str) -> None:
+async def test_an_abort_discards_the_result(autojump_clock: MockClock, end: str) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
         use = bench.start(FakeRuntime(), Emit(b"x"), *([WaitFor()] if end == "before" else []))
@@ -160,7 +158,7 @@ async def test_who_ends_it_gives_its_result_up(autojump_clock: MockClock, end: s
 
 
 class EndsMeanwhile:
-    """A program that has just ended by itself when it is to be ended; that is seen a while later."""
+    """A program that has just ended by itself at the abort; the end is noticed later."""
 
     def __init__(self, s: float) -> None:
         self.s = s
@@ -176,7 +174,7 @@ class EndsMeanwhile:
 
 
 @pytest.mark.parametrize("s", [0, 0.1])
-async def test_who_ends_what_has_just_ended_gives_its_result_up(
+async def test_an_abort_of_a_just_ended_program_discards_the_result(
     autojump_clock: MockClock, s: float
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -188,7 +186,7 @@ async def test_who_ends_what_has_just_ended_gives_its_result_up(
         assert ended_by(bench.handle) == ABORT and bench.handle.spool.end == 0
 
 
-async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
+async def test_a_failed_review_is_a_denial(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ValueError("wrong")))
         use = bench.start(FakeRuntime(), Emit(b"printed"))
@@ -199,7 +197,7 @@ async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
         assert "haftd failed" in ending.failure.message
 
 
-async def test_a_daemon_that_stops_drops_what_waits_for_a_word(autojump_clock: MockClock) -> None:
+async def test_a_stopping_daemon_discards_pending_reviews(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(shutting_down()))
         use = bench.start(FakeRuntime(), Emit(b"printed"))
@@ -213,7 +211,7 @@ class Unstarted:
         raise StartFailed("not there", "program")
 
 
-async def test_what_never_began_is_reviewed_by_nobody(autojump_clock: MockClock) -> None:
+async def test_a_run_that_never_began_is_not_reviewed(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
         use = bench.start(Unstarted())
@@ -225,7 +223,7 @@ async def test_what_never_began_is_reviewed_by_nobody(autojump_clock: MockClock)
         )
 
 
-async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: MockClock) -> None:
+async def test_a_question_open_at_the_end_is_withdrawn(autojump_clock: MockClock) -> None:
     question = Question(id="q", text="q?", answer_type=Text())
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
@@ -247,7 +245,7 @@ async def _ask(use: Execution, question: Question) -> None:
         await use.inquiries.ask(use.inquiries.question(question))
 
 
-async def test_an_end_after_its_review_was_cancelled_is_told_without_the_result(
+async def test_an_end_after_a_cancelled_review_is_reported_without_the_result(
     autojump_clock: MockClock,
 ) -> None:
     async with trio.open_nursery() as nursery:

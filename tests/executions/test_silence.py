@@ -1,4 +1,5 @@
-"""Silence counts from the first look that could not tell, while nothing of the program begins or ends."""
+"""Silence counts from the first inconclusive snapshot, while no process of the program starts or
+ends."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ def unknown(*processes: tuple[int, int, int]) -> Wanted:
 
 
 def since(*looks: Wanted) -> float:
-    """Since when there is silence after these looks, one a second."""
+    """Return the start of the silence after these snapshots, a second apart."""
     silence = Silence()
     for now, wanted in enumerate(looks):
         silence.see(wanted, float(now))
@@ -25,14 +26,14 @@ def since(*looks: Wanted) -> float:
 SHELL, CHILD, OTHER = (1, 10, 0), (2, 20, 0), (3, 20, 0)
 
 
-def test_silence_begins_at_the_first_look_that_could_not_tell() -> None:
+def test_silence_begins_at_the_first_inconclusive_snapshot() -> None:
     assert since() == inf
     assert since(unknown(SHELL), unknown(SHELL), unknown(SHELL)) == 0
     assert since(unknown(), unknown()) == 0, "nobody may be looked at"
 
 
 @pytest.mark.parametrize("wanted", [Wanted("busy"), Wanted("reads", "line")])
-def test_a_look_that_could_tell_ends_it(wanted: Wanted) -> None:
+def test_a_conclusive_snapshot_ends_the_silence(wanted: Wanted) -> None:
     assert since(unknown(SHELL), wanted) == inf
     assert since(unknown(SHELL), wanted, unknown(SHELL)) == 2
 
@@ -40,13 +41,13 @@ def test_a_look_that_could_tell_ends_it(wanted: Wanted) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        unknown(SHELL),  # one is gone
-        unknown(SHELL, CHILD, OTHER),  # one has begun
+        unknown(SHELL),  # a process is gone
+        unknown(SHELL, CHILD, OTHER),  # a process has started
         unknown(SHELL, OTHER),
-        unknown(SHELL, (2, 21, 0)),  # its number was taken again
-        unknown((1, 10, 57), CHILD),  # one came and went in between
+        unknown(SHELL, (2, 21, 0)),  # its pid was reused
+        unknown((1, 10, 57), CHILD),  # a process came and went in between
     ],
 )
-def test_what_begins_or_ends_between_two_looks_breaks_it(changed: Wanted) -> None:
+def test_a_start_or_end_between_snapshots_ends_the_silence(changed: Wanted) -> None:
     assert since(unknown(SHELL, CHILD), changed) == 1
     assert since(unknown(SHELL, CHILD), changed, changed) == 1

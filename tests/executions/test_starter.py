@@ -14,8 +14,10 @@ from haftd.executions.starter import Starter
 from haftd.tools.definitions.definition import Tool
 
 
-async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: MockClock) -> None:
-    """Its call may be too long for the disk: the id would be taken for ever."""
+async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
+    autojump_clock: MockClock,
+) -> None:
+    """The call may be too long for the disk: the id would be taken for ever."""
     spool = Spool(0, 0, None, Budget(0))
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
     withdrawn: list[Handle] = []

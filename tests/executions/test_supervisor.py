@@ -1,4 +1,4 @@
-"""One task a handle: what many of them may do to all others."""
+"""The supervisor with many handles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.patience import PATIENCE_S
 
 
 class Counting:
-    """A runtime that runs nothing, and counts how often that was started and ended."""
+    """A runtime without processes that counts starts and ends."""
 
     def __init__(self) -> None:
         self.starts = 0
@@ -64,7 +64,7 @@ def supervisor(nursery: trio.Nursery) -> Supervisor:
 
 
 async def most_in_a_row(count: Callable[[], int], until: int) -> int:
-    """The most that were counted between two turns of ours."""
+    """Return the maximum count between two turns of the test's task."""
     seen = [count()]
     while seen[-1] < until:
         await trio.lowlevel.checkpoint()
@@ -72,19 +72,19 @@ async def most_in_a_row(count: Callable[[], int], until: int) -> int:
     return max(later - sooner for sooner, later in pairwise(seen))
 
 
-async def test_many_starts_and_ends_let_everybody_else_have_a_turn_between_a_few_of_them() -> None:
+async def test_many_starts_and_ends_yield_to_other_tasks() -> None:
     runtime = Counting()
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
         for n in range(100):
             held.start(handle(f"h{n}"), runtime, CALL)
-        # Within a round of the loop the order is anybody's: two rounds' worth may stand between.
+        # Within a round of the loop the order is arbitrary: two rounds' worth may stand between.
         assert await most_in_a_row(lambda: runtime.starts, 100) <= 8
         nursery.start_soon(held.abort_all, NOW)
         assert await most_in_a_row(lambda: runtime.ends, 100) <= 8
 
 
-async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock: MockClock) -> None:
+async def test_an_abort_holds_after_its_client_has_gone(autojump_clock: MockClock) -> None:
     runtime = Counting()
     with trio.fail_after(1):
         async with trio.open_nursery() as nursery:
@@ -99,7 +99,7 @@ async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock:
     assert runtime.ends == 1
 
 
-async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> None:
+async def test_unconfirmed_processes_are_listed_and_can_be_aborted_again() -> None:
     cleared: list[bool] = []
     with subprocess.Popen(["sleep", "300"], env={**os.environ, "HAFT_HANDLE": "m"}) as child:
         async with trio.open_nursery() as nursery:
@@ -129,7 +129,7 @@ async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> N
 
 
 class Late(FakeRuntime):
-    """A play that begins when it is told to."""
+    """A scripted run that begins on demand."""
 
     def __init__(self) -> None:
         self.begin = trio.Event()
@@ -144,7 +144,7 @@ def question(name: str) -> Question:
 
 
 @pytest.mark.parametrize("asks", [(), ("tool",)], ids=["only who asks for it", "both"])
-async def test_who_asks_before_the_tool_runs_is_asked_first(
+async def test_requests_before_the_start_are_served_first(
     autojump_clock: MockClock, asks: tuple[str, ...]
 ) -> None:
     answers: list[object] = []
@@ -177,7 +177,7 @@ async def test_who_asks_before_the_tool_runs_is_asked_first(
         assert held.marked("m") is None
 
 
-async def test_only_what_nobody_has_let_in_is_given_up_with_its_call(
+async def test_only_an_unapproved_execution_is_cancelled_with_its_call(
     autojump_clock: MockClock,
 ) -> None:
     runtime = Counting()
@@ -201,7 +201,7 @@ async def test_only_what_nobody_has_let_in_is_given_up_with_its_call(
         await held.abort(runs, NOW)
 
 
-async def test_what_is_over_is_held_no_longer(autojump_clock: MockClock) -> None:
+async def test_an_ended_execution_is_released(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
         use = held.start(handle("h"), Counting(), CALL)
@@ -213,7 +213,7 @@ async def test_what_is_over_is_held_no_longer(autojump_clock: MockClock) -> None
 
 
 class Failing:
-    """A runtime that raises this when it has reported so much."""
+    """A runtime that raises after so many reports."""
 
     def __init__(self, fault: Exception, *, has_started: bool, has_ended: bool) -> None:
         self.fault, self.has_started, self.has_ended = fault, has_started, has_ended
@@ -232,7 +232,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("has_started", "has_ended"), [(False, False), (True, False), (True, True)]
 )
-async def test_a_fault_of_a_runtime_stays_in_its_handle_and_changes_no_end(
+async def test_a_runtime_fault_stays_in_its_handle_and_changes_no_end(
     autojump_clock: MockClock, fault: Exception, has_started: bool, has_ended: bool
 ) -> None:
     withdrawn: list[Handle] = []

@@ -1,15 +1,8 @@
-"""What fault tests share: a ground truth that nothing can hide from, and daemons to kill.
-
-Rules:
-
-- Survivors are counted by a cgroup of the test's own, which neither `setsid` nor an empty
-  environment leaves, never by what the daemon believes. Where there is none, by digits of the
-  test's own in the arguments.
-- A daemon under test is the stand-in (`standin.py`: these rooms put together as the daemon does
-  it) or a real `haftd`: `Subject` starts either, kills it at any moment and starts it again in
-  the same folders.
-- Nothing is signalled by number here either, and the test's own cgroup is emptied at the end.
-"""
+"""Ground truth and killable daemons for fault tests. Survivors are counted by a cgroup of the
+test's own, which neither `setsid` nor an empty environment leaves; without one, by digits in
+the arguments. `Subject` starts the stand-in (`standin.py`) or a real `haftd`, kills and
+restarts the daemon in the same folders. Nothing is signalled by number, and the test's cgroup
+is emptied at the end."""
 
 from __future__ import annotations
 
@@ -49,7 +42,8 @@ def until(fact: Callable[[], object], what: str, timeout_s: float = 20.0) -> Non
 
 
 def cgroup_base() -> Path | None:
-    """A cgroup below which this test may make its own: a delegated one, or for root its own."""
+    """Return a cgroup below which this test may make its own: a delegated one, or for root its
+    own."""
     own = find_base("auto") or find_own()
     if own is None:
         return None
@@ -74,11 +68,8 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 
 
 class Ground:
-    """All that was started in it and lives, however it hid.
-
-    By a cgroup of the test's own; where none can be made, by `tag`: digits of the test's own that
-    every `sleep` started here sleeps longer, which stand in its arguments.
-    """
+    """All living processes started here, by a cgroup of the test's own, or else by `tag`: digits
+    that every `sleep` started here has in its arguments."""
 
     def __init__(self) -> None:
         base = cgroup_base()
@@ -93,7 +84,7 @@ class Ground:
     def __exit__(self, *_exception: object) -> None:
         if self._cgroup is not None:
             self._cgroup.empty(10.0)
-            # What was killed is not gone from here before it is reaped.
+            # A killed process stays in the cgroup until reaped.
             until(self._cgroup.remove, "the test's own cgroup is empty")
             return
         while pids := self._tagged():
@@ -106,12 +97,11 @@ class Ground:
 
     @property
     def cgroup(self) -> Cgroup:
-        """For tests that need one."""
         assert self._cgroup is not None
         return self._cgroup
 
     def tagged(self, script: str) -> str:
-        """The script with every `sleep` in it told apart from those of others."""
+        """Return the script with every `sleep` tagged."""
         return re.sub(r"\bsleep (\d+)\b", rf"sleep \1{self.tag}", script)
 
     def within(self, argv: Sequence[str]) -> list[str]:
@@ -123,7 +113,7 @@ class Ground:
         return ["/bin/sh", "-c", join, "join", *words]
 
     def survivors(self) -> list[str]:
-        """What lives in here, dead but unreaped ones left out: `<pid> <words>`."""
+        """Return the living processes, without zombies, as `<pid> <words>`."""
         pids = self._tagged() if self._cgroup is None else self._cgroup.procs()
         found = []
         for pid in pids:
@@ -137,7 +127,7 @@ class Ground:
 
 
 def _words(pid: int) -> str:
-    """The arguments of a process, empty when it is gone."""
+    """Return a process's arguments, empty once the process is gone."""
     try:
         data = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -146,7 +136,7 @@ def _words(pid: int) -> str:
 
 
 def record_of(who: Identity, mark: ProcessTag, /, **changed: object) -> Record:
-    """The record that a daemon would have written; `changed` forges a part of it."""
+    """Return the record that a daemon would have written; `changed` forges fields."""
     facts: dict[str, object] = {
         "n": mark.n,
         "pid": who.pid,
@@ -165,7 +155,7 @@ def record_of(who: Identity, mark: ProcessTag, /, **changed: object) -> Record:
 
 
 class Crowd:
-    """Processes of a test, as children whose ends are seen; what is left is ended at the exit."""
+    """Child processes of a test whose ends are seen; those left are killed at the exit."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
@@ -189,7 +179,7 @@ class Crowd:
         session: bool = True,
         ready: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start one with this mark and no other; `ready`: return when it has written something."""
+        """Start a process with only this tag; with `ready`, return once the process has written."""
         env = {"PATH": os.environ["PATH"]}
         if mark is not None:
             env["HAFT_HANDLE"] = str(mark)
@@ -217,10 +207,8 @@ class Crowd:
 
 
 class Subject:
-    """A daemon to be killed, in folders of its own below `base`, in one cgroup a cycle.
-
-    `argv` starts it; the stand-in prints a line when it is up, a real daemon serves `socket`.
-    """
+    """A daemon to be killed, in folders of its own below `base`, in a cgroup per cycle. `argv`
+    starts the daemon; the stand-in prints a line when up, a real daemon serves `socket`."""
 
     def __init__(
         self, base: Path, argv: Sequence[str], env: Mapping[str, str] | None = None
@@ -256,7 +244,7 @@ class Subject:
         return cls(base, [sys.executable, "-m", "haftd", "--log-format", "json", *words])
 
     def start(self, ground: Ground | None = None, before: Sequence[str] = ()) -> None:
-        """Start it, without waiting; `before`: words in front of its own, such as strace's."""
+        """Start the daemon without waiting; `before` is a command prefix such as strace's."""
         argv = [*before, *self.argv]
         if ground is not None and self.takes_tag:
             argv += ["--tag", ground.tag]
@@ -272,18 +260,18 @@ class Subject:
             )
 
     def wait_line(self) -> str:
-        """The next line the stand-in prints; empty when it has ended."""
+        """Return the next line of the stand-in; empty once ended."""
         assert self.process is not None and self.process.stdout is not None
         return self.process.stdout.readline().decode().strip()
 
     def kill9(self) -> None:
-        """End it as a crash would."""
+        """Kill the daemon as a crash would."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.wait()
 
     def wait(self, timeout_s: float = 30.0) -> int:
-        """Wait for its end."""
+        """Wait for the end of the daemon."""
         assert self.process is not None
         status = self.process.wait(timeout_s)
         if self.process.stdout is not None:
@@ -291,12 +279,12 @@ class Subject:
         return status
 
     def close(self) -> None:
-        """End it whatever its state."""
+        """End the daemon in any state."""
         if self.process is not None:
             self.kill9()
 
     def log_text(self) -> str:
-        """What it said."""
+        """Return the daemon's log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def __enter__(self) -> Subject:

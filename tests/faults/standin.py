@@ -1,14 +1,9 @@
-"""The rooms of the host put together in the order in which the daemon does it, and no more.
-
-    standin.py <folder> [--count N | --storm] [--kind plain|session|cleared] [--cgroup PATH]
-               [--guardian] [--region FILE]
-
-Prints one line of JSON for each fact: `ready` with what recovery did, `started` or `refused` for
-each spawn, `done` after the last one; then it holds what it started until it is killed. Exit
-status 75: another daemon holds the lock.
-
-`--region`: opens FILE before and after what is under test, which shows in a trace.
-"""
+"""The host rooms assembled in the daemon's order, without the rest. standin.py <folder> [--count
+N | --storm] [--kind plain|session|cleared] [--cgroup PATH] [--guardian] [--region FILE]
+Prints a line of JSON per fact: `ready` with the result of recovery, `started` or `refused`
+for each spawn, `done` after the last; then holds its processes until killed. Exit status 75:
+another daemon holds the lock. `--region` opens FILE before and after the part under test,
+which shows in a trace."""
 
 from __future__ import annotations
 
@@ -50,7 +45,7 @@ def say(**facts: object) -> None:
 
 
 class Standin:
-    """One daemon, from its lock to its death."""
+    """A daemon, from its lock to its death."""
 
     def __init__(self, options: argparse.Namespace, instance: str) -> None:
         self.options = options
@@ -62,7 +57,7 @@ class Standin:
 
     @contextlib.contextmanager
     def region(self, name: str) -> Iterator[None]:
-        """Show in a trace where what is under test begins and ends."""
+        """Mark in a trace the begin and end of the part under test."""
         self._flag(f"begin-{name}")
         yield
         self._flag(f"end-{name}")
@@ -117,7 +112,7 @@ class Standin:
         )
 
     def spawn(self, n: int, script: str) -> LaunchedProcess:
-        """Start one handle, recorded before it runs."""
+        """Start a handle, recorded before the process runs."""
         mark = ProcessTag(self.home, self.instance, n)
         cgroup = None if self.base is None else Cgroup.create(self.base, str(mark))
 
@@ -156,7 +151,7 @@ class Standin:
             raise
 
     async def run_one(self, n: int) -> None:
-        """Start one and keep it; every third one is short and its end is recorded."""
+        """Start and keep a handle; every third one is short, with a recorded end."""
         short = self.options.storm and n % 3 == 0
         script = KINDS[self.options.kind].format(tag=self.options.tag)
         with self.region("spawn"):
@@ -175,7 +170,7 @@ class Standin:
             say(event="started", n=n, pid=launched.pid)
 
     async def main(self) -> None:
-        """Start what was asked for, then hold it."""
+        """Start the requested handles and hold them."""
         self.start()
         n = 0
         while self.options.storm or n < self.options.count:
@@ -200,16 +195,14 @@ def options_of(words: list[str]) -> argparse.Namespace:
 
 
 def run(words: list[str], instance: Callable[[str], str]) -> None:
-    """Be a daemon until killed. `instance`: names this one, given its home."""
+    """Be a daemon until killed; `instance` returns the instance's name for a home."""
     options = options_of(words)
     trio.run(Standin(options, instance(home_of(Path(options.folder)))).main)
 
 
 def run_forked(words: list[str]) -> None:
-    """The same in a child that was forked after the imports: cycles cost a tenth of the time.
-
-    The mark of its first environment is that of the process it was forked from.
-    """
+    """Run in a child forked after the imports: cycles cost a tenth of the time. The tag of its
+    first environment is that of the parent process."""
     run(words, lambda _home: new_instance())
 
 

@@ -1,12 +1,9 @@
-"""Kill a daemon at random moments of a spawn storm, again and again, and count what is left.
-
-    storm.py <folder> <cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [--guardian] [--blind]
-
-Runs as process 1 of a pid namespace of its own, so that nothing outside can be hit and every
-orphan is its child. Each cycle's daemon is forked after the imports, lives in a cgroup of the
-cycle's own (the ground truth), storms, is killed after 0 to 60 ms, and the next one's recovery
-must have left nothing in there. Prints one line of JSON: cycles, leaks, decoys hit, spawns.
-"""
+"""Kill a daemon at random moments of a spawn storm, and count survivors. storm.py <folder>
+<cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [--guardian] [--blind] Runs
+as process 1 of its own pid namespace, so that nothing outside can be killed and every orphan
+is its child. Each cycle's daemon is forked after the imports into a cgroup of its own (the
+ground truth), storms, and is killed after 0 to 60 ms; the next one's recovery must leave that
+cgroup empty. Prints a line of JSON: cycles, leaks, decoys hit, spawns."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from tests.faults import standin
 
 
 def decoys() -> list[subprocess.Popen[bytes]]:
-    """Twenty that look alike: the same words, the mark of another home, an older form of ours."""
+    """Start twenty decoys: the same words, the tag of another home, or an older form of the tag."""
     found = []
     for n in range(20):
         env = {"PATH": os.environ["PATH"]}
@@ -38,12 +35,12 @@ def decoys() -> list[subprocess.Popen[bytes]]:
 
 
 def left(group: Cgroup) -> list[int]:
-    """What lives in a cgroup, dead ones that nobody has reaped left out."""
+    """Return the living processes of a cgroup, without zombies."""
     return [pid for pid in group.procs() if (stat := read_stat(pid)) and stat.state not in "ZX"]
 
 
 def start(words: list[str], group: Cgroup) -> tuple[int, int]:
-    """Fork a daemon into its cgroup; returns its number and the read end of its output."""
+    """Fork a daemon into its cgroup; return the pid and the read end of its output."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:
@@ -70,7 +67,7 @@ def ready(reader: int) -> dict[str, object]:
 
 
 def shrink_numbers() -> None:
-    """Let process numbers come round every few cycles, where the bound is this namespace's own."""
+    """Make pids wrap every few cycles, where the bound is this namespace's own."""
     version = tuple(int(part) for part in os.uname().release.split(".")[:2])
     if version >= (6, 14) and os.getpid() == 1:
         Path("/proc/sys/kernel/pid_max").write_text("700")
@@ -100,7 +97,7 @@ def main(argv: list[str]) -> None:
         unconfirmed += len(facts["unconfirmed"])  # type: ignore[arg-type]
         assert facts["problems"] == [], facts
         if before is not None:
-            # A child at its gate leaves by itself; a killed one takes a moment to be gone.
+            # A child at its gate exits by itself; a killed process takes a moment to be gone.
             patience = time.monotonic() + 1.0
             while (rest := left(before)) and time.monotonic() < patience:
                 time.sleep(0.001)
@@ -110,7 +107,7 @@ def main(argv: list[str]) -> None:
         time.sleep(dice.random() * 0.06)  # the moment of the kill
         pidfd = os.pidfd_open(pid)
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        select.select([pidfd], [], [])  # it is reaped by the kernel, not by us
+        select.select([pidfd], [], [])  # reaped by the kernel, not by us
         os.close(pidfd)
         os.close(reader)
         before = group

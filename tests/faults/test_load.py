@@ -1,5 +1,3 @@
-"""A whole daemon under what handles and clients do in bulk: it answers, and keeps what it holds small."""
-
 from __future__ import annotations
 
 import itertools
@@ -41,10 +39,10 @@ def rss(daemon: RunningDaemon) -> int:
     return int(psutil.Process(daemon.pid).memory_info().rss)
 
 
-def test_P06_a_fork_bomb_is_answered_beside_and_ended_whole(
+def test_P06_a_fork_bomb_delays_no_other_call_and_is_ended_whole(
     shared_daemon: RunningDaemon, wire: Wire
 ) -> None:
-    """It forks to 256 processes, none of which ends by itself."""
+    """The bomb forks to 256 processes, none of which ends by itself."""
     bomb = "import os, time\nfor _ in range(8): os.fork()\ntime.sleep(300)"
     with Ground() as ground:
         run(wire, "bomb", *ground.within([sys.executable, "-S", "-c", bomb, ground.tag]))
@@ -69,9 +67,7 @@ def test_P24_disconnects_during_output_cost_nothing(
     assert state["content"] == "".join(f"{n}\n" for n in range(1, 200001))
 
 
-def test_P25_output_that_nobody_reads_takes_bounded_memory(
-    shared_daemon: RunningDaemon, wire: Wire
-) -> None:
+def test_P25_unread_output_takes_bounded_memory(shared_daemon: RunningDaemon, wire: Wire) -> None:
     run(wire, "zeros", "cat", "/dev/zero")
     before = rss(shared_daemon)
 
@@ -84,9 +80,7 @@ def test_P25_output_that_nobody_reads_takes_bounded_memory(
     assert state["omitted"] > 400 * MIB, "what was dropped is counted"
 
 
-def test_L12_handles_that_come_and_go_leave_nothing(
-    shared_daemon: RunningDaemon, wire: Wire
-) -> None:
+def test_L12_ended_handles_leave_nothing(shared_daemon: RunningDaemon, wire: Wire) -> None:
     def many(count: int) -> None:
         for at in range(count):
             run(wire, f"h{at % 50}", "true", terminal=at % 4 == 0, wait="stopped")
@@ -103,7 +97,7 @@ def test_L12_handles_that_come_and_go_leave_nothing(
     assert rss(shared_daemon) - before < 8 * MIB
 
 
-def test_U24_a_message_that_would_blow_up_is_not_made_into_objects(
+def test_U24_an_inflating_message_is_not_decoded_into_objects(
     shared_daemon: RunningDaemon, wire: Wire
 ) -> None:
     before = rss(shared_daemon)

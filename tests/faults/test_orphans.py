@@ -1,7 +1,5 @@
-"""After a crash nothing is left and nobody else was hit, whatever the moment of the crash.
-
-The daemon is the stand-in; rows of the same name are run with a whole `haftd` in tests/e2e.
-"""
+"""After a crash at any moment nothing is left and no other process is killed. The daemon is the
+stand-in; rows of the same name run with a whole `haftd` in tests/faults/test_whole.py."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ def ground() -> Iterator[Ground]:
 
 
 def facts(subject: Subject, event: str) -> dict[str, object]:
-    """The next line the stand-in prints, which is of this event."""
+    """Return the next line of the stand-in with this event."""
     line = subject.wait_line()
     assert line, subject.log_text()
     found = json.loads(line)
@@ -91,10 +89,8 @@ def test_P02_killed_at_a_random_moment_of_a_spawn_storm(
 
 @needs_cgroup
 @needs_namespaces
-def test_P02_the_storm_sees_what_a_daemon_without_recovery_leaves(
-    short_tmp: Path, ground: Ground
-) -> None:
-    """The fault, planted: else a storm that looks at nothing would be green as well."""
+def test_P02_the_storm_detects_a_daemon_without_recovery(short_tmp: Path, ground: Ground) -> None:
+    """A planted fault: a storm without detection would pass as well."""
     assert storm(short_tmp, ground, 2, "session", "--blind")["leaks"]
 
 
@@ -102,7 +98,7 @@ def test_P02_the_storm_sees_what_a_daemon_without_recovery_leaves(
 
 
 class Point(NamedTuple):
-    """A system call of a trace: its name, how manyth of its name it is, and the line."""
+    """A system call of a trace: its name, its ordinal among those of the name, and the line."""
 
     name: str
     when: int
@@ -146,7 +142,7 @@ def spawn_points() -> list[Point]:
 
 
 def kill_traced(subject: Subject) -> None:
-    """Kill the stand-in that strace runs as its child, if it lives, and wait for both."""
+    """Kill the stand-in that strace runs as its child, if alive, and wait for both."""
     assert subject.process is not None
     tracer = subject.process.pid
     with contextlib.suppress(OSError):
@@ -161,7 +157,7 @@ def injecting(point: Point, what: str) -> list[str]:
 
 
 def sample(points: list[Point], count: int) -> list[Point]:
-    """That many of them, evenly, the first and the last among them."""
+    """Return that many of them, evenly spaced, with the first and the last."""
     if count >= len(points):
         return points
     return [points[round(n * (len(points) - 1) / (count - 1))] for n in range(count)]
@@ -183,7 +179,7 @@ def test_P01_killed_at_every_system_call_of_a_spawn(
             first.start(ground, injecting(point, "signal=KILL"))
             while first.wait_line() not in ("", '{"event": "done"}'):
                 pass
-            # The points shift by a few from run to run: then it is killed after the last one.
+            # The points shift by a few from run to run: then the kill comes after the last one.
             kill_traced(first)
         with Subject.standin(base) as second:
             second.start()
@@ -240,7 +236,7 @@ def test_P21_killed_at_every_system_call_of_recovery(
         *(pytest.param(name, marks=pytest.mark.soak) for name in ("EROFS", "EDQUOT")),
     ],
 )
-def test_P16_a_record_that_cannot_be_written_refuses_the_spawn_and_no_more(
+def test_P16_an_unwritable_record_refuses_only_its_spawn(
     short_tmp: Path, ground: Ground, spawn_points: list[Point], error: str
 ) -> None:
     (record,) = [point for point in spawn_points if point.name == "write" and "start" in point.line]
@@ -249,7 +245,7 @@ def test_P16_a_record_that_cannot_be_written_refuses_the_spawn_and_no_more(
         one.start(ground, injecting(record, f"error={error}"))
         facts(one, "ready")
         assert facts(one, "refused")["reason"] == "record"
-        assert facts(one, "started")["n"] == 2  # the daemon lives, and the next one runs
+        assert facts(one, "started")["n"] == 2  # the daemon lives, and the next spawn runs
         until(lambda: len(sleepers(ground)) == 3, "the second one runs whole")
         assert len(ground.survivors()) == 5  # and nothing of the first, beside the daemon itself
         assert [one.id for one in read_records(one.home / "handles.lock")] == ["h2"]
@@ -260,7 +256,7 @@ def test_P16_a_record_that_cannot_be_written_refuses_the_spawn_and_no_more(
 @pytest.mark.parametrize(
     "count", [2, pytest.param(1000, marks=pytest.mark.soak)], ids=["short", "soak"]
 )
-def test_P16_whatever_call_of_a_spawn_fails_it_is_refused_or_runs_whole(
+def test_P16_any_failing_system_call_of_a_spawn_refuses_it_or_runs_whole(
     short_tmp: Path, ground: Ground, spawn_points: list[Point], count: int
 ) -> None:
     calls = ("write", "pipe2", "pidfd_open", "openat", "clone3", "vfork", "fcntl", "prlimit64")
@@ -303,7 +299,7 @@ exec "$@"
 def test_L10_a_full_disk_refuses_spawns_until_there_is_room(
     short_tmp: Path, ground: Ground
 ) -> None:
-    """The runtime folder is a small tmpfs; each spawn costs some 300 bytes of it."""
+    """The runtime folder is a small tmpfs; each spawn costs some 300 bytes."""
     subject = Subject.standin(short_tmp / "t", "--count", "60")
     with subject:
         subject.start(ground, ["unshare", "-m", "sh", "-c", FULL, "full", str(subject.runtime)])
@@ -312,7 +308,7 @@ def test_L10_a_full_disk_refuses_spawns_until_there_is_room(
         events = [one["event"] for one in said]
         assert "refused" in events and "started" in events
         assert {one["reason"] for one in said if one["event"] == "refused"} == {"record"}
-        # The last may be on its way from the gate to its name.
+        # The last process may be on its way from the gate to its name.
         started = events.count("started")
         until(lambda: len(sleepers(ground)) == started, "what was started runs, and nothing else")
         facts(subject, "done")
@@ -360,7 +356,7 @@ print(json.dumps([len(served), sorted(set(statuses)), len(statuses)]))
     "rounds", [2, pytest.param(100, marks=pytest.mark.soak)], ids=["short", "soak"]
 )
 def test_P18_of_fifty_daemons_started_at_once_one_serves(short_tmp: Path, rounds: int) -> None:
-    for _ in range(rounds):  # L03: from the second round on, with what a kill left
+    for _ in range(rounds):
         done = subprocess.run(
             [sys.executable, "-c", CROWD, short_tmp / "haft", "50"],
             cwd=ROOT,
@@ -372,7 +368,7 @@ def test_P18_of_fifty_daemons_started_at_once_one_serves(short_tmp: Path, rounds
         assert json.loads(done.stdout) == [1, [75], 49]
 
 
-def test_P20_the_first_one_is_stopped_and_the_second_touches_nothing(
+def test_P20_a_second_daemon_touches_nothing_of_a_stopped_first(
     short_tmp: Path, ground: Ground
 ) -> None:
     with Subject.standin(short_tmp, "--count", "2", "--kind", "session") as first:
@@ -428,7 +424,7 @@ def test_the_guardian_empties_the_tree_while_no_daemon_runs(
             pass
         first.kill9()
         until(lambda: not ground.survivors(), "the guardian has swept, and has gone", 5)
-        assert len(read_records(first.home / "handles.lock")) == 2  # it writes nothing
+        assert len(read_records(first.home / "handles.lock")) == 2  # the guardian writes nothing
     with Subject.standin(short_tmp) as second:
         second.start()
         assert facts(second, "ready")["lost"] == 2
@@ -436,17 +432,17 @@ def test_the_guardian_empties_the_tree_while_no_daemon_runs(
 
 @needs_cgroup
 @needs_namespaces
-def test_P11_what_a_container_with_the_same_folder_recorded_is_dropped(
+def test_P11_records_of_a_container_with_the_same_folder_are_dropped(
     short_tmp: Path, ground: Ground
 ) -> None:
-    """Its numbers mean other processes here; its own processes are seen from outside, and live."""
+    """Its pids mean other processes here; its own processes are seen from outside, and live."""
     enclosed = ["unshare", "-pf", "--mount-proc", "sh", "-c", '"$@" & wait $!; sleep 300', "sh"]
     with Subject.standin(short_tmp, "--count", "2") as first:
         first.start(ground, enclosed)
         facts(first, "ready")
         while first.wait_line() != '{"event": "done"}':
             pass
-        # A child that was let through its gate is not seen to sleep before it has executed.
+        # A child past its gate does not show as sleeping before exec.
         until(lambda: len(sleepers(ground)) == 2, "both of its children run")
         inner = [one for one in ground.survivors() if "standin.py" in one and "sh -c" not in one]
         os.kill(int(inner[0].split()[0]), signal.SIGKILL)  # the daemon in there, not its processes

@@ -28,12 +28,12 @@ def ground() -> Iterator[Ground]:
 
 
 def up(subject: Subject, ground: Ground | None = None) -> Subject:
-    """Start it, and return when it answers."""
+    """Start the daemon; return once a call is answered."""
     subject.start(ground)
 
     def answers() -> bool:
         assert subject.process is not None and subject.process.poll() is None, subject.log_text()
-        # A child of the one before, on its way to exec, may hold its socket for a moment.
+        # A child of the previous daemon, on its way to exec, may hold its socket for a moment.
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
             probe.settimeout(5)
             probe.connect(str(subject.socket))
@@ -51,7 +51,7 @@ def spawn(wire: Wire, ground: Ground, name: str, script: str = HIDDEN) -> None:
 
 
 def others(subject: Subject, ground: Ground) -> list[str]:
-    """What lives beside the daemon and its guardian."""
+    """Return processes beside the daemon and its guardian."""
     assert subject.process is not None
     return [
         one
@@ -102,7 +102,7 @@ def test_P02_L03_killed_while_clients_spawn(short_tmp: Path, cycles: int) -> Non
         assert subject.wait() == 0
 
 
-def test_what_was_lost_is_still_listed(short_tmp: Path, ground: Ground) -> None:
+def test_lost_handles_are_still_listed(short_tmp: Path, ground: Ground) -> None:
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
@@ -117,7 +117,7 @@ def test_what_was_lost_is_still_listed(short_tmp: Path, ground: Ground) -> None:
             assert state["ended_by"]["by"] == "lost"
 
 
-def test_P20_a_second_one_leaves_and_touches_nothing(short_tmp: Path, ground: Ground) -> None:
+def test_P20_a_second_daemon_exits_and_touches_nothing(short_tmp: Path, ground: Ground) -> None:
     with Subject.haftd(short_tmp) as first, Subject.haftd(short_tmp) as second:
         up(first, ground)
         with contextlib.closing(Wire(first.socket)) as wire:
@@ -137,10 +137,8 @@ def test_P20_a_second_one_leaves_and_touches_nothing(short_tmp: Path, ground: Gr
             assert wire.call("fetch", id="h")["state"] == "running"
 
 
-def test_L01_its_folder_is_gone_for_good_and_it_ends_its_handles_and_leaves(
-    short_tmp: Path, ground: Ground
-) -> None:
-    """As after a logout, where a new one cannot be made either."""
+def test_L01_a_lost_runtime_folder_ends_handles_and_daemon(short_tmp: Path, ground: Ground) -> None:
+    """As after a logout, where a new folder cannot be made either."""
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
@@ -151,7 +149,7 @@ def test_L01_its_folder_is_gone_for_good_and_it_ends_its_handles_and_leaves(
         until(lambda: not ground.survivors(), "nothing is left", 2)
 
 
-def test_P17_a_folder_that_others_can_write_to_is_refused_in_words(short_tmp: Path) -> None:
+def test_P17_a_folder_writable_by_others_is_refused_with_a_sentence(short_tmp: Path) -> None:
     with Subject.haftd(short_tmp) as subject:
         subject.home.mkdir()
         subject.home.chmod(0o777)
@@ -162,9 +160,7 @@ def test_P17_a_folder_that_others_can_write_to_is_refused_in_words(short_tmp: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 9000, os.urandom(5000), b'{"v": 99}\n'])
-def test_P15_a_bad_file_of_handles_keeps_nobody_from_starting(
-    short_tmp: Path, content: bytes
-) -> None:
+def test_P15_a_corrupt_handle_file_prevents_no_start(short_tmp: Path, content: bytes) -> None:
     with Subject.haftd(short_tmp) as subject:
         subject.home.mkdir(mode=0o700)
         (subject.home / "handles.lock").write_bytes(content)
@@ -172,7 +168,7 @@ def test_P15_a_bad_file_of_handles_keeps_nobody_from_starting(
         assert (subject.home / "handles.lock.bad-1").read_bytes() == content
 
 
-def test_P15_what_the_file_lost_is_swept(short_tmp: Path, ground: Ground) -> None:
+def test_P15_handles_lost_by_the_file_are_swept(short_tmp: Path, ground: Ground) -> None:
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
@@ -185,7 +181,7 @@ def test_P15_what_the_file_lost_is_swept(short_tmp: Path, ground: Ground) -> Non
         until(lambda: not ground.survivors(), "nothing is left", 3)
 
 
-def test_P11_the_log_of_a_recovery_names_nobody_s_secrets(short_tmp: Path, ground: Ground) -> None:
+def test_P11_the_recovery_log_names_no_secrets(short_tmp: Path, ground: Ground) -> None:
     """The record holds the program's name, never its arguments or environment."""
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
@@ -198,8 +194,8 @@ def test_P11_the_log_of_a_recovery_names_nobody_s_secrets(short_tmp: Path, groun
 
 @needs_namespaces
 @pytest.mark.parametrize("kind", ["proc -o subset=pid", "tmpfs"])
-def test_P10_without_all_of_proc_it_does_not_start(short_tmp: Path, kind: str) -> None:
-    """It said that it serves, and could start nothing; or it ended with a traceback."""
+def test_P10_without_all_of_proc_the_daemon_does_not_start(short_tmp: Path, kind: str) -> None:
+    """Otherwise the daemon would serve without being able to start anything."""
     with Subject.haftd(short_tmp) as subject:
         mounted = ["sh", "-c", f'mount -t {kind} none /proc && exec "$@"', "sh"]
         subject.start(before=["unshare", "-m", *mounted])

@@ -1,4 +1,4 @@
-"""A call of a tool as the documents write it, `call(git, { action: … })`, over the wire."""
+"""Tool calls as the documents write them, `call(git, { action: … })`, over the wire."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Called = tuple[str, dict[str, Any]]
 
 
 def called(host: Wire, tool: str, arguments: dict[str, Any], root: Path | None = None) -> Any:
-    """The reply of one call."""
+    """Return the reply of a call."""
     where = {} if root is None else {"root": str(root)}
     return host.call("tools/call", tool=tool, arguments=arguments, **where)
 
 
 def batch_of(*calls: Called) -> list[dict[str, Any]]:
-    """Parallel calls as one batch."""
+    """Return parallel calls as a batch."""
     return [
         {
             "jsonrpc": "2.0",
@@ -30,7 +30,7 @@ def batch_of(*calls: Called) -> list[dict[str, Any]]:
 
 
 def replies_of(host: Wire, count: int) -> list[Any]:
-    """The replies to a batch of so many: one list, in its order."""
+    """Return the replies to a batch, as an ordered list."""
     replies = host.receive()
     assert isinstance(replies, list)
     assert [one["id"] for one in replies] == [f"call-{number}" for number in range(count)]
@@ -38,6 +38,6 @@ def replies_of(host: Wire, count: int) -> list[Any]:
 
 
 def batched(host: Wire, *calls: Called) -> list[Any]:
-    """The replies of parallel calls, sent as one batch."""
+    """Send parallel calls as a batch and return the replies."""
     host.send(batch_of(*calls))
     return replies_of(host, len(calls))

@@ -1,7 +1,4 @@
-"""A stand-in for cargo, first in the path of the tools that call it, and these tools.
-
-Rules: it says what it does at once, and goes on when the test lets it: nothing hangs on time.
-"""
+"""A fake cargo, first in the path of its tools; each run goes on when the test releases the run."""
 
 from __future__ import annotations
 
@@ -44,5 +41,5 @@ class Cargo:
             self.tools += _TOOL.format(what=what, bin=program.parent, gates=self.gates)
 
     def go_on(self, what: str) -> None:
-        """Let one go on; waits until it has come so far."""
+        """Let a run go on, once that run is waiting."""
         (self.gates / what).write_text("go\n")

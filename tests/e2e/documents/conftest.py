@@ -1,8 +1,5 @@
-"""What the documents' examples share: an assistant's host, and calls as it makes them.
-
-Rules: one file an example, the calls as the document writes them; a daemon serves a file's tests, each in
-a session of its own.
-"""
+"""An assistant's host, and calls as the documents write them. A daemon serves a file's tests,
+each in its own session."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _sessions = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def daemon_with() -> Iterator[Callable[[str], RunningDaemon]]:
-    """Start a daemon with these definitions, or give the one that runs."""
+    """Start a daemon with these definitions, or return the running one."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     made: dict[str, RunningDaemon] = {}
 
@@ -42,7 +39,7 @@ def daemon_with() -> Iterator[Callable[[str], RunningDaemon]]:
 
 @pytest.fixture
 def host_of(daemon_with: Callable[[str], RunningDaemon]) -> Iterator[Host]:
-    """Connect a host that can be asked, or cannot, to a daemon with these definitions."""
+    """Connect a host with or without inquiry support to a daemon with these definitions."""
     hosts: list[Client] = []
 
     def make(tools: str, *, able: bool = True) -> Client:

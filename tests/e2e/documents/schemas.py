@@ -1,8 +1,6 @@
-"""The schemas of the documents, and what haft's say beyond them.
-
-Rules: haft's may describe, may say that a variant is an object and closed, what an id looks like, and what
-`input` can be; it may let the actions that read be told when and what to answer. Nothing else differs.
-"""
+"""The documents' schemas, and the additions that haft may make. haft may describe, close
+objects, constrain ids and `input`, and offer read actions their wait options; nothing else
+may differ."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def spawning(parameters: dict[str, Schema], *required: str) -> Schema:
 
 
 def variants(host: Wire, tool: str) -> list[Schema]:
-    """The `oneOf` of a tool as it is listed."""
+    """Return the `oneOf` of a listed tool."""
     (listed,) = [one for one in host.call("tools/list")["tools"] if one["name"] == tool]
     schema = listed["parameters"]
     assert set(schema) == {"type", "oneOf"} and schema["type"] == "object"
@@ -48,7 +46,7 @@ def variants(host: Wire, tool: str) -> list[Schema]:
 
 
 def adds(ours: Schema, documents: Schema) -> set[str]:
-    """The properties that ours has besides; fails where it differs in anything else."""
+    """Return the additional properties; fail at any other difference."""
     assert ours["type"] == "object" and ours["additionalProperties"] is False
     assert set(ours) == {"type", "properties", "required", "additionalProperties"}
     assert ours["required"] == documents["required"]

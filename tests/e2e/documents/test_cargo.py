@@ -1,5 +1,3 @@
-"""cargo_check and cargo_test: spawned and awaited in one batch, raced, run to the end; their schema."""
-
 from __future__ import annotations
 
 import tempfile
@@ -34,7 +32,7 @@ def cargo() -> Iterator[Cargo]:
 
 
 def seen_beside(host: Client, id: str, wait: str) -> Any:
-    """A handle as another client sees it: one that reads by a cursor of its own takes nobody's news."""
+    """Return a handle as another client sees the handle: a read by cursor takes no notices."""
     with Wire(host.sock.getpeername()) as other:
         return other.call("fetch", session=host.session, id=id, wait=wait, cursor=0)
 
@@ -44,14 +42,14 @@ def both_have_begun(host: Client) -> None:
         assert seen_beside(host, id, "output")["state"] == "running"
 
 
-def test_two_are_spawned_and_awaited_in_one_batch(host_of: Host, cargo: Cargo) -> None:
+def test_two_runs_are_spawned_and_awaited_in_one_batch(host_of: Host, cargo: Cargo) -> None:
     host = host_of(cargo.tools)
     host.send(batch_of(*SPAWNED, ("await", {"all": ["check", "test"]})))
     both_have_begun(host)
     cargo.go_on("test")
     cargo.go_on("check")
     check, test, waited = replies_of(host, 3)
-    # What they say at once is in the reply of spawn, unless the machine is slow: then fetch has it.
+    # Early output is in the reply of spawn, unless the machine is slow: then fetch has the output.
     early = {}
     for state, id, says in (
         (check, "check", "    Checking jp_cli v0.1.0\n"),
@@ -70,11 +68,11 @@ def test_two_are_spawned_and_awaited_in_one_batch(host_of: Host, cargo: Cargo) -
     assert "result" not in test and test["exit"] == {"code": 101}
     assert test["error"]["message"] == "The process exited with code 101."
     assert test["content"] == early["test"] + "test reads ... ok\ntest writes ... FAILED\n"
-    # What was awaited is no news.
+    # An awaited end is no notice.
     assert check["notifications"] == test["notifications"] == []
 
 
-def test_a_race_is_won_by_one_and_the_other_is_aborted(host_of: Host, cargo: Cargo) -> None:
+def test_the_winner_of_a_race_is_read_and_the_other_is_aborted(host_of: Host, cargo: Cargo) -> None:
     host = host_of(cargo.tools)
     host.send(batch_of(*SPAWNED, ("await", {"any": ["check", "test"]})))
     both_have_begun(host)
@@ -92,7 +90,7 @@ def test_a_race_is_won_by_one_and_the_other_is_aborted(host_of: Host, cargo: Car
     assert host.call("notifications/drain") == {"notifications": []}
 
 
-def test_without_an_action_it_runs_to_its_end(host_of: Host, cargo: Cargo) -> None:
+def test_without_an_action_a_call_runs_to_the_end(host_of: Host, cargo: Cargo) -> None:
     """`call(cargo_check, { package: "jp_cli" })` → "ok, 0 warnings"."""
     host = host_of(cargo.tools)
     running = host.start("tools/call", tool="cargo_check", arguments={"package": "jp_cli"})
@@ -102,9 +100,7 @@ def test_without_an_action_it_runs_to_its_end(host_of: Host, cargo: Cargo) -> No
     assert state["result"] == "    Checking jp_cli v0.1.0\nok, 0 warnings\n"
 
 
-def test_what_the_assistant_did_not_wait_for_is_told_with_its_next_call(
-    host_of: Host, cargo: Cargo
-) -> None:
+def test_an_unawaited_end_is_reported_with_the_next_call(host_of: Host, cargo: Cargo) -> None:
     host = host_of(cargo.tools)
     spawned = batched(host, *SPAWNED)
     assert [one["state"] for one in spawned] == ["running", "running"]
@@ -118,8 +114,8 @@ def test_what_the_assistant_did_not_wait_for_is_told_with_its_next_call(
     assert called(host, *READ[0])["notifications"] == []
 
 
-def test_it_takes_no_input(host_of: Host, cargo: Cargo) -> None:
-    """Background work is only polled: `apply` is not in the schema and not served."""
+def test_a_tool_without_input_has_no_apply(host_of: Host, cargo: Cargo) -> None:
+    """Background work is only polled: `apply` is neither in the schema nor served."""
     host = host_of(cargo.tools)
     spawn, fetch, abort = variants(host, "cargo_check")
     assert adds(spawn, spawning({"package": {"type": "string"}})) == READING

@@ -1,8 +1,5 @@
-"""fs_modify_file and its question, "Create backup files?": asked while the call is open, answered, done.
-
-The tool gets its arguments once from the assistant, and is run again with the answers so far; the host
-sees the result only.
-"""
+"""fs_modify_file and its question, "Create backup files?". The assistant sends arguments once;
+the tool is run again with the answers so far, and the host sees the result only."""
 
 from __future__ import annotations
 
@@ -80,13 +77,13 @@ def written(path: Path) -> Path:
 
 
 def modify(host: Client, path: Path, **more: Any) -> int:
-    """Start the call and give the number of its request."""
+    """Start the call; return the number of its request."""
     arguments = {"path": str(path), "patterns": PATTERNS}
     return host.start("tools/call", **{"tool": "fs_modify_file", "arguments": arguments, **more})
 
 
 def runs_of(path: Path) -> list[Any]:
-    """The answers that each run had; all had the arguments of the one call."""
+    """Return the answers of each run; all runs had the arguments of the call."""
     runs = [json.loads(line) for line in path.with_suffix(".runs").read_text().splitlines()]
     assert all(given == {"path": str(path), "patterns": PATTERNS} for given, _ in runs)
     return [answers for _, answers in runs]
@@ -131,7 +128,7 @@ def test_the_caller_is_asked_on_its_own_connection(host_of: Host, file: Path) ->
     assert runs_of(file) == [{}, {"backup": True}]
 
 
-def test_a_host_that_cannot_be_asked_pulls(host_of: Host, file: Path) -> None:
+def test_a_host_without_inquiry_support_polls(host_of: Host, file: Path) -> None:
     host = host_of(FILES, able=False)
     number = modify(host, file, call_id="call_a3b7")
     until(lambda: host.call("inquiries/list")["inquiries"], "it is asked")
@@ -197,7 +194,7 @@ def test_two_tools_ask_in_parallel(host_of: Host, short_tmp: Path) -> None:
     assert [Path(f"{path}.bak").exists() for path in files.values()] == [False, True]
 
 
-def test_asking_again_what_was_answered_is_an_error(host_of: Host, file: Path) -> None:
+def test_an_answered_question_asked_again_is_an_error(host_of: Host, file: Path) -> None:
     host = host_of(FILES)
     number = modify(host, file, tool="fs_modify_again")
     host.reply(host.receive(), True)
@@ -208,7 +205,7 @@ def test_asking_again_what_was_answered_is_an_error(host_of: Host, file: Path) -
     assert runs_of(file) == [{}, {"backup": True}] and file.read_text() == "a colour\n"
 
 
-def test_a_wrong_answer_is_refused_and_the_question_stays(host_of: Host, file: Path) -> None:
+def test_an_invalid_answer_is_refused_and_the_question_stays(host_of: Host, file: Path) -> None:
     host = host_of(FILES)
     number = modify(host, file)
     asked = host.receive()

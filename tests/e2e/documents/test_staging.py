@@ -1,9 +1,5 @@
-"""The staging dialogue: `git add --patch` driven by spawn, fetch and apply, and the schema of its tool.
-
-The document's `git` is a tool that holds the dialogue for the assistant; here that is git itself on
-a terminal. Where the document's spawn ends before the prompt, haft's answers when git reads: the prompt
-ends the content of spawn, and fetch says again that it is waited for, in `input_wanted`.
-"""
+"""The staging dialogue: `git add --patch` driven by spawn, fetch and apply. The documents' spawn
+ends before the prompt; haft's ends when git reads, so the prompt ends the content of spawn."""
 
 from __future__ import annotations
 
@@ -87,7 +83,7 @@ def test_the_staging_dialogue(host_of: Host, repo: Path) -> None:
     assert staged(repo) == ["line two", "line twenty", "line thirty-nine"]
 
 
-def test_a_dialogue_that_is_aborted_stages_nothing(host_of: Host, repo: Path) -> None:
+def test_an_aborted_dialogue_stages_nothing(host_of: Host, repo: Path) -> None:
     host = host_of(GIT)
     spawn = {"action": "spawn", "id": "staging", "command": "stage", "args": ["--patch"]}
     called(host, "git", spawn, repo)
@@ -96,7 +92,7 @@ def test_a_dialogue_that_is_aborted_stages_nothing(host_of: Host, repo: Path) ->
     assert state["state"] == "stopped"
     assert state["ended_by"] == {"by": "abort", "client": "assistant"}
     assert staged(repo) == []
-    # The id is free again, and the assistant is told nothing that it knows.
+    # The id is free again, and the assistant gets no known news.
     again = called(host, "git", spawn, repo)
     assert again["state"] == "running" and again["generation"] == 2
     assert again["notifications"] == []

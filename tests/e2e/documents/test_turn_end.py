@@ -1,5 +1,3 @@
-"""The turn's end: the assistant is asked once which of its open handles to wait for, end or keep."""
-
 from __future__ import annotations
 
 from tests.faults.harness import until
@@ -75,7 +73,8 @@ def test_the_turn_end_inquiry(host_of: Host) -> None:
     ended = {one["id"]: one.get("ended_by", {}).get("by") for one in result["handles"]}
     assert ended == {"build": "exit", "web": None, "old": "turn_end"}
 
-    # The next turn: what was waited for is read, what was kept runs on, what was ended is told.
+    # In the next turn the awaited handle is read, the kept one runs on, and the end of the aborted
+    # one is reported.
     host.call("turn/begin")
     built = called(host, "cargo_build", {"action": "fetch", "id": "build"})
     assert built["result"].endswith("    Finished\n")
