@@ -1,13 +1,10 @@
-"""A process that has imported `haftd`, and forks a daemon of it for each test that needs one.
-
-An interpreter that imports the daemon takes a third of a second of processor; a fork takes some milliseconds. Such a
-daemon differs from one that was executed in nothing that the tests look at: its arguments and its environment
-are written to where the kernel shows them (/proc/PID/cmdline and environ), its descriptors, session and folder are
-those that were asked for, and `main` runs as it does in a new interpreter. Only its parent is the fork server.
-
-Rules: one server for a test process, which ends with that. A child that cannot be made here (another
-interpreter's options, a loader's variables) is executed by `subprocess` instead; see `can_fork`.
-"""
+"""A process that has imported `haftd`, and forks a daemon for each test that needs one.
+Importing the daemon takes a third of a CPU second; a fork takes milliseconds. A forked daemon
+equals an executed one in all that tests observe: arguments and environment are written to
+where the kernel shows them (/proc/PID/cmdline and environ), and descriptors, session, folder
+and `main` are as requested. Only its parent is the fork server. There is one server per test
+process. A child that cannot be forked (other interpreter options, loader variables) is
+executed by `subprocess`; see `can_fork`."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _ROOM = "x" * 32_000
 
 
 class Process(Protocol):
-    """A child process, as `subprocess.Popen` and `ForkedProcess` have it."""
+    """The interface that `subprocess.Popen` and `ForkedProcess` share."""
 
     pid: int
     returncode: int | None
@@ -53,7 +50,7 @@ class ForkedProcess:
         self._status = status
 
     def poll(self) -> int | None:
-        """Return the exit status as `subprocess` has it, or None while the process runs."""
+        """Return the exit status as `subprocess` does, or None while the process runs."""
         return self.wait(0) if self._has_ended(0) else None
 
     def wait(self, timeout: float | None = None) -> int:
@@ -90,7 +87,7 @@ class ForkedProcess:
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
-    """Return whether `env` asks for nothing that only a new interpreter or loader can do."""
+    """Return true if `env` needs neither a new interpreter nor a new loader."""
     special = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
 
     def chosen(variables: Mapping[str, str]) -> dict[str, str]:
@@ -106,7 +103,8 @@ def can_fork(env: Mapping[str, str]) -> bool:
 def fork_haftd(
     args: Sequence[str], *, env: Mapping[str, str], cwd: str, output: int
 ) -> ForkedProcess:
-    """Start `haftd` with these arguments in a session of its own, stdin at /dev/null, and stdout and stderr at `output`."""
+    """Start `haftd` with these arguments in a session of its own, stdin at /dev/null, and stdout
+    and stderr at `output`."""
     return _server().fork({"args": list(args), "env": dict(env), "cwd": cwd}, output)
 
 
@@ -115,7 +113,8 @@ class _Server:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Through a shell that goes: tests look at the children of their process, which the server is none of.
+        # Through a shell that goes: tests look at the children of their process, and the server is
+        # none of them.
         words = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno()), _ROOM]
         with theirs:
             subprocess.run(
@@ -160,7 +159,7 @@ class _ExecutedAgain(BaseException):  # not an error
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork as asked until the other side has gone; report each child's end to its pipe."""
+    """Fork on request until the other side closes; report each child's end to its pipe."""
     from haftd.import_stubs import stub_unused_imports
 
     stub_unused_imports()
@@ -211,7 +210,7 @@ def _report_ends(ends: dict[int, int]) -> None:
 
 
 def _become(request: dict[str, object], output: int) -> NoReturn:
-    """Be the daemon that was asked for, from its first line to its exit status."""
+    """Run the requested daemon to its exit status."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -283,7 +282,7 @@ _ARG_START, _ENV_START = 48 - 1, 50 - 1
 def _show(field: int, words: Sequence[str]) -> None:
     """Write these words to where /proc/self/cmdline or environ is read from (proc_pid_stat(5))."""
     text = Path("/proc/self/stat").read_text()
-    # The fields behind the name, which may have blanks in it.
+    # The fields behind the name, which may contain blanks.
     fields = [*text[: text.index("(")].split(), "", *text[text.rindex(")") + 1 :].split()]
     start, end = int(fields[field]), int(fields[field + 1])
     content = b"".join(os.fsencode(word) + b"\0" for word in words)

@@ -1,9 +1,6 @@
-"""docs/configuration.md, made from the settings: every key with its default, its bounds and its meaning.
-
-Rules: sections, keys, defaults and bounds come from `haftd.config`, what a key means from `MEANINGS`; a
-key without a meaning, or a meaning without a key, fails the page's test. The text above the mark is
-written by hand and never touched.
-"""
+"""docs/configuration.md, generated from the settings. Sections, keys, defaults and bounds come
+from `haftd.config`, meanings from `MEANINGS`; an unmatched key or meaning fails the page's
+test. The text above the mark is written by hand and kept."""
 
 from __future__ import annotations
 
@@ -109,7 +106,7 @@ _BYTES = {"daemon.max_message", "daemon.max_queued", "spool.memory", "spool.disk
 
 
 def configuration(text: str) -> str:
-    """The page with its made part anew."""
+    """Return the page with its generated part renewed."""
     return f"{text.partition(BEGIN)[0]}{BEGIN}\n\n" + "\n".join(_lines())
 
 
@@ -122,7 +119,7 @@ _Key = tuple[str, Reader | None, Any]
 
 
 def _sections() -> Iterator[tuple[str, list[_Key]]]:
-    """Every section with its keys: the name, what reads it, the default."""
+    """Yield each section with its keys: name, decoder, default."""
     settings = Settings()
     shown = {"websocket": WebSocketSettings(port=0)}
     for section, readers in KEYS.items():
@@ -160,7 +157,7 @@ def _lines() -> Iterator[str]:
 
 
 def _form(name: str, reader: Reader | None) -> str:
-    """What a value is, with its unit and bounds."""
+    """Return the form of a value, with unit and bounds."""
     form = FORMS.get(name) or getattr(reader, "form", "")
     unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
     return f"{unit}, {form}" if unit and form else form or unit or "text"

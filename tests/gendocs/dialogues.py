@@ -1,10 +1,7 @@
-"""The dialogues that README.md, docs/assistants.md and docs/mcp.md show: held with a real daemon, and written down.
-
-Rules: what is shown was sent. `…` stands for what is left out: `jsonrpc`, fields that the dialogue is not
-about, the middle of a long text, the answers that this git's prompt offers. What differs each time (ids made
-up, times) is among the fields that are left out; paths stand for those of the test. `modify_file` is the example
-of docs/definitions.md.
-"""
+"""The dialogues of README.md, docs/assistants.md and docs/mcp.md, held with a real daemon and
+written down. All shown messages were sent. `…` stands for omitted fields, the middle of long
+texts, and the answers of this git's prompt. Values that differ between runs are omitted;
+paths stand for those of the test. `modify_file` is the example of docs/definitions.md."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ _STATE = ("state", "content", "input_wanted", "result", "error")
 
 
 class _Host:
-    """A connection of a host, and what was said on it."""
+    """A host's connection, with its messages."""
 
     def __init__(self, daemon: RunningDaemon, session: str, root: Path) -> None:
         self.wire = Wire(daemon.socket)
@@ -68,7 +65,7 @@ class _Host:
         )
 
     def asks(self, *calls: tuple[str, dict[str, Any]]) -> None:
-        """Send requests: one, or a batch."""
+        """Send a request or a batch."""
         requests: list[dict[str, Any]] = []
         for method, params in calls:
             self._id += 1
@@ -96,7 +93,7 @@ class _Host:
         )
 
     def hears(self, *fields: str) -> Any:
-        """Receive a reply, a batch of them or a request, and show these fields of its body."""
+        """Receive a reply, a batch of replies or a request, and show these fields of its body."""
         message = self.wire.receive()
         shown = message if isinstance(message, list) else [message]
         self.shown("←", [_abridged(one, fields) for one in shown])
@@ -107,7 +104,7 @@ class _Host:
         self.wire.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
     def says(self, **more: Any) -> None:
-        """Call the git tool on the handle, and hear how it stands."""
+        """Call the git tool on the handle, and receive the state."""
         self.calls(("git_stage", {**more}))
         self.hears(*_STATE)
 
@@ -123,7 +120,7 @@ class _Host:
 
 
 def _starts_tool(method: str, params: dict[str, Any]) -> bool:
-    """Return whether a request starts a program, which needs the folder to run in."""
+    """Return true if a request starts a program, which needs a folder to run in."""
     return (
         method == "tools/call"
         and params["tool"] != "await"
@@ -163,7 +160,7 @@ def dialogues(folder: Path) -> dict[str, str]:
 
 
 def filled(text: str, made: dict[str, str]) -> str:
-    """A page with its marked blocks made anew; raises KeyError for a block that nobody makes."""
+    """Return a page with its marked blocks renewed; raise KeyError for an unknown block."""
     return re.sub(
         r"(<!-- made: (\w+) -->\n```\n).*?(```\n<!-- /made -->)",
         lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}",
@@ -251,7 +248,7 @@ def _notice(host: _Host) -> list[str]:
     host.wire.call("spawn", id="check", **spawn)
     (host.root / "gates" / "check").write_text("go\n")
     with Wire(host.wire.sock.getpeername()) as other:
-        # A reader by a cursor of its own takes nobody's news.
+        # A read by cursor takes no notices.
         other.call("fetch", session=host.session, id="check", wait="stopped", cursor=0)
     host.calls(("run", {"argv": ["git", "diff", "--stat"]}))
     message = host.wire.receive()
@@ -284,7 +281,7 @@ def _turn(host: _Host) -> list[str]:
 
 
 def _begun(host: _Host, *ids: str) -> None:
-    """Wait until they have said something."""
+    """Wait until the handles have printed."""
     with Wire(host.wire.sock.getpeername()) as other:
         for id in ids:
             until(partial(_is_there, other, host.session, id), f"{id} is spawned")
@@ -296,7 +293,7 @@ def _is_there(wire: Wire, session: str, id: str) -> bool:
 
 
 def _abridged(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """A message without `jsonrpc`, and of its body these fields only."""
+    """Return a message without `jsonrpc`, with only these fields of its body."""
     shown = {key: value for key, value in message.items() if key != "jsonrpc"}
     for part in ("result", "params"):
         if part in shown:
@@ -308,7 +305,7 @@ def _abridged(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any
 
 
 def _cut(key: str, value: Any) -> Any:
-    """A field as it is shown: the handles of a list by their ids and states."""
+    """Return a field as shown: a list of handles by ids and states."""
     if key in ("completed", "pending"):
         return [{"id": one["id"], "state": one["state"], _MORE: 0} for one in value]
     if key == "input_wanted" and value is not None:
@@ -319,14 +316,14 @@ def _cut(key: str, value: Any) -> Any:
 
 
 def _changes(text: str) -> str:
-    """Of a hunk what it changes, and the last line."""
+    """Return a hunk's changed lines, and its last line."""
     *lines, last = text.split("\n")
     changed = [one for one in lines if re.match(r"[-+](?![-+])", one)]
     return "\n".join([_MORE, *changed, _MORE, last]) if changed else text
 
 
 def _text(message: Any) -> str:
-    """A message as it is printed."""
+    """Return a message as printed."""
 
     def shortened(value: Any) -> Any:
         if isinstance(value, dict):
@@ -335,7 +332,7 @@ def _text(message: Any) -> str:
             return [shortened(one) for one in value]
         if not isinstance(value, str):
             return value
-        # The answers that a prompt offers differ from one git to the next.
+        # The answers that a prompt offers differ between versions of git.
         value = re.sub(r"\[y,n,[^\]]*\]", "[y,n,…]", value)
         return value if len(value) <= 100 else _changes(value)
 

@@ -1,6 +1,6 @@
-"""What the fields of the wire mean, one line each, and what errors carry: the hand-written words of
-the reference in docs/protocol.md. A field without a meaning, or a meaning without a field, is a fault.
-"""
+"""Meanings of the wire's fields, one line each, and of error data: the hand-written words of the
+reference in docs/protocol.md. A field without a meaning, or a meaning without a field, is a
+fault."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ MEANINGS: dict[str, str] = {
     "Inquiry.target": "the side to answer: `caller`, `assistant`, `user` (a person only), or the definition's own table",
     "Inquiry.context": "the `context` of the `tools/call`",
     "Inquiry.refused": "the reason for which the previous answer of the same client was invalid",
-    # Being told.
+    # Subscriptions.
     "SubscribeParams.events": "`state`, `output`, `screen`, `notification`: see [Being told](#being-told)",
     "SubscribeParams.handles": "ids of these only, and later uses of them; without it all of the session",
     "subscription": "its name",

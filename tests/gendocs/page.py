@@ -1,8 +1,6 @@
-"""The reference part of docs/protocol.md, made from the types that the daemon decodes with.
-
-Rules: types, defaults, bounds, methods and error codes come from `haft_protocol`, what a field means
-from `meanings`. The text outside the two marks is written by hand and never touched.
-"""
+"""The reference part of docs/protocol.md, generated from the daemon's message types. Types,
+defaults, bounds, methods and error codes come from `haft_protocol`, meanings from `meanings`.
+The text outside the two marks is written by hand and kept."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ SENT = (methods.Client, methods.ClientCapabilities, methods.StdinFrom, approvals
 
 
 def page(text: str) -> str:
-    """The page with its made part made anew; raises ValueError when the marks are not there."""
+    """Return the page with its generated part renewed; raise ValueError without the marks."""
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
@@ -221,7 +219,7 @@ def _table(
 def _rows(
     struct: type[msgspec.Struct], names: Iterable[str] | None, *, defaults: bool
 ) -> Iterator[str]:
-    # On the wire a listed handle is its state object; these stand beside it.
+    # On the wire a listed handle is its state object; these stand beside the state.
     fields = {
         field.encode_name: field
         for field in _fields(struct)
@@ -249,7 +247,8 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
 
 
 def _key(struct: type[msgspec.Struct], name: str) -> str:
-    """The key of a field's meaning: the nearest class that says it, else the name alone."""
+    """Return the key of a field's meaning: that of the nearest class with a meaning, else the
+    name alone."""
     for kind in struct.__mro__:
         if f"{kind.__name__}.{name}" in MEANINGS:
             return f"{kind.__name__}.{name}"
@@ -257,7 +256,7 @@ def _key(struct: type[msgspec.Struct], name: str) -> str:
 
 
 def _may_be_absent(struct: type[msgspec.Struct], field: inspect.Field) -> bool:
-    """Whether the daemon may leave the field out of what it sends."""
+    """Return true if the daemon may omit the field."""
     unset = field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
     return not field.required and (unset or struct.__struct_config__.omit_defaults)
 
@@ -328,6 +327,6 @@ def _quoted(value: object) -> str:
 
 
 def _line(documented: Any) -> str:
-    """The docstring's first paragraph as one line."""
+    """Return the docstring's first paragraph as one line."""
     first = (documented.__doc__ or "").strip().partition("\n\n")[0]
     return re.sub(r"\s+", " ", re.sub(r" of section \d+", "", first))

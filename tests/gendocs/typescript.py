@@ -1,9 +1,7 @@
-"""docs/haft.d.ts: TypeScript declarations of the wire, made from the types that the daemon decodes with.
-
-Rules: names, fields and unions come from `haft_protocol`, comments from its docstrings and from `meanings`.
-`OVERRIDES` holds the fields whose Python type says less than the wire does. A field that is absent is
-optional (`?`), never `null` or `undefined` on the wire.
-"""
+"""docs/haft.d.ts: TypeScript declarations of the wire, generated from the daemon's message
+types. Names, fields and unions come from `haft_protocol`, comments from its docstrings and
+`meanings`. `OVERRIDES` holds fields whose Python type is wider than the wire's. An absent
+field is optional (`?`), never `null`."""
 
 from __future__ import annotations
 
@@ -167,7 +165,6 @@ class _Maker:
         yield from (made[name] for name in sorted(made))
 
     def type_of(self, annotation: Any) -> str:
-        """Return the TypeScript type of a Python one; a tuple of types is a union."""
         if isinstance(annotation, tuple):
             return _union(self.type_of(one) for one in annotation)
         return self._type(inspect.type_info(annotation))
@@ -180,7 +177,7 @@ class _Maker:
             yield f"  {config.tag_field}: {_literal(config.tag)};"
         for field in _fields(struct):
             if struct is methods.HandleInfo and field.name == "state":
-                continue  # its fields stand beside these on the wire
+                continue  # its fields are siblings of these on the wire
             key = f"{struct.__name__}.{field.encode_name}"
             text = OVERRIDES.get(key) or self._type(field.type)
             self.used.add(key)
@@ -237,7 +234,7 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
 
 
 def _is_required(struct: type[msgspec.Struct], field: inspect.Field) -> bool:
-    """Say whether the field is always there: asked for, or sent whatever its value is."""
+    """Return true if the field is always present: required, or sent with any value."""
     if field.required:
         return True
     is_unset = field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT

@@ -1,4 +1,4 @@
-"""Kernels that are not this one: without lists of children, and where no brand can be set."""
+"""Simulated kernels: without lists of children, and without rlimit tags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haftd.host.process import ancestry, rlimit_tag
 
 @pytest.fixture(params=["lists", "scan"])
 def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel lists children, or it does not."""
+    """Run with and without the kernel's lists of children."""
     if request.param == "scan":
         monkeypatch.setattr(ancestry, "_kernel_lists", lambda: False)
 

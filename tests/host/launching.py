@@ -1,4 +1,4 @@
-"""Small means to start things at the level of the host room, and to look at them."""
+"""Helpers to start and inspect processes for the tests of the host room."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def running(
     record: Callable[[Identity], None] = no_record,
     cgroup: Cgroup | None = None,
 ) -> AsyncIterator[tuple[LaunchedProcess, ProcessTree]]:
-    """A program that runs, and nothing of it afterwards."""
+    """Run a program for the block, and nothing of the program afterwards."""
     launched = launch(what, record, gate, cgroup)
     kin = ProcessTree(launched, what.env.get("HAFT_HANDLE", ""), cgroup)
     try:
@@ -86,14 +86,14 @@ async def running(
 
 
 def output_of(launched: LaunchedProcess) -> int:
-    """Where what it says is read."""
+    """Return the read end of the output."""
     fd = launched.stdout if launched.master is None else launched.master
     assert fd is not None
     return fd
 
 
 async def read_line(launched: LaunchedProcess) -> str:
-    """One line of output, without its end; not one byte more is read."""
+    """Read a line of output, without its end and without reading ahead."""
     fd, line = output_of(launched), b""
     while not line.endswith(b"\n"):
         try:
@@ -108,14 +108,13 @@ async def read_line(launched: LaunchedProcess) -> str:
 
 
 async def read_all(launched: LaunchedProcess) -> str:
-    """All output up to its end."""
     data = bytearray()
     await pump(output_of(launched), data.extend)
     return data.decode().replace("\r\n", "\n")
 
 
 async def run(what: LaunchSpec, gate: Gate | None = None) -> str:
-    """Run something to its end; returns what it said."""
+    """Run a program to its end; return the output."""
     async with running(what, gate=gate) as (launched, _):
         text = await read_all(launched)
         await launched.wait_exit()
@@ -123,13 +122,13 @@ async def run(what: LaunchSpec, gate: Gate | None = None) -> str:
 
 
 def open_fds() -> set[str]:
-    """The descriptors of this process and what they are."""
+    """Return the descriptors of this process and their targets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
         except OSError:
-            continue  # the one that listed them
+            continue  # the descriptor of the listing
     return found
 
 

@@ -1,4 +1,4 @@
-"""A program on a terminal, to be looked at while it reads or works."""
+"""A program on a terminal, to be inspected while reading or working."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
 class Stage:
-    """A program on a terminal, and what it has printed so far."""
+    """A program on a terminal, with its output so far."""
 
     def __init__(self, it: LaunchedProcess) -> None:
         assert it.master is not None
@@ -30,7 +30,7 @@ class Stage:
         self.printed = b""
 
     def look(self) -> ReadState:
-        """Take what was printed, then look."""
+        """Take the output, then inspect."""
         try:
             while part := os.read(self.master, 65_536):
                 self.printed += part
@@ -45,7 +45,7 @@ class Stage:
     async def until(
         self, wanted: Callable[[ReadState], bool] = lambda now: now.state == "reads", says: str = ""
     ) -> ReadState:
-        """Look until what is seen is what is wanted, and `says` was printed."""
+        """Inspect until the wanted state is seen, and `says` was printed."""
         now = ReadState("unknown")
         with trio.move_on_after(DEADLINE_S):
             while True:
@@ -56,7 +56,7 @@ class Stage:
         raise AssertionError(f"{now} after {self.printed!r}")
 
     async def stays(self, state: str, looks: int = 20) -> None:
-        """Look some times; whatever the program does between, the answer is the same."""
+        """Inspect several times, with the same result each time."""
         for _ in range(looks):
             now = self.look()
             assert (now.state, now.certain) == (state, True), (now, self.printed)

@@ -1,5 +1,3 @@
-"""A handle's cgroup holds what nothing else can find, and is never that of this very process."""
-
 from __future__ import annotations
 
 import os
@@ -33,7 +31,7 @@ def _join(group: Cgroup, script: str) -> list[str]:
 
 
 @needs_cgroup
-def test_what_hides_in_a_new_session_with_an_empty_environment_is_held(base: Path) -> None:
+def test_a_hidden_process_is_held_by_its_cgroup(base: Path) -> None:
     group = Cgroup.create(base, f"{HOME}.1.1")
     script = "env -i setsid sleep 61 & env -i setsid sleep 62 & echo; wait"
     with Crowd() as crowd:
@@ -49,7 +47,7 @@ def test_what_hides_in_a_new_session_with_an_empty_environment_is_held(base: Pat
 
 
 @needs_cgroup
-def test_cgroups_that_a_tool_made_in_its_own_are_emptied_and_removed_too(base: Path) -> None:
+def test_nested_cgroups_of_a_tool_are_emptied_and_removed(base: Path) -> None:
     group = Cgroup.create(base, f"{HOME}.1.2")
     inner = group.path / "made" / "by-a-tool"
     inner.mkdir(parents=True)
@@ -77,7 +75,7 @@ def test_without_cgroup_kill_each_process_is_ended(
 
 @needs_cgroup
 def test_a_program_that_forks_on_and_on_is_emptied(base: Path) -> None:
-    """P05: one that forks and exits faster than anybody can look."""
+    """P05: forks and exits faster than any inspection."""
     group = Cgroup.create(base, f"{HOME}.1.4")
     code = (
         "import os\nos.write(1, b'x')\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid()"
@@ -118,7 +116,7 @@ def test_leftovers_are_those_of_the_same_home_only(base: Path) -> None:
     assert not cgroup.is_ours(base / ".." / base.name / f"haft-{names[0]}", HOME)
 
 
-def test_a_folder_that_looks_like_a_cgroup_is_none(tmp_path: Path) -> None:
+def test_a_folder_that_only_looks_like_a_cgroup_is_ignored(tmp_path: Path) -> None:
     fake = tmp_path / f"haft-{HOME}.1.1"
     fake.mkdir()
     (fake / "cgroup.events").write_text("populated 1\n")
@@ -165,7 +163,7 @@ def test_auto_never_takes_the_root_cgroup(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("/a", [], None),
     ],
 )
-def test_the_own_cgroup_is_found_through_the_mount_table(
+def test_the_daemons_cgroup_is_found_through_the_mount_table(
     own: str | None,
     mounts: list[tuple[str, str]],
     folder: str | None,
@@ -193,7 +191,7 @@ def test_a_cgroup_that_is_gone_is_empty(tmp_path: Path) -> None:
     assert gone.remove()
 
 
-def test_what_the_kernel_writes_of_a_cgroup_is_read(tmp_path: Path) -> None:
+def test_the_kernels_cgroup_files_are_parsed(tmp_path: Path) -> None:
     group = Cgroup(tmp_path)
     (tmp_path / "cgroup.procs").write_text("0\n12\n")
     assert group.procs() == [12], "0 is somebody of another namespace"
@@ -202,10 +200,10 @@ def test_what_the_kernel_writes_of_a_cgroup_is_read(tmp_path: Path) -> None:
         assert (group.populated(), group.stands()) == (bool(populated), bool(frozen))
 
 
-def test_who_has_left_between_the_list_and_the_look_is_not_killed(
+def test_a_process_that_left_the_cgroup_is_not_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its number may be somebody else's by now."""
+    """Its pid may have been reused."""
     with subprocess.Popen(["sleep", "60"]) as child:
         lists = iter([[child.pid], []])
         monkeypatch.setattr(Cgroup, "procs", lambda group: next(lists))
@@ -216,7 +214,7 @@ def test_who_has_left_between_the_list_and_the_look_is_not_killed(
 
 
 @needs_cgroup
-def test_what_is_frozen_goes_on_afterwards_whatever_happened(base: Path) -> None:
+def test_a_frozen_cgroup_is_thawed_after_any_failure(base: Path) -> None:
     group = Cgroup.create(base, f"{HOME}.1.5")
     with Crowd() as crowd:
         child = crowd.start(["sleep", "60"])

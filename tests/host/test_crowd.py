@@ -1,4 +1,4 @@
-"""A crowd in a cgroup is asked while it stands, and killed before anybody walks it."""
+"""A crowd in a cgroup is signalled while frozen, and killed before any walk of its processes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ time.sleep(300)
 async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four hundred that forked on held the loop for seven seconds of a walk, with a cgroup as well."""
+    """Four hundred forking processes held the loop for seven seconds of a walk, with a cgroup as
+    well."""
     base = cgroup_base()
     assert base is not None
     mine = Cgroup.create(base, f"crowd{os.getpid()}")
@@ -66,7 +67,7 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
 
 
 class Crowded:
-    """A cgroup with a crowd in it that is only told of, and what was done to it, in order."""
+    """A cgroup with a simulated crowd, and the ordered record of operations."""
 
     def __init__(self, *, halts_after: int = 3, ends_after: int = 3, dies_after: int = 1) -> None:
         self.done: list[str] = []
@@ -100,7 +101,7 @@ class Crowded:
         return {}, True
 
     async def end(self, monkeypatch: pytest.MonkeyPatch, grace_s: float) -> list[str]:
-        """End it; what was done, each thing once in a row."""
+        """End the crowd; return the operations, without repetition."""
         it = cast(Any, SimpleNamespace(pid=1, reap=lambda: None))
         kin = ProcessTree(it, "", cast(Any, self))
         monkeypatch.setattr(ProcessTree, "_find", lambda kin: self._walk())
@@ -111,7 +112,7 @@ class Crowded:
         return [one for one, _ in itertools.groupby(self.done)]
 
 
-async def test_a_crowd_is_asked_while_it_stands_and_has_its_grace(
+async def test_a_crowd_is_signalled_while_frozen_and_has_its_grace(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     crowd = Crowded()
@@ -119,7 +120,7 @@ async def test_a_crowd_is_asked_while_it_stands_and_has_its_grace(
     assert crowd.done.count("halts?") == 4
 
 
-async def test_a_crowd_that_does_not_end_is_killed_after_its_grace_and_before_it_is_walked(
+async def test_a_crowd_is_killed_after_its_grace_before_it_is_walked(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     crowd = Crowded(ends_after=10**9, dies_after=2)
@@ -129,7 +130,7 @@ async def test_a_crowd_that_does_not_end_is_killed_after_its_grace_and_before_it
     assert 5 <= trio.current_time() - began < 5.2
 
 
-async def test_a_crowd_that_does_not_halt_is_asked_all_the_same(
+async def test_a_crowd_that_does_not_freeze_is_still_signalled(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     crowd = Crowded(halts_after=10**9)
@@ -137,7 +138,7 @@ async def test_a_crowd_that_does_not_halt_is_asked_all_the_same(
     assert told == ["freeze", "halts?", "walk", "ask", "thaw", "walk"]
 
 
-async def test_a_crowd_that_has_no_grace_is_killed_at_once_and_nobody_is_asked(
+async def test_a_crowd_without_grace_is_killed_at_once(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     crowd = Crowded(ends_after=10**9)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a descriptor, as the kernel tells."""
+"""The peer of a descriptor, as the kernel reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def inode(fd: int) -> int:
     return os.fstat(fd).st_ino
 
 
-def test_a_pair_of_sockets_knows_each_other() -> None:
+def test_the_ends_of_a_socket_pair_are_each_others_peer() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_of(inode(ours.fileno())) == inode(theirs.fileno())
@@ -32,12 +32,12 @@ def test_a_pair_of_sockets_knows_each_other() -> None:
     assert peer_of(NOBODY) is None and not has_both_ends(ME, NOBODY)
 
 
-def test_a_socket_of_the_network_has_no_such_peer() -> None:
+def test_a_network_socket_has_no_local_peer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert peer_of(inode(server.fileno())) is None
 
 
-def test_only_the_end_that_is_written_to_counts() -> None:
+def test_only_the_written_end_counts() -> None:
     ours, theirs = os.pipe()
     pipes = frozenset((inode(ours),))
     assert writes_to(ME, pipes) and not writes_to(os.getppid(), pipes)
@@ -46,7 +46,7 @@ def test_only_the_end_that_is_written_to_counts() -> None:
     os.close(ours)
 
 
-def test_a_master_names_its_terminal_and_what_can_be_read_from_it_shows() -> None:
+def test_a_master_names_its_terminal_and_shows_readable_bytes() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
     theirs = os.open(slave, os.O_RDWR | os.O_NOCTTY)
     assert slave == f"/dev/pts/{terminal_of(ME, master)}"

@@ -1,4 +1,4 @@
-"""A child runs nothing until it is told to, and nothing at all when the daemon is gone."""
+"""A child at the gate runs nothing until released, and nothing at all once the daemon is gone."""
 
 from __future__ import annotations
 
@@ -107,8 +107,10 @@ def test_nothing_runs_when_the_gate_is_closed(gate: Gate, tmp_path: Path) -> Non
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_program_gets_its_own_words_folder_and_environment(gate: Gate, tmp_path: Path) -> None:
-    """Nothing added, nothing left out, argv0 included, bytes that are no UTF-8 included."""
+def test_the_program_gets_its_own_arguments_folder_and_environment(
+    gate: Gate, tmp_path: Path
+) -> None:
+    """Nothing added or left out, including argv0 and bytes that are no UTF-8."""
     odd = os.fsdecode(b"\xff\xfe")
     script = "tr '\\0' '|' </proc/self/cmdline; cat /proc/$$/environ | tr '\\0' '|'; pwd"
     env = {"A": odd, "not-a-name": "1", "LC_ALL": "", "Z": "", "SHLVL": "7"}
@@ -128,7 +130,7 @@ def test_the_program_gets_its_own_words_folder_and_environment(gate: Gate, tmp_p
         assert child.said().startswith(b"my name\0/proc/self/cmdline\0\xff\xfe")
 
 
-def test_the_environment_is_exactly_what_was_given(gate: Gate) -> None:
+def test_the_environment_is_exactly_the_given_one(gate: Gate) -> None:
     env = {"B": "2", "A": "1", "not-a-name": "x=y", "E": ""}
     with waiting(gate, "cat", "/proc/self/environ", path="/bin/cat", env=env) as child:
         child.open()
@@ -165,7 +167,7 @@ def test_a_folder_that_cannot_be_entered_is_reported_above_zero(gate: Gate, tmp_
         assert child.wait() == 127
 
 
-def test_a_stopped_gate_still_is_one(gate: Gate) -> None:
+def test_a_stopped_gate_stays_shut(gate: Gate) -> None:
     """STOP and CONT interrupt its read, and open nothing."""
     with waiting(gate, "/bin/echo", "ran", env={}) as child:
         for _ in range(3):
@@ -177,7 +179,7 @@ def test_a_stopped_gate_still_is_one(gate: Gate) -> None:
         assert child.said() == b"ran\n"
 
 
-def test_descriptors_that_were_left_inheritable_end_at_the_gate(gate: Gate) -> None:
+def test_inherited_descriptors_are_closed_at_the_gate(gate: Gate) -> None:
     leaked = fcntl.fcntl(0, fcntl.F_DUPFD, 300)
     try:
         with waiting(gate, "/bin/ls", "/proc/self/fd", env={}) as child:
@@ -208,7 +210,7 @@ def test_the_machine_gate_is_small_and_maps_nothing_writable() -> None:
 
 @pytest.fixture
 def forgetful() -> Iterator[None]:
-    """The gate is looked for anew, and as it was afterwards."""
+    """Detect the gate anew, and restore the state afterwards."""
     before = machine_gate()
     machine_gate.cache_clear()
     yield
@@ -225,7 +227,9 @@ def test_an_unknown_machine_gets_the_interpreters_gate(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_where_a_memfd_is_not_executed_the_interpreter_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_executable_memfd_the_interpreter_is_the_gate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(name: str, flags: int) -> int:
         raise PermissionError(errno.EACCES, "sysctl vm.memfd_noexec")
 
@@ -250,8 +254,8 @@ def test_a_machine_gate_for_another_machine_is_not_taken(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("machine", "runner"), [("aarch64", "qemu-aarch64")])
-def test_the_other_machines_gate_says_the_same(tmp_path: Path, machine: str, runner: str) -> None:
-    """Run under an emulator: what it executes, what it reports, and that it exits when shut."""
+def test_other_machines_gates_behave_the_same(tmp_path: Path, machine: str, runner: str) -> None:
+    """Run under an emulator: execution, error reports, and the exit when shut."""
     emulator = shutil.which(runner)
     if emulator is None:
         pytest.skip("qemu-aarch64 is not installed")
@@ -286,9 +290,7 @@ launch(LaunchSpec(("/bin/sh", "-c", "touch $0", sys.argv[2]), "/", {"PATH": "/bi
 """
 
 
-def test_a_daemon_that_is_killed_at_the_gate_has_started_nothing(
-    gate: Gate, tmp_path: Path
-) -> None:
+def test_a_daemon_killed_at_the_gate_has_started_nothing(gate: Gate, tmp_path: Path) -> None:
     """P01 at its sharpest point: recorded, and not yet opened."""
     done = subprocess.run(
         [sys.executable, "-c", _DIES, gate.kind, str(tmp_path / "ran")],

@@ -17,7 +17,7 @@ from haftd.host.recovery.guardian import Guardian
 from tests.faults.harness import Crowd, until
 from tests.processes import is_running
 
-HOME = secrets.token_hex(6)  # tests that run beside these have another one
+HOME = secrets.token_hex(6)  # tests that run concurrently have another tag
 
 DAEMON = """
 import sys, time
@@ -40,7 +40,7 @@ def instance() -> str:
 
 @pytest.fixture
 def daemon_(tmp_path: Path, instance: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon that has a guardian and does nothing."""
+    """A daemon that has a guardian and does nothing else."""
     child = subprocess.Popen(
         [sys.executable, "-c", DAEMON, tmp_path, HOME, instance],
         stdin=subprocess.PIPE,
@@ -59,7 +59,7 @@ def guardian_pid(daemon_: subprocess.Popen[bytes]) -> int:
 
 
 def watching(pid: int) -> bool:
-    """Whether it is past its start: it waits in its one read."""
+    """Return true once the guardian waits in its single read."""
     try:
         return (
             b"main" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -70,7 +70,7 @@ def watching(pid: int) -> bool:
         return False
 
 
-def test_after_a_kill_it_sweeps_at_once_and_leaves(
+def test_after_a_kill_the_guardian_sweeps_at_once_and_exits(
     daemon_: subprocess.Popen[bytes], instance: str
 ) -> None:
     with Crowd() as crowd:
@@ -84,7 +84,7 @@ def test_after_a_kill_it_sweeps_at_once_and_leaves(
         assert other.poll() is None
 
 
-def test_a_daemon_that_dies_while_its_guardian_starts_is_swept_after(
+def test_a_daemon_that_dies_while_its_guardian_starts_is_swept(
     daemon_: subprocess.Popen[bytes], instance: str
 ) -> None:
     with Crowd() as crowd:
@@ -94,7 +94,7 @@ def test_a_daemon_that_dies_while_its_guardian_starts_is_swept_after(
         assert child.wait(10) == -9
 
 
-def test_a_clean_stop_sends_it_away_without_a_sweep(
+def test_a_clean_stop_dismisses_the_guardian_without_a_sweep(
     daemon_: subprocess.Popen[bytes], instance: str
 ) -> None:
     with Crowd() as crowd:
@@ -121,7 +121,7 @@ def test_P20_a_stopped_daemon_is_alive(daemon_: subprocess.Popen[bytes], instanc
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_everybody_does_not_end_it(
+def test_a_broadcast_signal_does_not_end_the_guardian(
     daemon_: subprocess.Popen[bytes], signum: int
 ) -> None:
     guardian = guardian_pid(daemon_)
@@ -130,7 +130,7 @@ def test_a_signal_to_everybody_does_not_end_it(
     assert watching(guardian)
 
 
-def test_it_holds_nothing_but_its_pipe_and_carries_no_mark(
+def test_the_guardian_holds_only_its_pipe_and_carries_no_tag(
     daemon_: subprocess.Popen[bytes],
 ) -> None:
     guardian = guardian_pid(daemon_)
@@ -144,7 +144,7 @@ def test_it_holds_nothing_but_its_pipe_and_carries_no_mark(
     assert os.getsid(guardian) == guardian
 
 
-def test_it_is_made_of_the_standard_library() -> None:
+def test_the_guardian_imports_only_the_standard_library() -> None:
     code = (
         "import sys; before = set(sys.modules); sys.path.insert(0, sys.argv[1]);"
         "import haftd.host.recovery.guardian;"
@@ -158,7 +158,9 @@ def test_it_is_made_of_the_standard_library() -> None:
     assert done.stdout == "['haftd']\n"
 
 
-def test_it_can_be_dismissed_twice_and_after_its_death(tmp_path: Path, instance: str) -> None:
+def test_the_guardian_can_be_dismissed_twice_and_after_its_death(
+    tmp_path: Path, instance: str
+) -> None:
     before = len(os.listdir("/proc/self/fd"))
     places = {"journal": tmp_path / "handles.lock", "lock": tmp_path / "recover.lock"}
     guardian = Guardian.start(home=HOME, instance=instance, **places)

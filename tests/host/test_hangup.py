@@ -1,4 +1,4 @@
-"""A terminal that no process has open: nothing spins, and what comes later is not missed."""
+"""A terminal that no process has open: nothing spins, and later output is not missed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Terminal:
         self._came = trio.Event()
 
     async def until(self, output: bytes) -> None:
-        """Wait until this is all that came, and everybody sleeps."""
+        """Wait until this is all the output, and all tasks sleep."""
         with trio.fail_after(PATIENCE_S):
             while len(self.got) < len(output):
                 await self._came.wait()
@@ -60,7 +60,7 @@ def terminal() -> Iterator[Terminal]:
 
 
 async def until_asleep() -> None:
-    """Wait until all tasks sleep, which is never where one is woken again and again."""
+    """Wait until all tasks sleep, which is never where a task is woken again and again."""
     with trio.fail_after(PATIENCE_S):
         await wait_all_tasks_blocked()
 
@@ -80,10 +80,10 @@ async def test_the_pump_goes_on_when_the_terminal_is_opened_again(terminal: Term
         await terminal.until(b"aaaaabc")
         assert not is_hung_up(terminal.master)
         terminal.is_over = True
-        os.close(fd)  # It is the final one: the pump returns, and with it the nursery.
+        os.close(fd)  # This end is final: the pump returns, and so does the nursery.
 
 
-async def test_a_final_end_is_seen_by_a_pump_that_waits_for_no_final_one(
+async def test_a_final_end_ends_a_pump_that_ignores_hangups(
     terminal: Terminal,
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -119,7 +119,7 @@ async def test_a_writer_sleeps_until_the_terminal_is_read_again(terminal: Termin
         nursery.cancel_scope.cancel()
 
 
-async def test_each_of_several_that_wait_is_woken_and_none_is_kept(terminal: Terminal) -> None:
+async def test_each_waiter_is_woken_and_none_is_kept(terminal: Terminal) -> None:
     terminal.say(b"-")
     woken = []
 
@@ -139,7 +139,7 @@ async def test_each_of_several_that_wait_is_woken_and_none_is_kept(terminal: Ter
         woken.clear()
 
 
-async def test_without_a_descriptor_to_watch_with_it_is_looked_at(
+async def test_without_a_watch_descriptor_the_terminal_is_polled(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     def none_left() -> None:

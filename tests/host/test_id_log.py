@@ -1,4 +1,4 @@
-"""The file of used ids: the last line of an id counts, and nothing that it holds is in the way."""
+"""The file of used ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_last_line_of_an_id_counts(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_line_that_was_cut_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_truncated_line_damages_no_other(tmp_path: Path) -> None:
     path = tmp_path / "ids"
     path.write_bytes(b'["s","a",1]\n["s","b')
     log = IdLog(path, nothing)
@@ -34,7 +34,7 @@ def test_a_line_that_was_cut_takes_no_other_with_it(tmp_path: Path) -> None:
     assert IdLog(path, nothing).load() == [("s", "a", 1), ("s", "c", 1)]
 
 
-def test_a_long_file_is_rewritten_with_what_is_known(
+def test_a_long_file_is_rewritten_with_the_known_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(id_log, "MAX_LINES", 10)
@@ -49,7 +49,7 @@ def test_a_long_file_is_rewritten_with_what_is_known(
     assert [one.name for one in tmp_path.iterdir()] == ["ids"]
 
 
-def test_a_file_that_was_removed_is_written_again(tmp_path: Path) -> None:
+def test_a_removed_file_is_written_again(tmp_path: Path) -> None:
     path = tmp_path / "ids"
     log = IdLog(path, nothing)
     log.note("s", "a", 1)
@@ -58,7 +58,7 @@ def test_a_file_that_was_removed_is_written_again(tmp_path: Path) -> None:
     assert log.load() == [("s", "b", 1)]
 
 
-def test_a_file_that_is_opened_again_leaves_no_descriptor(tmp_path: Path) -> None:
+def test_a_reopened_file_leaves_no_descriptor(tmp_path: Path) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     log = IdLog(tmp_path / "ids", nothing)
     for generation in (1, 2):
@@ -68,7 +68,7 @@ def test_a_file_that_is_opened_again_leaves_no_descriptor(tmp_path: Path) -> Non
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_what_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_fails_nothing_else(tmp_path: Path) -> None:
     log = IdLog(tmp_path / "missing" / "ids", nothing)
     log.note("s", "a", 1)
     assert log.load() == []

@@ -1,4 +1,4 @@
-"""A number is not a process: only the same process verifies, however alike another one is."""
+"""A pid is not an identity: only the same process verifies."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_without_inodes_the_ticks_decide() -> None:
         assert open_verified(replace(who, ticks=who.ticks + 1)) is None
 
 
-def test_an_ended_process_still_is_itself_until_it_is_reaped() -> None:
+def test_an_ended_process_keeps_its_identity_until_reaped() -> None:
     with Crowd() as crowd:
         child = crowd.start(["true"])
         who = crowd.identity(child)
@@ -79,7 +79,7 @@ def test_a_thread_is_no_process() -> None:
             assert open_verified(replace(who, pid=thread, inode=0)) is None
 
 
-def test_nothing_is_left_open_whatever_the_answer() -> None:
+def test_verification_leaves_no_descriptor() -> None:
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
         before = len(os.listdir("/proc/self/fd"))
@@ -88,13 +88,13 @@ def test_nothing_is_left_open_whatever_the_answer() -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_process_without_descriptors_to_look_does_not_say_gone() -> None:
+def test_without_descriptors_to_look_a_process_is_not_reported_gone() -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
-        identity.pidfd_inode(0)  # its one look at the kernel is remembered
+        identity.pidfd_inode(0)  # its single read of the kernel is remembered
         taken = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
         try:
@@ -128,7 +128,7 @@ def test_ancestors_reach_from_this_process_to_the_first() -> None:
     assert identity.own_proc()
 
 
-def test_another_user_s_environment_is_not_ours(tmp_path: os.PathLike[str]) -> None:
+def test_another_users_environment_is_not_ours(tmp_path: os.PathLike[str]) -> None:
     if os.getuid() != 0:
         assert identity.read_environ(1) is None
         return
@@ -192,7 +192,7 @@ def test_P08_a_number_reused_within_the_same_tick_is_another_process(rounds: int
     begun = time.monotonic()
     reused, same_ticks = _reuse(rounds, 0.0)
     assert reused > rounds * 0.9
-    # The fault is really there: pid and ticks alone would have taken the stranger.
+    # The fault is real: pid and ticks alone would have taken the stranger.
     assert same_ticks > 0 or time.monotonic() - begun > rounds * 0.02
 
 

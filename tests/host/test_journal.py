@@ -1,4 +1,4 @@
-"""`handles.lock`: a record is there whole or not at all, and no content keeps a daemon from starting."""
+"""`handles.lock`: a record is written whole or not at all, and no content prevents a start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(n: int, **changed: object) -> Record:
 
 
 def filled(path: Path, count: int = 5) -> list[Record]:
-    """A file as a daemon leaves it: a few starts, some of them ended."""
+    """Write a file as a daemon leaves it: several starts, some of them ended."""
     journal = Journal.open(path)
     journal.compact()
     for n in range(count):
@@ -48,7 +48,7 @@ def aside(path: Path) -> list[Path]:
     return sorted(path.parent.glob(path.name + ".bad-*"))
 
 
-def test_what_was_started_and_has_not_ended_is_read_again(tmp_path: Path) -> None:
+def test_started_and_not_ended_handles_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     assert Journal.open(path).records == []
     expected = filled(path)
@@ -154,7 +154,7 @@ def _line(body: bytes) -> bytes:
     "rounds", [20, pytest.param(700, marks=pytest.mark.soak)], ids=["short", "soak"]
 )
 @pytest.mark.parametrize("kind", MUTATIONS)
-def test_P15_a_bad_file_is_put_aside_its_right_lines_are_kept_and_the_daemon_starts(
+def test_P15_a_corrupt_file_is_set_aside_and_its_valid_lines_kept(
     kind: str, rounds: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "handles.lock"
@@ -167,12 +167,12 @@ def test_P15_a_bad_file_is_put_aside_its_right_lines_are_kept_and_the_daemon_sta
         begun = time.process_time()
         journal = Journal.open(path)
         assert time.process_time() - begun < 1.0
-        # Nothing is made up: each is a record that was written, at worst one that had ended.
+        # Nothing is made up: each is a written record, at worst of an ended handle.
         assert set(journal.records) <= {record(n) for n in range(5)}
         if kind not in ("flip", "truncate", "head gone", "random"):
             assert set(journal.records) >= set(expected) or kind in _GLUED
         if kind == "truncate" and bad.startswith(_line(HEAD)):
-            assert journal.problems == []  # as a kill in the middle of a line leaves it
+            assert journal.problems == []  # as a kill in the middle of a line leaves the file
         elif bad and bad.count(b"\n") >= whole.count(b"\n"):
             assert journal.problems and aside(path)[-1].read_bytes() == bad
         journal.start(record(77))
@@ -205,7 +205,9 @@ def test_P15_one_flipped_bit_costs_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"\n", b"\xff\xfe", b"{}\n"])
-def test_P15_an_empty_or_foreign_file_starts(tmp_path: Path, content: bytes) -> None:
+def test_P15_the_daemon_starts_with_an_empty_or_foreign_file(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "handles.lock"
     path.write_bytes(content)
     journal = Journal.open(path)
@@ -218,7 +220,7 @@ def test_P15_an_empty_or_foreign_file_starts(tmp_path: Path, content: bytes) -> 
 
 
 @pytest.mark.parametrize("filling", ["hole", "newlines", "records"])
-def test_P15_a_file_of_a_gigabyte_is_read_at_both_ends_and_starts_within_a_second(
+def test_P15_a_file_of_a_gigabyte_is_read_at_both_ends_within_a_second(
     filling: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "handles.lock"
@@ -236,7 +238,7 @@ def test_P15_a_file_of_a_gigabyte_is_read_at_both_ends_and_starts_within_a_secon
     journal = Journal.open(path)
     journal.start(record(9))
     journal.close()
-    # Of this process: what others on the machine take is not what the law is about.
+    # Of this process: other load on the machine is not the law's subject.
     begun = time.process_time()
     journal = Journal.open(path)
     assert {record(1), record(3), record(9)} <= set(journal.records)
@@ -248,7 +250,7 @@ def test_P15_a_file_of_a_gigabyte_is_read_at_both_ends_and_starts_within_a_secon
     assert [old.stat().st_size for old in aside(path)] == [1 << 20]
 
 
-def test_P15_what_was_put_aside_is_bounded(tmp_path: Path) -> None:
+def test_P15_files_set_aside_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     for n in range(9):
         path.write_bytes(b"bad %d" % n)
@@ -259,8 +261,8 @@ def test_P15_what_was_put_aside_is_bounded(tmp_path: Path) -> None:
     assert names == [f"handles.lock.bad-{n}" for n in range(5, 10)]
 
 
-def test_until_the_rewriting_a_bad_file_stays_where_it_is(tmp_path: Path) -> None:
-    """P21: a start that dies in the middle has lost nothing, and puts one copy aside, not ten."""
+def test_a_corrupt_file_stays_in_place_until_the_rewrite(tmp_path: Path) -> None:
+    """P21: a start that dies in the middle has lost nothing, and sets a single copy aside."""
     path = tmp_path / "handles.lock"
     expected = filled(path)
     path.write_bytes(path.read_bytes() + b"junk")
@@ -283,7 +285,7 @@ def test_L08_an_older_version_is_read(tmp_path: Path) -> None:
     assert journal.records == [Record(1, 5, 6, 7, "b", 8, sid=5, uid=os.getuid(), mark="m")]
 
 
-def test_L08_a_newer_version_is_put_aside_and_none_of_its_words_is_believed(tmp_path: Path) -> None:
+def test_L08_a_newer_version_is_set_aside_unread(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     filled(path)
     newer = path.read_bytes().splitlines(keepends=True)
@@ -299,7 +301,7 @@ def test_L08_a_newer_version_is_put_aside_and_none_of_its_words_is_believed(tmp_
     assert aside(path)[0].read_bytes() == b"".join(newer)
 
 
-def test_words_that_a_later_version_adds_to_a_line_are_passed_over(tmp_path: Path) -> None:
+def test_fields_added_by_a_later_version_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     filled(path, 0)
     with path.open("ab") as file:
@@ -312,7 +314,7 @@ def test_words_that_a_later_version_adds_to_a_line_are_passed_over(tmp_path: Pat
 
 
 @pytest.mark.parametrize("what", ["link", "folder", "fifo", "foreign"])
-def test_something_else_in_the_place_of_the_file_is_moved_aside(what: str, tmp_path: Path) -> None:
+def test_a_non_file_at_the_path_is_moved_aside(what: str, tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     target = tmp_path / "target"
     target.write_text("precious")
@@ -336,7 +338,7 @@ def test_something_else_in_the_place_of_the_file_is_moved_aside(what: str, tmp_p
     assert target.read_text() == "precious"
 
 
-def test_P16_a_write_that_was_cut_short_is_taken_back(tmp_path: Path) -> None:
+def test_P16_a_short_write_is_undone(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     filled(path)
     journal = Journal.open(path)
@@ -359,7 +361,7 @@ def test_P16_a_write_that_was_cut_short_is_taken_back(tmp_path: Path) -> None:
     assert again.records[-1] == record(7) and again.problems == []
 
 
-def test_P16_a_part_that_cannot_be_taken_back_costs_only_itself(
+def test_P16_a_partial_line_that_stays_costs_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "handles.lock"
@@ -383,7 +385,7 @@ def test_P16_a_part_that_cannot_be_taken_back_costs_only_itself(
     assert read_records(path) == [record(1), record(3)]
 
 
-def test_P16_a_folder_that_cannot_be_written_refuses_the_record_and_no_more(
+def test_P16_an_unwritable_folder_refuses_only_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "gone" / "handles.lock"
@@ -396,10 +398,10 @@ def test_P16_a_folder_that_cannot_be_written_refuses_the_record_and_no_more(
     journal.close()
 
 
-def test_a_file_that_has_vanished_is_written_anew_and_without_its_folder_none_is(
+def test_a_vanished_file_is_rewritten_and_without_its_folder_none_is(
     tmp_path: Path,
 ) -> None:
-    """L01: what is written to a file without a name would be read by nobody."""
+    """L01: an unlinked file would be read by no process."""
     path = tmp_path / "haft" / "handles.lock"
     path.parent.mkdir()
     journal = Journal.open(path)
@@ -415,7 +417,7 @@ def test_a_file_that_has_vanished_is_written_anew_and_without_its_folder_none_is
     journal.close()
 
 
-def test_the_file_does_not_grow_with_what_has_ended(tmp_path: Path) -> None:
+def test_the_file_does_not_grow_with_ended_handles(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     journal = Journal.open(path)
     journal.start(record(0))
@@ -448,7 +450,7 @@ while True:
 @pytest.mark.parametrize(
     "cycles", [12, pytest.param(300, marks=pytest.mark.soak)], ids=["short", "soak"]
 )
-def test_killed_at_any_moment_the_file_is_whole(cycles: int, tmp_path: Path) -> None:
+def test_after_a_kill_at_any_moment_the_file_is_whole(cycles: int, tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     dice = random.Random(7)
     for _ in range(cycles):
@@ -464,7 +466,7 @@ def test_killed_at_any_moment_the_file_is_whole(cycles: int, tmp_path: Path) -> 
         journal.close()
 
 
-def test_a_handle_that_has_stopped_stays_stopped_also_when_rewritten(tmp_path: Path) -> None:
+def test_a_stopped_handle_stays_stopped_after_a_rewrite(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     journal = Journal.open(path)
     journal.start(record(1))

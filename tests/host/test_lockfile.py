@@ -1,4 +1,4 @@
-"""One daemon a folder: the lock is held exactly while its daemon lives, stopped or not."""
+"""One daemon per folder: the lock is held exactly while its daemon lives, stopped or not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     child.stdout.close()
 
 
-def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_daemon_learns_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     child = _holder(path)
     try:
@@ -89,10 +89,10 @@ def test_P19_no_child_gets_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reaped", [True, False])
-def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
+def test_a_dead_daemons_lock_in_a_child_before_exec_is_waited_for(
     tmp_path: Path, reaped: bool
 ) -> None:
-    """Between fork and exec a child holds it, and its parent may be dead by then."""
+    """Between fork and exec a child holds the lock, and its parent may be dead by then."""
     path = tmp_path / "daemon.lock"
     code = HOLDER.replace(
         "time.sleep(60)", "import os\nif os.fork(): os._exit(0)\ntime.sleep(0.15)"
@@ -108,7 +108,7 @@ def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
     child.stdout.close()
 
 
-def test_that_wait_has_an_end(tmp_path: Path) -> None:
+def test_the_wait_for_a_child_before_exec_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
     dead = {"pid": 4_000_000, "ticks": 1, "inode": 1, "boot": "b", "ns": 1}
@@ -120,7 +120,9 @@ def test_that_wait_has_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\0" * 300, b'{"pid":"x"}', b"\xff"])
-def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, content: bytes) -> None:
+def test_a_holder_counts_as_alive_whatever_the_file_contains(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
     path.write_bytes(content)
@@ -131,7 +133,7 @@ def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, conten
     lock.close()
 
 
-def test_a_lock_on_a_file_that_was_replaced_is_not_ours_any_more(tmp_path: Path) -> None:
+def test_a_lock_on_a_replaced_file_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
     assert lock.is_in_place()
@@ -145,7 +147,7 @@ def test_a_lock_on_a_file_that_was_replaced_is_not_ours_any_more(tmp_path: Path)
     assert not holds_daemon_lock(os.getpid())
 
 
-def test_the_second_is_told_where_the_first_serves(tmp_path: Path) -> None:
+def test_a_second_daemon_learns_the_socket_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
     for socket in ("/run/user/1000/haft/haftd.sock", "/s" * 53, "/é\udcff" * 20, None):

@@ -1,4 +1,4 @@
-"""Which process is at the other end of a connection, and whether this one has started it."""
+"""The peer process of a connection, and its descent from this process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def test_a_child_that_connects_is_below(listener: socket.socket, kernel: str) -> None:
+def test_a_connecting_child_is_a_descendant(listener: socket.socket, kernel: str) -> None:
     with peer(listener, "setsid", "-w") as process, listener.accept()[0] as sock:
         found = identify(sock)
         assert found.uid == os.geteuid() and found.lineage is not None
@@ -54,7 +54,7 @@ def test_a_child_that_connects_is_below(listener: socket.socket, kernel: str) ->
     assert not is_alive(found.identity)
 
 
-def test_this_process_is_not_below_itself(listener: socket.socket, kernel: str) -> None:
+def test_a_process_is_not_its_own_descendant(listener: socket.socket, kernel: str) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(listener.getsockname())
         with listener.accept()[0] as sock:
@@ -71,7 +71,7 @@ def test_no_descriptor_is_left(listener: socket.socket, kernel: str) -> None:
             assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_peer_that_is_gone_cannot_be_told(listener: socket.socket, kernel: str) -> None:
+def test_a_vanished_peer_is_unknown(listener: socket.socket, kernel: str) -> None:
     with peer(listener) as process:
         process.communicate(b"\n")
     with listener.accept()[0] as sock:
@@ -80,7 +80,7 @@ def test_a_peer_that_is_gone_cannot_be_told(listener: socket.socket, kernel: str
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_a_peer_that_is_gone_is_not_taken_for_the_next_of_its_number(
+def test_a_vanished_peer_is_not_mistaken_for_the_next_with_its_pid(
     listener: socket.socket,
 ) -> None:
     with peer(listener) as process:
@@ -134,7 +134,7 @@ def over_tcp(server: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, stdin=subprocess.PIPE)
 
 
-async def test_a_child_that_connects_over_tcp_is_below(server: socket.socket) -> None:
+async def test_a_child_connecting_over_tcp_is_a_descendant(server: socket.socket) -> None:
     with over_tcp(server) as process, server.accept()[0] as sock:
         found = await identify_tcp(sock)
         process.communicate(b"\n")
@@ -142,7 +142,7 @@ async def test_a_child_that_connects_over_tcp_is_below(server: socket.socket) ->
     assert [one.pid for one in found.lineage] == [process.pid]
 
 
-async def test_who_connects_over_tcp_from_elsewhere_is_not_below(server: socket.socket) -> None:
+async def test_a_tcp_peer_from_elsewhere_is_no_descendant(server: socket.socket) -> None:
     with (
         subprocess.Popen(["sleep", "60"]) as other,
         socket.create_connection(server.getsockname()[:2]),
@@ -152,7 +152,7 @@ async def test_who_connects_over_tcp_from_elsewhere_is_not_below(server: socket.
         other.kill()
 
 
-async def test_a_peer_over_tcp_that_is_gone_cannot_be_told(server: socket.socket) -> None:
+async def test_a_vanished_tcp_peer_is_unknown(server: socket.socket) -> None:
     with over_tcp(server) as process:
         process.communicate(b"\n")
     with server.accept()[0] as sock:
@@ -182,7 +182,7 @@ thread.join()
 
 
 @pytest.mark.parametrize("code", [IN_FLIGHT, OF_A_THREAD])
-async def test_a_connection_that_nobody_is_seen_to_have_cannot_be_told(
+async def test_a_connection_without_a_visible_owner_is_unknown(
     server: socket.socket, code: str
 ) -> None:
     argv = [sys.executable, "-c", code, *map(str, server.getsockname()[:2])]
@@ -206,7 +206,7 @@ input()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser becomes another user")
-async def test_the_owner_of_a_connection_does_not_say_who_has_it(server: socket.socket) -> None:
+async def test_the_owner_of_a_connection_is_not_its_holder(server: socket.socket) -> None:
     argv = [sys.executable, "-c", AS_ANOTHER, *map(str, server.getsockname()[:2])]
     with (
         subprocess.Popen(argv, stdin=subprocess.PIPE) as process,
@@ -217,7 +217,7 @@ async def test_the_owner_of_a_connection_does_not_say_who_has_it(server: socket.
         process.communicate(b"\n")
 
 
-async def test_a_child_that_hides_what_it_has_open_cannot_be_told(
+async def test_a_child_with_hidden_descriptors_is_unknown(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = os.listdir
@@ -245,7 +245,8 @@ def stat(pid: int, parent: int, ticks: int) -> Stat:
 def walked(
     monkeypatch: pytest.MonkeyPatch, *walks: list[Stat]
 ) -> tuple[tuple[int, ...] | None, int]:
-    """The lineage of process 9 below 1 where each walk sees this, and how many walks it took."""
+    """Return the lineage of process 9 below 1, with the given view per walk, and the number of
+    walks."""
     turns = iter(walks)
     seen: dict[int, Stat] = {}
     count = 0
@@ -264,7 +265,7 @@ def walked(
     return (None if line is None else tuple(one.pid for one in line)), count
 
 
-def test_a_line_in_which_each_parent_is_older_is_walked_once(
+def test_a_lineage_of_ever_older_parents_is_walked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     line = [stat(9, 8, 30), stat(8, 7, 20), stat(7, 1, 10)]
@@ -273,10 +274,10 @@ def test_a_line_in_which_each_parent_is_older_is_walked_once(
     assert walked(monkeypatch, away) == ((), 1)
 
 
-def test_a_parent_whose_number_is_another_process_s_by_now_is_not_believed(
+def test_a_parent_with_a_reused_pid_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Process 8 ended behind the look at its child, and a stranger took its number."""
+    """Process 8 ended after the look at its child, and a stranger took its pid."""
     stranger = [stat(9, 8, 30), stat(8, 0, 31)]
     real = [stat(9, 7, 30), stat(7, 1, 10)]
     assert walked(monkeypatch, stranger, real) == ((9, 7), 2)
@@ -286,7 +287,7 @@ def test_a_parent_whose_number_is_another_process_s_by_now_is_not_believed(
     assert walked(monkeypatch, siblings, siblings) == ((9, 8), 2)
 
 
-def test_an_ancestor_that_is_known_for_a_stranger_ends_the_walk(
+def test_an_ancestor_known_as_a_stranger_ends_the_walk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reads: list[int] = []
@@ -301,15 +302,15 @@ def test_an_ancestor_that_is_known_for_a_stranger_ends_the_walk(
     assert lineage(9, 1) == () and reads == [9, 8, 7]
     line[6] = stat(6, 8, 40)
     assert lineage(6, 1) == () and reads[3:] == [6, 8]
-    # The number of a stranger is a child's of this process by now.
+    # The pid of a stranger is a child's of this process by now.
     line[8], line[5] = stat(8, 1, 35), stat(5, 8, 40)
     assert lineage(5, 1) == (line[5], line[8])
 
 
-def test_a_process_of_this_very_tick_is_not_remembered_for_a_stranger(
+def test_a_process_of_the_current_tick_is_not_remembered_as_a_stranger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another one could get its number within the tick."""
+    """Another process could get its pid within the tick."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     line = {one.pid: one for one in (stat(9, 8, now + 1000), stat(8, 0, 20))}
     monkeypatch.setattr(ancestry, "read_stat", line.get)

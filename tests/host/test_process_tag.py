@@ -1,5 +1,3 @@
-"""The mark: whole fields match, and a daemon carries its own from its start."""
-
 from __future__ import annotations
 
 import json
@@ -23,7 +21,7 @@ HOME = "0123456789ab"
 MARK = ProcessTag(HOME, "ba9876543210", 7)
 
 
-def test_a_mark_reads_as_it_was_written() -> None:
+def test_a_tag_is_parsed_as_written() -> None:
     assert ProcessTag.read(str(MARK)) == MARK
     assert len(new_instance()) == 12 and new_instance() != new_instance()
 
@@ -31,17 +29,17 @@ def test_a_mark_reads_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a.b.1", f"{HOME}.{HOME}", f"{HOME}.{HOME}.x", f"{HOME}.{HOME}.1\n"]
 )
-def test_what_is_no_mark_is_none(text: str) -> None:
+def test_an_invalid_tag_is_ignored(text: str) -> None:
     assert ProcessTag.read(text) is None
 
 
-def test_a_home_is_that_of_its_absolute_path(tmp_path: Path) -> None:
+def test_a_home_is_identified_by_its_absolute_path(tmp_path: Path) -> None:
     assert home_of(tmp_path) == home_of(tmp_path / "x" / "..") == home_of(Path(f"{tmp_path}/"))
     assert home_of(tmp_path) != home_of(tmp_path / "x")
     assert len(home_of(tmp_path)) == 12
 
 
-def test_machines_that_share_a_folder_have_homes_of_their_own(
+def test_machines_that_share_a_folder_have_distinct_homes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = home_of(tmp_path)
@@ -64,7 +62,7 @@ def test_machines_that_share_a_folder_have_homes_of_their_own(
         (b"", None),
     ],
 )
-def test_only_the_variable_itself_is_found(environ: bytes, found: ProcessTag | None) -> None:
+def test_only_the_exact_variable_is_found(environ: bytes, found: ProcessTag | None) -> None:
     filled = environ % str(MARK).encode() if b"%s" in environ else environ
     assert find_tag(filled) == found
 
@@ -84,7 +82,7 @@ if len(sys.argv) > 2:
 @pytest.mark.parametrize(
     "inherited", [{}, {"HAFT_HANDLE": f"{HOME}.ba9876543210.0"}, {"HAFT_HANDLE": "junk"}]
 )
-def test_a_daemon_carries_its_mark_in_its_first_environment(inherited: dict[str, str]) -> None:
+def test_a_daemon_carries_its_tag_in_its_initial_environment(inherited: dict[str, str]) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", CARRIER, HOME],
         env={**os.environ, **inherited},
@@ -106,9 +104,7 @@ def test_a_daemon_carries_its_mark_in_its_first_environment(inherited: dict[str,
         ),
     ],
 )
-def test_a_daemon_in_a_handle_keeps_the_marks_around_it(
-    inherited: dict[str, str], outer: str
-) -> None:
+def test_a_daemon_in_a_handle_keeps_the_outer_tags(inherited: dict[str, str], outer: str) -> None:
     code = CARRIER.replace('"HAFT" in k', '"HAFT" in k and print(k, os.environ[k])')
     child = [sys.executable, "-c", code, HOME]
     done = subprocess.run(
@@ -129,13 +125,13 @@ def test_a_daemon_in_a_handle_keeps_the_marks_around_it(
         (b"", False),
     ],
 )
-def test_only_a_whole_mark_is_one(environ: bytes, found: bool) -> None:
+def test_only_a_whole_tag_counts(environ: bytes, found: bool) -> None:
     mark = str(MARK).encode()
     filled = environ.replace(b"%s", mark)
     assert has_tag(filled, mark) == found == (MARK in find_tags(filled))
 
 
-def test_a_daemon_that_executes_itself_again_is_a_new_instance() -> None:
+def test_a_reexecuted_daemon_is_a_new_instance() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CARRIER, HOME, "again"], stdout=subprocess.PIPE, check=True
     )

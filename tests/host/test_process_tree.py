@@ -1,4 +1,4 @@
-"""Everything that a handle started is found, ended and known gone; nothing else is touched."""
+"""All processes of a handle are found, ended and known gone; no other is touched."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _POPENS: set[int] = set()
 
 @pytest.fixture
 def decoy() -> Iterator[subprocess.Popen[bytes]]:
-    """A child of this process that is nobody's kin."""
+    """A child of this process outside the handle's tree."""
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     _POPENS.add(child.pid)
     yield child
@@ -69,13 +69,13 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def script(text: str, mark: str | None = None, terminal: bool = False) -> LaunchSpec:
-    """A shell script with an input, of a handle of its own."""
+    """A shell script with an input, of its own handle."""
     mark = new_mark() if mark is None else mark
     return plan("sh", "-c", text, mark=mark, terminal=terminal, stdin="pipe")
 
 
 async def read_to(launched: LaunchedProcess, last: str) -> None:
-    """Read up to a line; a shell may say before it that what it ran was terminated."""
+    """Read up to a line; a shell may first report that its command was terminated."""
     while await read_line(launched) != last:
         pass
 
@@ -93,8 +93,8 @@ async def test_the_whole_tree_is_ended_and_nothing_else() -> None:
 
 @pytest.mark.usefixtures("lists", "decoy")
 @pytest.mark.parametrize("clear", ["", "env -i"])
-async def test_P03_P04_what_made_its_own_session_and_lost_its_parent_is_found(clear: str) -> None:
-    """With a cleared environment too: the brand stays."""
+async def test_P03_P04_an_orphan_in_its_own_session_is_found(clear: str) -> None:
+    """With a cleared environment too: the rlimit tag stays."""
     async with running(script(ESCAPE.format(clear) + "read x")) as (it, kin):
         escaped = int(await read_line(it))
         stat = read_stat(escaped)
@@ -108,19 +108,19 @@ async def test_P03_P04_what_made_its_own_session_and_lost_its_parent_is_found(cl
 
 
 @pytest.mark.usefixtures("no_brand")
-async def test_without_a_brand_the_mark_in_the_environment_tells() -> None:
+async def test_without_an_rlimit_tag_the_environment_tag_decides() -> None:
     async with running(script(ESCAPE.format("") + "exit 3")) as (it, kin):
         escaped = int(await read_line(it))
         assert await it.wait_exit() == Exit(code=3)
         while kin.members() != (escaped,):
-            await trio.sleep(0.001)  # until it has its session: then the group tells no more
+            await trio.sleep(0.001)  # until its session exists: then the group decides no more
             assert is_running(escaped)
         assert await kin.end(5) == ()
         assert not is_running(escaped)
 
 
 @pytest.mark.usefixtures("no_brand")
-async def test_without_brand_and_mark_the_session_tells() -> None:
+async def test_without_tags_the_session_decides() -> None:
     """P13 with a cleared environment."""
     async with running(script("env -i sleep 60 & echo $!; exit 3")) as (it, kin):
         left = int(await read_line(it))
@@ -131,7 +131,7 @@ async def test_without_brand_and_mark_the_session_tells() -> None:
 
 
 @pytest.mark.usefixtures("no_brand")
-async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
+async def test_without_any_evidence_an_earlier_sighting_suffices() -> None:
     inner = "setsid env -i sleep 60 & echo $!; read x"
     async with running(script(f"sh -c '{inner}'; exit 3")) as (it, kin):
         hidden = int(await read_line(it))
@@ -147,7 +147,7 @@ async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
 
 @needs_cgroup
 @pytest.mark.usefixtures("no_brand")
-async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
+async def test_a_process_in_the_cgroup_belongs_to_the_tree() -> None:
     base = cgroup_base()
     assert base is not None
     mine = Cgroup.create(base, f"kin{os.getpid()}")
@@ -165,21 +165,21 @@ async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
         until(mine.remove, "its dead are reaped")
 
 
-async def test_P13_what_the_leader_left_is_named_and_ended() -> None:
+async def test_P13_processes_left_by_the_leader_are_named_and_ended() -> None:
     async with running(script("sleep 61 & echo $!; sleep 62 & echo $!; exit 4")) as (it, kin):
         left = [int(await read_line(it)) for _ in range(2)]
         assert await it.wait_exit() == Exit(code=4)
         named = kin.left_behind()
         assert [one.pid for one in named] == sorted(left)
         while {one.command for one in kin.left_behind()} != {"sleep 61", "sleep 62"}:
-            await trio.sleep(0.001)  # until they have executed
+            await trio.sleep(0.001)  # until exec
         assert await kin.end(5) == ()
         assert kin.left_behind() == ()
         assert it.exit == Exit(code=4)
 
 
 @pytest.mark.parametrize("how", ["default", "ignores", "nohup"])
-async def test_P23_what_survives_the_end_of_its_terminal_is_ended(how: str) -> None:
+async def test_P23_a_survivor_of_its_terminals_hangup_is_ended(how: str) -> None:
     text = {
         "default": "echo up; exec sleep 60",
         "ignores": "trap '' HUP; echo up; exec sleep 60",
@@ -200,7 +200,7 @@ async def test_P23_what_survives_the_end_of_its_terminal_is_ended(how: str) -> N
         assert it.exit == Exit(signal="HUP" if how == "default" else "TERM")
 
 
-async def test_P26_the_end_is_told_although_something_holds_the_output() -> None:
+async def test_P26_the_end_is_reported_while_a_process_holds_the_output() -> None:
     async with running(script(ESCAPE.format("") + "exit 0")) as (it, kin):
         escaped = int(await read_line(it))
         with trio.fail_after(PATIENCE_S):
@@ -211,7 +211,7 @@ async def test_P26_the_end_is_told_although_something_holds_the_output() -> None
         assert await read_all(it) == ""
 
 
-async def test_P27_what_ignores_TERM_is_killed_when_the_grace_is_over() -> None:
+async def test_P27_a_process_that_ignores_TERM_is_killed_after_the_grace() -> None:
     text = "trap '' TERM; sleep 60 & echo up; while :; do wait; done"
     async with running(script(text)) as (it, kin):
         assert await read_line(it) == "up"
@@ -221,7 +221,7 @@ async def test_P27_what_ignores_TERM_is_killed_when_the_grace_is_over() -> None:
         assert it.exit == Exit(signal="KILL")
 
 
-async def test_without_a_grace_it_is_killed_at_once() -> None:
+async def test_without_a_grace_the_tree_is_killed_at_once() -> None:
     async with running(script("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done")) as (
         it,
         kin,
@@ -231,7 +231,7 @@ async def test_without_a_grace_it_is_killed_at_once() -> None:
         assert it.exit == Exit(signal="KILL")
 
 
-async def test_what_handles_TERM_has_its_time() -> None:
+async def test_a_process_that_handles_TERM_has_its_grace() -> None:
     text = "trap 'sleep 0.05; echo bye; exit 9' TERM; echo up; while :; do sleep 0.01; done"
     async with running(script(text)) as (it, kin):
         assert await read_line(it) == "up"
@@ -241,7 +241,7 @@ async def test_what_handles_TERM_has_its_time() -> None:
 
 
 async def test_P29_a_stopped_process_ends_within_the_grace() -> None:
-    """TERM alone would wait for somebody to let it go on."""
+    """TERM alone would wait for a SIGCONT."""
     async with running(script("trap 'exit 9' TERM; echo up; kill -STOP $$; sleep 60")) as (it, kin):
         assert await read_line(it) == "up"
         while (stat := read_stat(it.pid)) is not None and stat.state != "T":
@@ -253,8 +253,8 @@ async def test_P29_a_stopped_process_ends_within_the_grace() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
-async def test_a_shell_that_somebody_types_to_does_not_use_up_the_grace(shell: str) -> None:
-    """It ignores TERM; a hangup ends it."""
+async def test_an_interactive_shell_does_not_use_up_the_grace(shell: str) -> None:
+    """It ignores TERM; a hangup ends the shell."""
     async with running(plan(shell, "-i", mark=new_mark(), terminal=True)) as (it, kin):
         assert it.master is not None
         os.write(it.master, b"echo $((40+2))\n")
@@ -265,7 +265,7 @@ async def test_a_shell_that_somebody_types_to_does_not_use_up_the_grace(shell: s
         assert trio.current_time() - before < 30
 
 
-async def test_of_two_handles_only_one_is_ended() -> None:
+async def test_of_two_handles_only_the_chosen_one_is_ended() -> None:
     """Both with an escaped process, side by side."""
     text = ESCAPE.format("env -i") + ESCAPE.format("") + "read x"
     async with running(script(text)) as (one, one_kin), running(script(text)) as (two, two_kin):
@@ -281,10 +281,10 @@ async def test_of_two_handles_only_one_is_ended() -> None:
         assert two_kin.members() == theirs
 
 
-async def test_no_signal_reaches_what_is_not_found_to_be_kin(
+async def test_no_signal_reaches_a_process_outside_the_tree(
     decoy: subprocess.Popen[bytes],
 ) -> None:
-    """Not even when its number is on the list: it may have been used again."""
+    """Not even when its pid is on the list: the pid may have been reused."""
     stat = read_stat(decoy.pid)
     assert stat is not None
     async with running(script("read x")) as (it, kin):
@@ -311,7 +311,7 @@ async def test_a_signal_goes_to_all_or_to_one_group() -> None:
         assert kin.signal_group(signal.SIGCONT) >= 2
 
 
-async def test_gone_waits_for_the_last_one() -> None:
+async def test_gone_waits_for_the_last_process() -> None:
     async with running(script("sleep 60 & echo $!; sleep 60 & echo $!; exit")) as (it, kin):
         left = [int(await read_line(it)) for _ in range(2)]
         await it.wait_exit()
@@ -330,8 +330,10 @@ async def test_gone_waits_for_the_last_one() -> None:
         assert kin.members() == ()
 
 
-async def test_one_look_that_misses_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What forks while its parent's list is read may be on no list."""
+async def test_a_single_look_without_a_process_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that forks while its parent's list is read may be on no list."""
     async with running(script("sleep 60 & echo $!; exit 0")) as (it, kin):
         left = int(await read_line(it))
         await it.wait_exit()
@@ -357,7 +359,7 @@ async def test_gone_takes_the_leaders_status() -> None:
         assert it.exit == Exit(code=6)
 
 
-async def test_nothing_is_looked_at_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_inspected_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     look = ProcessTree._find
 
@@ -376,8 +378,8 @@ async def test_nothing_is_looked_at_while_nothing_happens(monkeypatch: pytest.Mo
         assert looks <= 4
 
 
-async def test_what_may_not_be_signalled_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a program of another user's (setuid)."""
+async def test_an_unsignallable_process_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a program of another user (setuid)."""
 
     def refuse(*_: object) -> bool:
         raise PermissionError
@@ -392,7 +394,7 @@ async def test_what_may_not_be_signalled_is_named_soon(monkeypatch: pytest.Monke
         assert await kin.end(5) == ()
 
 
-async def test_what_does_not_die_is_named_when_the_time_is_up(
+async def test_an_unkillable_process_is_named_after_the_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in an uninterruptible sleep."""
@@ -403,7 +405,7 @@ async def test_what_does_not_die_is_named_when_the_time_is_up(
         assert it.exit is None
 
 
-async def test_P32_without_descriptors_nothing_is_said_to_be_gone_that_was_not_seen_gone() -> None:
+async def test_P32_without_descriptors_an_unseen_end_is_not_reported_gone() -> None:
     async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
         other = int(await read_line(it))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -420,7 +422,7 @@ async def test_P32_without_descriptors_nothing_is_said_to_be_gone_that_was_not_s
         assert await kin.end(5) == ()
 
 
-async def test_a_tree_of_many_is_ended_at_once() -> None:
+async def test_a_large_tree_is_ended_at_once() -> None:
     text = "i=0; while [ $i -lt 150 ]; do sleep 60 & i=$((i+1)); done; echo up; wait"
     async with running(script(text)) as (it, kin):
         assert await read_line(it) == "up"
@@ -429,8 +431,8 @@ async def test_a_tree_of_many_is_ended_at_once() -> None:
         assert kin.members() == ()
 
 
-async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: Path) -> None:
-    """Without a cgroup a hopper can get away; then it must not be said that all is gone."""
+async def test_P05_an_endless_fork_chain_is_ended_or_named(tmp_path: Path) -> None:
+    """Without a cgroup a fork chain can escape; then the tree must not be reported gone."""
     hop = tmp_path / "hop"
     hop.write_text('#!/bin/sh\n"$0" &\n')
     hop.chmod(0o755)
@@ -451,8 +453,8 @@ async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: 
             nursery.cancel_scope.cancel()
 
 
-async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
-    """Its own handles carry its own brands and marks."""
+async def test_processes_of_a_daemon_within_a_handle_end_with_the_handle() -> None:
+    """Its own handles carry their own tags."""
     inner = (
         "import os, sys, time\n"
         "from haftd.host.process.ancestry import become_subreaper\n"

@@ -1,4 +1,4 @@
-"""What a command means is said at once, and why it cannot run is said so that one can act."""
+"""Resolution of a command, and the reasons why a command cannot run."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ def refusal(argv0: str, path: str | None, cwd: Path) -> Missing:
     return caught.value
 
 
-def test_the_first_on_path_is_taken(tmp_path: Path) -> None:
+def test_the_first_match_on_path_is_taken(tmp_path: Path) -> None:
     make(tmp_path / "b" / "tool")
     make(tmp_path / "c" / "tool")
     path = f"{tmp_path}/a:{tmp_path}/b/:{tmp_path}/c"
     assert resolve("tool", path, "/") == f"{tmp_path}/b/tool"
 
 
-def test_X12_the_folder_one_is_in_is_not_on_path(
+def test_X12_the_current_folder_is_not_on_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Empty, `.` and relative entries would let a checked-out repository decide what runs."""
+    """Empty, `.` and relative entries would let a checked-out repository decide which program
+    runs."""
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "tool")
     make(tmp_path / "bin" / "tool")
@@ -51,15 +52,15 @@ def test_X12_the_folder_one_is_in_is_not_on_path(
         assert refusal("tool", path, tmp_path).reason == "program"
 
 
-def test_a_path_is_taken_from_the_folder_of_the_call(tmp_path: Path) -> None:
+def test_a_relative_path_starts_at_the_folder_of_the_call(tmp_path: Path) -> None:
     tool = make(tmp_path / "bin" / "tool")
     assert Path(resolve("bin/tool", None, str(tmp_path))) == tool
     assert Path(resolve("./bin/tool", None, str(tmp_path))) == tool
     assert resolve(str(tool), None, "/") == str(tool)
 
 
-def test_a_path_through_a_link_means_what_the_kernel_means(tmp_path: Path) -> None:
-    """`link/..` is the parent of what the link points to."""
+def test_a_path_through_a_link_is_resolved_as_by_the_kernel(tmp_path: Path) -> None:
+    """`link/..` is the parent of the link's target."""
     tool = make(tmp_path / "far" / "tool")
     (tmp_path / "far" / "in").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "far" / "in")
@@ -71,28 +72,28 @@ def test_without_a_path_variable_the_systems_folders_are_searched() -> None:
     assert resolve("sh", None, "/") in ("/bin/sh", "/usr/bin/sh")
 
 
-def test_it_says_how_much_was_searched_and_no_value_of_the_environment(tmp_path: Path) -> None:
+def test_the_error_counts_searched_folders_and_shows_no_environment(tmp_path: Path) -> None:
     error = refusal("no-such-tool", f"{tmp_path}:/nowhere", tmp_path)
     assert error.reason == "program"
     assert "2 folders" in error.message and "no-such-tool" in error.message
     assert str(tmp_path) not in error.message and "/nowhere" not in error.message
 
 
-def test_a_file_that_may_not_be_executed_says_so_instead_of_not_found(tmp_path: Path) -> None:
+def test_a_non_executable_file_is_reported_instead_of_not_found(tmp_path: Path) -> None:
     make(tmp_path / "tool", mode=0o644)
     for argv0, path in (("tool", str(tmp_path)), (f"{tmp_path}/tool", None)):
         error = refusal(argv0, path, tmp_path)
         assert error.reason == "permission" and "chmod" in error.message
 
 
-def test_a_later_one_that_may_be_executed_is_taken(tmp_path: Path) -> None:
+def test_a_later_executable_match_is_taken(tmp_path: Path) -> None:
     make(tmp_path / "a" / "tool", mode=0o644)
     make(tmp_path / "b" / "tool")
     assert resolve("tool", f"{tmp_path}/a:{tmp_path}/b", "/") == f"{tmp_path}/b/tool"
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "relative", "nul"])
-def test_a_folder_that_cannot_be_entered_is_another_sentence(tmp_path: Path, kind: str) -> None:
+def test_an_inaccessible_folder_is_another_sentence(tmp_path: Path, kind: str) -> None:
     file = make(tmp_path / "file")
     cwd = {
         "missing": str(tmp_path / "gone"),
@@ -122,7 +123,7 @@ def test_program_folder_and_interpreter_are_three_sentences(tmp_path: Path) -> N
     assert "'/no/such/interpreter'" in interpreter.message
 
 
-def test_an_interpreter_named_with_a_carriage_return_says_why(tmp_path: Path) -> None:
+def test_an_interpreter_with_a_carriage_return_is_explained(tmp_path: Path) -> None:
     script = make(tmp_path / "script", "#!/bin/sh\r\necho\r\n")
     error = explain(errno.ENOENT, str(script), "/")
     assert error.reason == "interpreter" and "CR LF" in error.message
@@ -140,7 +141,7 @@ def test_a_missing_loader_is_a_missing_interpreter(tmp_path: Path) -> None:
     assert error.reason == "interpreter" and "no-linux" in error.message
 
 
-def test_a_program_that_went_away_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_program_removed_meanwhile_is_reported_missing(tmp_path: Path) -> None:
     assert explain(errno.ENOENT, str(tmp_path / "gone"), "/").reason == "program"
 
 
@@ -160,7 +161,7 @@ def test_a_program_that_went_away_is_said_to_be_missing(tmp_path: Path) -> None:
         (errno.EIO, "program"),
     ],
 )
-def test_every_refusal_of_the_kernel_has_a_reason(tmp_path: Path, code: int, reason: str) -> None:
+def test_every_exec_error_has_a_reason(tmp_path: Path, code: int, reason: str) -> None:
     error = explain(code, str(make(tmp_path / "tool")), "/")
     assert error.reason == reason
     assert error.message.endswith(".") and "\n" not in error.message
@@ -182,7 +183,7 @@ def test_every_refusal_of_the_kernel_has_a_reason(tmp_path: Path, code: int, rea
         (("a",), {"K": "x" * (MAX_WORD - 1)}, "size"),
     ],
 )
-def test_X03_words_that_no_program_can_be_given(
+def test_X03_impossible_arguments_are_refused(
     argv: tuple[str, ...], env: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(Missing) as caught:
@@ -191,7 +192,7 @@ def test_X03_words_that_no_program_can_be_given(
     assert len(caught.value.message) < 300
 
 
-def test_the_longest_word_is_the_kernels() -> None:
+def test_the_longest_argument_is_the_kernels() -> None:
     """131,071 bytes of an argument pass and 131,072 do not."""
     longest = "x" * MAX_WORD
     check_words(("true", longest, os.fsdecode(b"\xff")), {"K": longest[2:]})
@@ -213,5 +214,5 @@ def test_no_message_holds_a_value_of_the_environment() -> None:
     "head",
     [b"", b"#!", b"#! \n", b"\x7fELF", b"\x7fELF" + bytes(60), b"\x7fELF\2\1" + b"\xff" * 200],
 )
-def test_any_bytes_are_looked_at_without_harm(tmp_path: Path, head: bytes) -> None:
+def test_any_bytes_are_parsed_without_harm(tmp_path: Path, head: bytes) -> None:
     assert isinstance(explain(errno.ENOENT, str(make(tmp_path / "x", head)), "/"), LaunchFailed)

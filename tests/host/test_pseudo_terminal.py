@@ -1,5 +1,3 @@
-"""The master alone answers for its terminal."""
-
 from __future__ import annotations
 
 import os
@@ -33,7 +31,7 @@ def test_a_terminal_has_its_size_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 80), (24, 0), (-1, 80), (65_536, 80), (24, 65_536)])
-def test_a_size_that_is_none_is_refused_and_changes_nothing(
+def test_an_invalid_size_is_refused_and_changes_nothing(
     terminal: tuple[int, str], size: tuple[int, int]
 ) -> None:
     before = open_fds()
@@ -45,11 +43,11 @@ def test_a_size_that_is_none_is_refused_and_changes_nothing(
     assert open_fds() == before
 
 
-def test_our_end_neither_blocks_nor_is_inherited(terminal: tuple[int, str]) -> None:
+def test_the_master_neither_blocks_nor_is_inherited(terminal: tuple[int, str]) -> None:
     assert not os.get_blocking(terminal[0]) and not os.get_inheritable(terminal[0])
 
 
-def test_modes_are_those_of_the_other_end(terminal: tuple[int, str]) -> None:
+def test_modes_are_those_of_the_slave(terminal: tuple[int, str]) -> None:
     master, slave = terminal
     modes = pseudo_terminal.modes(master)
     assert modes == pseudo_terminal.Modes(canonical=True, echo=True, maps_cr=True, eof=b"\x04")
@@ -70,7 +68,7 @@ def test_modes_are_those_of_the_other_end(terminal: tuple[int, str]) -> None:
     os.close(other)
 
 
-def test_modes_of_what_is_no_terminal_are_an_os_error() -> None:
+def test_modes_of_a_non_terminal_are_an_os_error() -> None:
     read, write = os.pipe()
     with pytest.raises(OSError, match="ioctl"):
         pseudo_terminal.modes(read)
@@ -78,7 +76,7 @@ def test_modes_of_what_is_no_terminal_are_an_os_error() -> None:
     os.close(write)
 
 
-def test_erase_takes_a_whole_character(terminal: tuple[int, str]) -> None:
+def test_erase_removes_a_whole_character(terminal: tuple[int, str]) -> None:
     master, slave = terminal
     other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
     os.write(master, "aé\x7fb\n".encode())
@@ -86,12 +84,12 @@ def test_erase_takes_a_whole_character(terminal: tuple[int, str]) -> None:
     os.close(other)
 
 
-def test_a_terminal_of_nobody_has_nobody_in_its_foreground(terminal: tuple[int, str]) -> None:
+def test_a_terminal_without_a_session_has_no_foreground(terminal: tuple[int, str]) -> None:
     assert pseudo_terminal.foreground(terminal[0]) is None
 
 
-def test_a_line_longer_than_the_longest_is_cut_without_a_word(terminal: tuple[int, str]) -> None:
-    """Why the figure is there: whoever types more must know."""
+def test_a_line_over_the_maximum_is_cut_silently(terminal: tuple[int, str]) -> None:
+    """The reason for the limit."""
     master, slave = terminal
     other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
     for length in (pseudo_terminal.MAX_LINE, pseudo_terminal.MAX_LINE + 100):
@@ -107,7 +105,7 @@ def test_a_line_longer_than_the_longest_is_cut_without_a_word(terminal: tuple[in
     os.close(other)
 
 
-async def test_the_foreground_is_the_job_that_runs() -> None:
+async def test_the_foreground_is_the_running_job() -> None:
     what = plan("bash", "-c", "echo $$; set -m; sh -c 'echo $$; read x'; read x", terminal=True)
     async with running(what) as (it, _):
         assert it.master is not None
@@ -116,14 +114,14 @@ async def test_the_foreground_is_the_job_that_runs() -> None:
         assert pseudo_terminal.foreground(it.master) == job != it.pid
 
 
-async def test_when_all_is_gone_nobody_is_in_the_foreground() -> None:
+async def test_without_processes_there_is_no_foreground() -> None:
     async with running(plan("true", terminal=True)) as (it, _):
         await it.wait_exit()
         assert it.master is not None
         assert pseudo_terminal.foreground(it.master) is None
 
 
-async def test_a_new_size_is_told() -> None:
+async def test_a_new_size_is_signalled() -> None:
     what = plan("bash", "-c", "trap 'stty size' WINCH; echo up; sleep 60 & wait", terminal=True)
     async with running(what) as (it, _):
         assert await read_line(it) == "up"

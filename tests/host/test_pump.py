@@ -1,4 +1,4 @@
-"""Every byte is moved once, in order, and nobody is held up by it."""
+"""Every byte is moved once, in order, without delaying other tasks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pipe() -> Iterator[Pipe]:
 
 
 def fill(fd: int) -> int:
-    """Write until it blocks; returns how many bytes it took."""
+    """Write until blocked; return the number of bytes."""
     count = 0
     try:
         while True:
@@ -65,7 +65,7 @@ async def test_all_bytes_arrive_in_order_up_to_the_end(pipe: Pipe) -> None:
     assert got == data
 
 
-async def test_what_is_there_is_read_before_anything_is_waited_for(pipe: Pipe) -> None:
+async def test_available_bytes_are_read_before_any_wait(pipe: Pipe) -> None:
     os.write(pipe.write, b"now")
     got: list[bytes] = []
     async with trio.open_nursery() as nursery:
@@ -92,7 +92,7 @@ async def test_a_cancelled_pump_loses_nothing(pipe: Pipe) -> None:
     assert got == [b"one", b"two", b"three"]
 
 
-async def test_a_stream_without_end_lets_others_run() -> None:
+async def test_an_endless_stream_lets_other_tasks_run() -> None:
     fd = os.open("/dev/zero", os.O_RDONLY)
     reads = 0
 
@@ -109,7 +109,7 @@ async def test_a_stream_without_end_lets_others_run() -> None:
     os.close(fd)
 
 
-async def test_a_piece_that_takes_long_is_the_last_of_its_turn(
+async def test_a_slow_chunk_is_the_last_of_its_turn(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     fd = os.open("/dev/zero", os.O_RDONLY)
@@ -129,7 +129,7 @@ async def test_a_piece_that_takes_long_is_the_last_of_its_turn(
     os.close(fd)
 
 
-async def test_nothing_is_read_before_what_was_made_of_the_last_piece_is_done(pipe: Pipe) -> None:
+async def test_nothing_is_read_before_the_last_chunk_is_processed(pipe: Pipe) -> None:
     go = trio.Event()
     got: list[bytes] = []
     async with trio.open_nursery() as nursery:
@@ -145,8 +145,8 @@ async def test_nothing_is_read_before_what_was_made_of_the_last_piece_is_done(pi
         os.close(pipe.write)
 
 
-async def test_the_end_of_a_terminal_is_an_end() -> None:
-    """It reads as EIO, after the last byte."""
+async def test_the_hangup_of_a_terminal_is_an_end() -> None:
+    """A read fails with EIO, after the last byte."""
     master, slave = pseudo_terminal.open_terminal(24, 80)
     other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
     os.write(other, b"last words\n")
@@ -169,7 +169,7 @@ async def test_closing_wakes_the_pump(pipe: Pipe) -> None:
         room.close(pipe.read)
 
 
-def test_drain_takes_what_is_there_and_says_whether_that_is_all(pipe: Pipe) -> None:
+def test_drain_takes_available_bytes_and_reports_completeness(pipe: Pipe) -> None:
     got = bytearray()
     assert not drain(pipe.read, got.extend)
     os.write(pipe.write, b"abc")
@@ -180,7 +180,7 @@ def test_drain_takes_what_is_there_and_says_whether_that_is_all(pipe: Pipe) -> N
     assert got == b"abcdef"
 
 
-def test_drain_ends_although_the_stream_does_not() -> None:
+def test_drain_ends_on_an_endless_stream() -> None:
     fd = os.open("/dev/zero", os.O_RDONLY)
     got = bytearray()
     assert not drain(fd, got.extend, 200_000)
@@ -191,7 +191,7 @@ def test_drain_ends_although_the_stream_does_not() -> None:
 # The writer
 
 
-def test_what_fits_is_written_at_once(pipe: Pipe) -> None:
+def test_a_fitting_write_happens_at_once(pipe: Pipe) -> None:
     done: list[int] = []
     writer = Writer(pipe.write, done.append)
     assert [writer.put(b"a"), writer.put(b""), writer.put(b"b")] == [1, 2, 3]
@@ -202,7 +202,7 @@ def test_what_fits_is_written_at_once(pipe: Pipe) -> None:
 @settings(max_examples=30, deadline=None)
 @given(sizes=st.lists(st.integers(0, 200_000), max_size=8), reads=st.integers(1, 150_000))
 def test_items_arrive_whole_and_in_order(sizes: list[int], reads: int) -> None:
-    """However much waits, and however slowly it is read."""
+    """With any queue length and reading speed."""
     items = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
     done: list[int] = []
     got = bytearray()
@@ -231,7 +231,7 @@ def test_items_arrive_whole_and_in_order(sizes: list[int], reads: int) -> None:
     assert done == list(range(1, len(items) + 1))
 
 
-async def test_a_number_is_told_when_all_of_its_item_is_written(pipe: Pipe) -> None:
+async def test_a_written_item_reports_its_number(pipe: Pipe) -> None:
     done: list[int] = []
     writer = Writer(pipe.write, done.append)
     taken = fill(pipe.write)
@@ -250,7 +250,7 @@ async def test_a_number_is_told_when_all_of_its_item_is_written(pipe: Pipe) -> N
         nursery.cancel_scope.cancel()
 
 
-def test_what_nobody_reads_is_refused_and_harms_nothing(pipe: Pipe) -> None:
+def test_items_over_the_limit_are_refused_and_harm_nothing(pipe: Pipe) -> None:
     fill(pipe.write)
     writer = Writer(pipe.write, limit=1000)
     writer.put(b"x" * 900)
@@ -260,14 +260,14 @@ def test_what_nobody_reads_is_refused_and_harms_nothing(pipe: Pipe) -> None:
     assert writer.put(b"y" * 100) == 2
 
 
-def test_one_item_may_be_larger_than_the_limit(pipe: Pipe) -> None:
+def test_a_single_item_may_exceed_the_limit(pipe: Pipe) -> None:
     writer = Writer(pipe.write, limit=10)
     assert writer.put(b"x" * 200_000) == 1
     with pytest.raises(InputFull):
         writer.put(b"y")
 
 
-async def test_a_reader_that_closed_ends_it_and_every_item_is_dealt_with(pipe: Pipe) -> None:
+async def test_a_closed_reader_ends_the_writer_and_every_item_is_resolved(pipe: Pipe) -> None:
     done: list[int] = []
     fill(pipe.write)
     writer = Writer(pipe.write, done.append)
@@ -282,7 +282,7 @@ async def test_a_reader_that_closed_ends_it_and_every_item_is_dealt_with(pipe: P
         writer.put(b"c")
 
 
-def test_a_reader_that_closed_is_noticed_by_the_next_item(pipe: Pipe) -> None:
+def test_a_closed_reader_is_noticed_by_the_next_item(pipe: Pipe) -> None:
     done: list[int] = []
     os.close(pipe.read)
     writer = Writer(pipe.write, done.append)
@@ -290,7 +290,7 @@ def test_a_reader_that_closed_is_noticed_by_the_next_item(pipe: Pipe) -> None:
     assert writer.closed and done == [1]
 
 
-async def test_closing_under_it_ends_it(pipe: Pipe) -> None:
+async def test_closing_the_descriptor_ends_the_writer(pipe: Pipe) -> None:
     fill(pipe.write)
     writer = Writer(pipe.write)
     writer.put(b"a")
@@ -301,7 +301,7 @@ async def test_closing_under_it_ends_it(pipe: Pipe) -> None:
     assert writer.closed
 
 
-async def test_the_end_comes_behind_what_waits(pipe: Pipe) -> None:
+async def test_end_of_input_follows_queued_items(pipe: Pipe) -> None:
     ends: list[int] = []
     writer = Writer(pipe.write, on_end=lambda: ends.append(writer.waiting))
     taken = fill(pipe.write)

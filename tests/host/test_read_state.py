@@ -1,4 +1,4 @@
-"""Who waits for input is told by the kernel, of real programs, and never guessed."""
+"""A program's wait for input, as the kernel reports, of real programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WAITING: dict[str, tuple[tuple[str, ...], str, str]] = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-async def test_a_program_that_waits_reads(name: str, tmp_path: Path) -> None:
+async def test_a_waiting_program_reads(name: str, tmp_path: Path) -> None:
     argv, kind, says = WAITING[name]
     async with stage(*argv, cwd=tmp_path) as on:
         now = await on.until(says=says)
@@ -94,7 +94,7 @@ BUSY: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", BUSY)
-async def test_a_program_that_does_not_wait_is_busy_whatever_it_prints(name: str) -> None:
+async def test_a_busy_program_is_busy_whatever_it_prints(name: str) -> None:
     argv, says = BUSY[name]
     async with stage(*argv) as on:
         await on.until(lambda now: now.state == "busy", says)
@@ -120,7 +120,7 @@ async def test_git_add_patch_reads_at_its_prompt(tmp_path: Path) -> None:
         await on.until(says=r"help(.|\n)*Stage this hunk.*\? ")
 
 
-async def test_a_shell_reads_again_when_its_job_has_ended() -> None:
+async def test_a_shell_reads_again_after_its_job() -> None:
     async with stage("bash", "--norc", "-i") as on:
         await on.until()
         on.type("sleep 1000 && echo no\r")
@@ -133,10 +133,10 @@ async def test_a_shell_reads_again_when_its_job_has_ended() -> None:
         assert (await on.until(says=r"\$ ")).pids == (on.it.pid,)
 
 
-# -- what was typed ---------------------------------------------------------------------------
+# -- earlier input ----------------------------------------------------------------------------
 
 
-async def test_who_reads_has_answered_what_was_typed_before() -> None:
+async def test_a_reading_program_has_consumed_earlier_input() -> None:
     """The law that a caller builds on: after an input, `reads` is a new wait."""
     async with stage("cat") as on:
         await on.until()
@@ -148,7 +148,7 @@ async def test_who_reads_has_answered_what_was_typed_before() -> None:
             assert on.printed == b"line %d\r\n" % turn * 2
 
 
-async def test_a_line_editor_that_reads_has_run_what_was_typed_before() -> None:
+async def test_a_reading_line_editor_has_executed_earlier_input() -> None:
     async with stage("bash", "--norc", "-i") as on:
         await on.until()
         for turn in range(40):
@@ -159,7 +159,7 @@ async def test_a_line_editor_that_reads_has_run_what_was_typed_before() -> None:
             assert b"%d\r\n" % (turn + 1000) in on.printed and on.printed.endswith(b"$ ")
 
 
-async def test_while_something_typed_is_unread_nobody_reads() -> None:
+async def test_with_unread_input_no_process_reads() -> None:
     lines = (
         "import select, os",
         "e = select.epoll()",
@@ -173,7 +173,7 @@ async def test_while_something_typed_is_unread_nobody_reads() -> None:
         await on.stays("busy")
 
 
-async def test_a_line_without_an_end_changes_nothing() -> None:
+async def test_an_unterminated_line_changes_nothing() -> None:
     async with stage("cat") as on:
         await on.until()
         on.type("half a li")
@@ -182,7 +182,7 @@ async def test_a_line_without_an_end_changes_nothing() -> None:
         await on.until(says="ne\r\nhalf a line\r\n")
 
 
-async def test_less_than_a_read_wants_changes_nothing() -> None:
+async def test_input_shorter_than_the_read_changes_nothing() -> None:
     lines = (
         "import os, termios",
         "a = termios.tcgetattr(0)",
@@ -195,16 +195,16 @@ async def test_less_than_a_read_wants_changes_nothing() -> None:
     async with stage(*python(*lines)) as on:
         assert (await on.until(says="up")).kind == "key"
         on.type("ab")
-        await on.until()  # it takes them, and goes on waiting within its read
+        await on.until()  # takes the bytes, and goes on waiting within the read
         await on.stays("reads")
         on.type("c")
         await on.until(says="b'abc'")
 
 
-# -- who does not count -----------------------------------------------------------------------
+# -- uncounted processes ----------------------------------------------------------------------
 
 
-async def test_what_is_stopped_does_not_read_and_what_goes_on_does() -> None:
+async def test_a_stopped_process_does_not_read_and_a_continued_one_does() -> None:
     async with stage("cat") as on:
         await on.until()
         os.kill(on.it.pid, signal.SIGSTOP)
@@ -214,7 +214,7 @@ async def test_what_is_stopped_does_not_read_and_what_goes_on_does() -> None:
         await on.until()
 
 
-async def test_a_poll_that_goes_on_after_a_stop_reads() -> None:
+async def test_a_continued_poll_reads() -> None:
     """Its call is restart_syscall then, where the machine has poll."""
     line = "p = select.poll(); p.register(0, 1); p.poll(100000)"
     async with stage(*python("import select", line)) as on:
@@ -226,7 +226,7 @@ async def test_a_poll_that_goes_on_after_a_stop_reads() -> None:
         assert on.look().within_ms == 100_000
 
 
-async def test_a_sleep_that_goes_on_after_a_stop_is_busy() -> None:
+async def test_a_continued_sleep_is_busy() -> None:
     async with stage("bash", "-c", "echo up; exec sleep 1000") as on:
         await on.until(lambda now: now.state == "busy", "up")
         os.kill(on.it.pid, signal.SIGSTOP)
@@ -234,8 +234,9 @@ async def test_a_sleep_that_goes_on_after_a_stop_is_busy() -> None:
         await on.stays("busy")
 
 
-async def test_a_wait_for_a_lock_that_goes_on_after_a_stop_is_not_taken_for_a_poll() -> None:
-    """It shows restart_syscall as well, and here its arguments would make a poll of the terminal."""
+async def test_a_continued_lock_wait_is_not_mistaken_for_a_poll() -> None:
+    """It shows restart_syscall as well, and here its arguments would make a poll of the
+    terminal."""
     lines = (
         "import ctypes",
         "lock = (ctypes.c_int * 256)(*[0, 1] * 128)",
@@ -256,7 +257,9 @@ async def test_a_wait_for_a_lock_that_goes_on_after_a_stop_is_not_taken_for_a_po
         await on.stays("busy")
 
 
-async def test_who_leaves_its_wait_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_leaves_its_wait_during_the_look_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with stage("bash", "-c", "read x; sleep 1000") as on:
         await on.until()
         seen, kind = syscall_of(on.it.pid), read_state._kind
@@ -271,10 +274,11 @@ async def test_who_leaves_its_wait_during_the_look_is_busy(monkeypatch: pytest.M
         assert on.look().state == "busy"
 
 
-async def test_who_came_back_to_the_very_same_wait_during_the_look_is_busy(
+async def test_a_process_that_returned_to_the_same_wait_during_the_look_is_busy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An event loop has done something in between, as when a child has ended and it has started the next."""
+    """An event loop has done something in between, as when a child has ended and the next was
+    started."""
     os.mkfifo(tmp_path / "fifo")
     lines = (
         "import os, select",
@@ -299,7 +303,7 @@ async def test_who_came_back_to_the_very_same_wait_during_the_look_is_busy(
         await on.until(says="round")
 
 
-async def test_who_is_stopped_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_stopped_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage("cat") as on:
         await on.until()
         kind = read_state._kind
@@ -320,8 +324,8 @@ async def test_the_leader_of_the_foreground_need_not_be_named() -> None:
         assert of_terminal(on.master, on.slave, ()) == now
 
 
-async def test_what_is_in_the_background_does_not_count() -> None:
-    """A poll of the terminal is allowed there, and would be seen."""
+async def test_a_background_process_does_not_count() -> None:
+    """A background process may poll the terminal, which would be seen."""
     lines = (
         "import os, select, time",
         "if not os.fork():",
@@ -333,18 +337,16 @@ async def test_what_is_in_the_background_does_not_count() -> None:
         await on.stays("busy")
 
 
-async def test_who_sleeps_by_the_clock_with_the_keyboard_taken_over_is_not_sure_to_be_busy() -> (
-    None
-):
-    """It may look at the keyboard in between: no wait of it shows."""
+async def test_a_sleeper_with_the_terminal_in_raw_mode_is_uncertain() -> None:
+    """It may look at the keyboard in between: no such wait shows."""
     lines = ("import time, tty", "tty.setcbreak(0)", "print('up', flush=True)", "time.sleep(1000)")
     async with stage(*python(*lines)) as on:
         now = await on.until(lambda now: now.state == "busy" and not now.certain, "up")
         assert now.kind is None
 
 
-async def test_who_has_the_keyboard_and_waits_for_another_may_have_handed_it_over() -> None:
-    """As tmux gives the terminal to its server; without the keyboard it is a download, say."""
+async def test_a_waiter_for_another_process_in_raw_mode_is_uncertain() -> None:
+    """As tmux gives the terminal to its server; without raw mode it is a download, say."""
     lines = (
         "import os, socket, sys, tty",
         "a, b = socket.socketpair()",
@@ -360,26 +362,26 @@ async def test_who_has_the_keyboard_and_waits_for_another_may_have_handed_it_ove
         await on.stays("busy")
 
 
-async def test_who_computes_with_the_keyboard_taken_over_is_busy() -> None:
+async def test_a_computing_process_in_raw_mode_is_busy() -> None:
     lines = ("import tty", "tty.setcbreak(0)", "print('up', flush=True)", "while True: pass")
     async with stage(*python(*lines)) as on:
         await on.until(lambda now: now.state == "busy", "up")
         await on.stays("busy")
 
 
-async def test_when_all_has_ended_nothing_is_known() -> None:
+async def test_without_processes_the_state_is_unknown() -> None:
     async with stage("true") as on:
         await on.it.wait_exit()
         assert on.look() == ReadState("unknown")
 
 
-def test_of_a_terminal_of_nobody_nothing_is_known() -> None:
+def test_a_terminal_without_a_session_is_unknown() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
     assert of_terminal(master, slave, (os.getpid(),)) == ReadState("unknown")
     os.close(master)
 
 
-def test_what_is_no_terminal_is_an_error_or_nobody_s() -> None:
+def test_a_non_terminal_is_an_error_or_without_owner() -> None:
     with open("/dev/null", "rb") as file:
         assert of_terminal(file.fileno(), "/dev/null", ()) == ReadState("unknown")
     with pytest.raises(OSError, match="descriptor"):

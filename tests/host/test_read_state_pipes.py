@@ -1,5 +1,3 @@
-"""Who waits at the end of a pipe reads it."""
-
 from __future__ import annotations
 
 import os
@@ -33,7 +31,7 @@ async def until(look: Callable[[], ReadState], *states: str) -> ReadState:
 
 
 @pytest.mark.parametrize("way", ["cat", "poll", "child"])
-async def test_who_waits_at_the_end_of_the_pipe_reads(way: str) -> None:
+async def test_a_process_waiting_on_the_pipe_reads(way: str) -> None:
     argv = {
         "cat": ("cat",),
         "poll": python("import select", "select.select([0], [], [], 50)"),
@@ -45,7 +43,7 @@ async def test_who_waits_at_the_end_of_the_pipe_reads(way: str) -> None:
         assert (now.pids == (it.pid,)) is (way != "child")
 
 
-async def test_who_does_something_else_does_not_read_its_pipe() -> None:
+async def test_a_process_doing_something_else_does_not_read_its_pipe() -> None:
     lines = ("import os", "r, w = os.pipe()", "print('> ', flush=True)", "os.read(r, 1)")
     for argv in (python(*lines), ("sleep", "1000")):
         async with piped(*argv) as (_, look):
@@ -55,7 +53,7 @@ async def test_who_does_something_else_does_not_read_its_pipe() -> None:
                 await trio.sleep(0.002)
 
 
-async def test_who_reads_a_pipe_has_answered_what_was_written_before() -> None:
+async def test_a_pipe_reader_has_consumed_earlier_input() -> None:
     async with piped("cat") as (it, look):
         await until(look, "reads")
         assert it.stdin is not None and it.stdout is not None
@@ -66,7 +64,7 @@ async def test_who_reads_a_pipe_has_answered_what_was_written_before() -> None:
             assert os.read(it.stdout, 100) == b"line %d\n" % turn
 
 
-async def test_of_a_pipe_without_a_program_nothing_is_known() -> None:
+async def test_a_pipe_without_a_program_is_unknown() -> None:
     assert of_pipe((), 1).state == "unknown"
     async with piped("true") as (it, look):
         await it.wait_exit()

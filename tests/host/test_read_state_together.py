@@ -1,4 +1,4 @@
-"""What several waits come to when they are put together, and how what they wait for is read."""
+"""The combination of several waits, and the parsing of their targets."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from haftd.host.tty import pseudo_terminal
 
 
 def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.ReadState:
-    """What these waits come to, each of a process of its own: 1, 2 …"""
+    """Return the combined state of these waits, each of its own process: 1, 2 …"""
     look = WaitSnapshot() if look is None else look
     found = [Wait(pid, pid, one) for pid, one in enumerate(seen, 1)]
     return read_state._reads(look, found, "key", 500)
 
 
-def test_of_waits_that_all_end_the_longest_counts() -> None:
+def test_of_timed_waits_the_longest_counts() -> None:
     assert told(ThreadState("watches", 10), ThreadState("watches", 30)).within_ms == 30
     assert told(ThreadState("reads"), ThreadState("watches", 30)).within_ms == 500
     assert told(ThreadState("watches"), ThreadState("watches", 30)).within_ms is None
 
 
-def test_who_only_reads_decides_that_nothing_is_passed_on_and_no_loop_waits() -> None:
+def test_a_plain_reader_decides_that_nothing_is_relayed_and_no_loop_waits() -> None:
     look = WaitSnapshot(outward={1})
     assert told(ThreadState("watches"), look=look).relays
     assert not told(ThreadState("watches"), ThreadState("reads"), look=look).relays
@@ -45,16 +45,16 @@ def processes(*those: tuple[int, int, int]) -> dict[int, Stat]:
     }
 
 
-def test_a_grandchild_in_the_foreground_is_work_of_who_waits_too() -> None:
+def test_a_foreground_grandchild_is_work_of_the_waiter() -> None:
     look = WaitSnapshot(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
     assert told(ThreadState("reads"), look=look).at_work
     look = WaitSnapshot(members=[1, 3], processes=processes((3, 2, 1)))
     assert not told(ThreadState("reads"), look=look).at_work
 
 
-def test_what_other_jobs_do_is_not_related_to_the_foreground() -> None:
-    """A shell (2) below another program (1), its job (3) with what that carries (4), and what runs in
-    the background (5, 6)."""
+def test_other_jobs_are_unrelated_to_the_foreground() -> None:
+    """A shell (2) below another program (1), its job (3) with its child (4), and background
+    processes (5, 6)."""
     known = processes((1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 2, 5), (6, 5, 5))
     front = related(WaitSnapshot(processes=known), 3)
     assert sorted(one.pid for one in front) == [1, 2, 3, 4]
@@ -65,10 +65,10 @@ def test_what_other_jobs_do_is_not_related_to_the_foreground() -> None:
 @pytest.mark.parametrize(
     ("least", "tenths", "patience_ms"), [(1, 0, None), (1, 5, None), (0, 5, 500), (0, 0, 0)]
 )
-def test_a_read_gives_up_where_it_needs_no_byte(
+def test_a_read_without_a_minimum_times_out(
     least: int, tenths: int, patience_ms: int | None
 ) -> None:
-    """With a least number of bytes the time is that between two of them."""
+    """With a minimum of bytes the time is that between two of them."""
     master, slave = os.openpty()
     try:
         tty.setraw(slave)
@@ -84,7 +84,7 @@ def test_a_read_gives_up_where_it_needs_no_byte(
 @pytest.mark.parametrize(
     ("error", "is_empty"), [(None, False), (PermissionError, False), (ProcessLookupError, True)]
 )
-def test_a_group_of_another_user_s_is_not_empty(
+def test_another_users_process_group_is_not_empty(
     monkeypatch: pytest.MonkeyPatch, error: type[OSError] | None, is_empty: bool
 ) -> None:
     def signal(group: int, number: int) -> None:

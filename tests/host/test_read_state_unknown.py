@@ -1,4 +1,4 @@
-"""What nobody can tell is said to be unknown, and a look leaves nothing behind."""
+"""Undecidable waits are reported as unknown, and a look leaves no trace."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from haftd.host.input_state.read_state import ReadState
 from tests.host.launching import open_fds
 from tests.host.readings import PYTHON, Stage, python, stage
 
-# -- what cannot be told ----------------------------------------------------------------------
+# -- unknown ------------------------------------------------------------------------------------
 
 
 def as_nobody(look: Callable[[], ReadState], *, hidepid: bool = False) -> ReadState:
-    """What somebody without rights sees, on demand where /proc shows one's own processes only."""
+    """Run as an unprivileged user, on demand where /proc shows one's own processes only."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     if hidepid and tuple(map(int, os.uname().release.split(".")[:2])) < (5, 8):
-        pytest.skip("needs Linux 5.8")  # before, it is hidden for all
+        pytest.skip("needs Linux 5.8")  # before, /proc hides everything
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -62,28 +62,28 @@ def hide_processes() -> None:
             os._exit(1)
 
 
-async def test_of_a_program_that_is_not_even_shown_it_is_unknown() -> None:
+async def test_an_invisible_program_is_unknown() -> None:
     async with stage("cat") as on:
         await on.until()
         assert as_nobody(on.look, hidepid=True) == ReadState("unknown", "line", pids=(on.it.pid,))
 
 
-async def test_of_another_user_s_program_it_is_unknown_but_what_it_would_read() -> None:
+async def test_another_users_program_is_unknown_except_for_its_input_mode() -> None:
     async with stage("bash", "-c", "read -sp 'password: ' x") as on:
         await on.until(says="password")
         now = as_nobody(on.look)
         assert now == ReadState("unknown", "secret", pids=(on.it.pid,))
 
 
-async def test_that_another_user_s_program_runs_shows() -> None:
+async def test_another_users_running_program_is_busy() -> None:
     async with stage(*python("print('up', flush=True)", "while True: pass")) as on:
         await on.until(lambda now: now.state == "busy", "up")
         now = as_nobody(on.look)
         assert (now.state, now.certain) == ("busy", True)
 
 
-async def test_who_reads_is_known_though_others_are_not() -> None:
-    """One process may be looked at, another not: that somebody reads is certain all the same."""
+async def test_a_visible_reader_is_known_beside_hidden_processes() -> None:
+    """One process may be inspected, another not: a reader is certain all the same."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     lines = (
@@ -113,14 +113,14 @@ async def has_ring(on: Stage) -> None:
 
 
 async def test_a_wait_on_a_ring_is_unknown() -> None:
-    """What io_uring reads is shown by no call."""
+    """No system call shows the reads of io_uring."""
     async with stage(*python(*RING, "c.syscall(426, ring, 0, 1, 1, None, 0)")) as on:
         await has_ring(on)
         now = await on.until(lambda now: now.state == "unknown")
         assert (now.kind, now.certain, now.pids) == ("line", False, (on.it.pid,))
 
 
-async def test_a_ring_that_is_watched_is_unknown_unless_the_terminal_is_watched_too() -> None:
+async def test_a_watched_ring_is_unknown_unless_the_terminal_is_watched() -> None:
     lines = ("e = select.epoll(); e.register(ring, 1)", "e.poll(0.3)", "e.register(0, 1); e.poll()")
     async with stage(*python(*RING, *lines)) as on:
         await has_ring(on)
@@ -128,7 +128,7 @@ async def test_a_ring_that_is_watched_is_unknown_unless_the_terminal_is_watched_
         await on.until()
 
 
-async def test_an_epoll_of_a_file_that_has_lost_its_number_is_unknown() -> None:
+async def test_an_epoll_of_a_file_without_its_descriptor_is_unknown() -> None:
     lines = (
         "import os, select",
         "d = os.dup(0); e = select.epoll(); e.register(d, 1); os.close(d)",
@@ -140,7 +140,7 @@ async def test_an_epoll_of_a_file_that_has_lost_its_number_is_unknown() -> None:
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="needs x86_64")
 async def test_a_32_bit_program_is_unknown(tmp_path: Path) -> None:
-    """Its numbers of system calls are others: its read is our close."""
+    """Its system call numbers differ: its read is our close."""
     code = bytes.fromhex(
         "b803000000"  # mov eax, 3  (read)
         "31db"  # xor ebx, ebx
@@ -168,7 +168,7 @@ async def test_a_32_bit_program_is_unknown(tmp_path: Path) -> None:
         assert not now.certain
 
 
-async def test_on_a_machine_whose_numbers_are_not_known_it_is_unknown(
+async def test_an_unknown_architecture_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with stage("cat") as on:
@@ -178,7 +178,7 @@ async def test_on_a_machine_whose_numbers_are_not_known_it_is_unknown(
 
 
 @pytest.mark.parametrize("bound", ["_MAX_PROCESSES", "_MAX_THREADS"])
-async def test_what_is_too_much_to_look_at_is_unknown(
+async def test_too_large_a_process_tree_is_unknown(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     many = {
@@ -205,15 +205,15 @@ FOREGROUND = (
 )
 
 
-async def test_while_nobody_is_in_the_foreground_it_is_busy() -> None:
+async def test_without_a_foreground_job_the_state_is_busy() -> None:
     """A job has ended and its shell has not taken the terminal back yet."""
     async with stage(*PYTHON, "\n".join(FOREGROUND) % (0, 0)) as on:
         await on.until(lambda now: now.state == "busy" and not now.pids, "up")
         await on.stays("busy")
 
 
-async def test_who_is_in_the_foreground_and_is_not_found_is_unknown() -> None:
-    """It has lost its parent, and nobody names it."""
+async def test_an_unfindable_foreground_job_is_unknown() -> None:
+    """It has lost its parent, and is not named."""
     async with stage(*PYTHON, "\n".join(FOREGROUND) % (1, 1)) as on:
         now = await on.until(lambda now: now.state == "unknown", "up")
         assert now == ReadState("unknown", "line")
@@ -232,7 +232,7 @@ JOBS = (
 )
 
 
-async def test_while_a_job_that_has_ended_is_not_reaped_it_is_unknown_and_each_job_shows() -> None:
+async def test_an_unreaped_job_is_unknown_and_each_job_shows() -> None:
     """Its shell is about to take the terminal back."""
     async with stage(*python(*JOBS)) as on:
         seen = []
@@ -245,7 +245,7 @@ async def test_while_a_job_that_has_ended_is_not_reaped_it_is_unknown_and_each_j
         assert seen[0] != seen[1]
 
 
-async def test_what_is_unknown_within_a_terminal_that_is_carried_is_not_settled_by_who_carries_it(
+async def test_an_unknown_inner_terminal_is_not_settled_by_its_carrier(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(read_state, "_SETTLED_S", 0.0)
@@ -257,7 +257,7 @@ async def test_what_is_unknown_within_a_terminal_that_is_carried_is_not_settled_
         await on.until(lambda now: now.state == "reads" and not now.relays)
 
 
-async def test_what_has_run_for_a_while_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_ran_for_a_while_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage(*python(*RING, "c.syscall(426, ring, 0, 1, 1, None, 0)")) as on:
         await has_ring(on)
         monkeypatch.setattr(read_state, "_SETTLED_S", 1e6)
@@ -266,10 +266,10 @@ async def test_what_has_run_for_a_while_is_settled(monkeypatch: pytest.MonkeyPat
         await on.until(lambda now: now.state == "unknown" and now.is_settled)
 
 
-# -- it leaves nothing, and changes nothing ---------------------------------------------------
+# -- traces and changes -------------------------------------------------------------------------
 
 
-async def test_a_look_leaves_nothing_and_takes_no_terminal() -> None:
+async def test_a_look_leaves_no_trace_and_takes_no_terminal() -> None:
     async with stage("bash", "--norc", "-i") as on:
         await on.until()
         before, own = open_fds(), Path("/proc/self/stat").read_text().split()[6]
@@ -279,7 +279,7 @@ async def test_a_look_leaves_nothing_and_takes_no_terminal() -> None:
         assert Path("/proc/self/stat").read_text().split()[6] == own
 
 
-# -- what changes while it is looked at ---------------------------------------------------------
+# -- changes during the look --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ async def test_a_look_leaves_nothing_and_takes_no_terminal() -> None:
         ([None], ReadState("unknown")),
     ],
 )
-def test_it_is_told_of_who_is_in_the_foreground_before_and_after_the_look(
+def test_the_foreground_is_reported_before_and_after_the_look(
     monkeypatch: pytest.MonkeyPatch, groups: list[int | None], told: ReadState
 ) -> None:
-    """A shell takes the terminal back, or gives it to the next, at any moment."""
+    """A shell takes the terminal back, or gives it to the next job, at any moment."""
     monkeypatch.setattr(
         read_state,
         "_in_foreground",
@@ -308,10 +308,10 @@ def test_it_is_told_of_who_is_in_the_foreground_before_and_after_the_look(
     assert list(fronts) == []
 
 
-async def test_of_a_terminal_that_cannot_be_opened_it_is_known_what_a_read_would_get(
+async def test_an_unopenable_terminal_still_has_its_input_mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program may have it for itself (TIOCEXCL), and there may be no descriptor left."""
+    """A program may have exclusive use (TIOCEXCL), and there may be no descriptor left."""
 
     def refuse(master: int, slave: str) -> int:
         raise OSError

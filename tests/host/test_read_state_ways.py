@@ -1,4 +1,4 @@
-"""Every way in which a program can wait for input is known, also by an event loop or a terminal within."""
+"""Every way of waiting for input is recognised, also of an event loop or an inner terminal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_every_way_of_waiting_is_known(way: str) -> None:
         assert (now.pids == (on.it.pid,)) is ("child" not in way)
 
 
-async def test_what_has_lost_its_parent_is_seen_when_it_is_named() -> None:
+async def test_an_orphan_is_seen_when_named() -> None:
     lines = (
         "import os, time",
         "if os.fork(): time.sleep(1000)",
@@ -82,14 +82,14 @@ BOUNDED: dict[str, tuple[str, int]] = {
 
 
 @pytest.mark.parametrize("way", BOUNDED)
-async def test_a_wait_that_ends_by_itself_says_when(way: str) -> None:
+async def test_a_timed_wait_reports_its_end(way: str) -> None:
     line, bound = BOUNDED[way]
     async with stage(*python("import select, signal", line)) as on:
         now = await on.until()
         assert now.certain and now.within_ms == bound
 
 
-async def test_a_read_that_gives_up_says_when() -> None:
+async def test_a_timed_read_reports_its_end() -> None:
     lines = (
         "import os, termios",
         "a = termios.tcgetattr(0)",
@@ -102,14 +102,14 @@ async def test_a_read_that_gives_up_says_when() -> None:
         assert (await on.until()).within_ms == 20_000
 
 
-async def test_of_two_waits_the_one_without_an_end_counts() -> None:
+async def test_of_two_waits_the_endless_one_counts() -> None:
     lines = ("import os, select", "if os.fork(): os.read(0, 1)", "else: select.select([0],[],[],9)")
     async with stage(*python(*lines)) as on:
         now = await on.until(lambda now: len(now.pids) == 2 and now.state == "reads")
         assert now.within_ms is None
 
 
-async def test_who_waits_for_a_socket_too_may_pass_on_what_is_typed() -> None:
+async def test_a_waiter_on_a_socket_may_relay_input() -> None:
     lines = (
         "import select, socket",
         "a, b = socket.socketpair()",
@@ -120,7 +120,7 @@ async def test_who_waits_for_a_socket_too_may_pass_on_what_is_typed() -> None:
         assert (await on.until()).relays
 
 
-async def test_who_has_both_ends_of_a_socket_passes_nothing_on() -> None:
+async def test_a_holder_of_both_socket_ends_relays_nothing() -> None:
     """With such a pair an event loop wakes itself."""
     lines = (
         "import select, socket",
@@ -131,8 +131,8 @@ async def test_who_has_both_ends_of_a_socket_passes_nothing_on() -> None:
         assert not (await on.until()).relays
 
 
-async def test_who_listens_for_others_passes_nothing_on_to_them() -> None:
-    """An editor has a socket at which others may reach it."""
+async def test_a_listener_relays_nothing_to_its_clients() -> None:
+    """An editor has a control socket."""
     lines = (
         "import select, socket, sys",
         "a = socket.socket(getattr(socket, sys.argv[1]))",
@@ -144,8 +144,8 @@ async def test_who_listens_for_others_passes_nothing_on_to_them() -> None:
             assert not (await on.until()).relays
 
 
-async def test_a_loop_that_listens_for_others_is_at_no_work() -> None:
-    """As nvim does beside the thread that has its terminal; its loop has a timer, too."""
+async def test_a_listening_loop_is_not_working() -> None:
+    """As nvim beside the thread that has its terminal; its loop has a timer, too."""
     lines = (
         "import os, select, socket, threading",
         "a = socket.socket(socket.AF_UNIX); a.bind(''); a.listen()",
@@ -157,8 +157,8 @@ async def test_a_loop_that_listens_for_others_is_at_no_work() -> None:
         await on.until(lambda now: now.loops and not now.at_work and not now.relays)
 
 
-async def test_what_is_asked_for_once_at_a_time_is_asked_for_now() -> None:
-    """EPOLLONESHOT: after each report the program has to ask again."""
+async def test_a_oneshot_registration_counts_as_current() -> None:
+    """EPOLLONESHOT: after each report the program has to register again."""
     lines = (
         "import os, select, sys, threading, time",
         "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
@@ -175,8 +175,8 @@ def _loops(now: ReadState, at_work: bool) -> bool:
     return now.state == "reads" and now.loops and now.at_work is at_work
 
 
-async def test_who_waits_long_for_a_lock_does_nothing() -> None:
-    """A runtime's house (Go) is looked after in long naps; time is kept elsewhere."""
+async def test_a_long_futex_wait_is_idle() -> None:
+    """Go's runtime housekeeping sleeps in long naps; time is kept elsewhere."""
     lines = (
         "import ctypes, os, select, struct, sys, threading",
         "lock, time = ctypes.c_int(0), ctypes.create_string_buffer(struct.pack('qq', int(sys.argv[1]), 0))",
@@ -197,7 +197,7 @@ async def test_who_waits_long_for_a_lock_does_nothing() -> None:
 WORKS = ("sleeps", "computes", "has started", "hears of others")
 
 
-async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
+async def test_an_event_loop_is_recognised_and_its_busy_threads_show() -> None:
     """libuv leaves a terminal in its epoll that it has stopped to read."""
     lines = (
         "import os, select, socket, sys, threading, time",
@@ -235,8 +235,8 @@ async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
     await seen("none", "alone")
 
 
-async def test_who_has_left_the_session_and_reads_the_terminal_reads() -> None:
-    """As what `su -c` starts: it is in no foreground, and none keeps it from reading."""
+async def test_a_reader_outside_the_session_reads() -> None:
+    """As the child of `su -c`: in no foreground, and free to read."""
     lines = (
         "import os, sys",
         "r, w = os.pipe()",
@@ -245,15 +245,15 @@ async def test_who_has_left_the_session_and_reads_the_terminal_reads() -> None:
     )
     async with stage(*python(*lines)) as on:
         assert (await on.until(says="asks")).kind == "line"
-    # Its pipe ends with its parent, and so does it.
+    # Its pipe ends with its parent, and so does the process.
     other = lines[3].replace("os.read(0, 9)", "os.read(r, 1)")
     async with stage(*python(*lines[:3], other)) as on:
         await on.until(lambda now: now.state == "busy", "asks")
         await on.stays("busy", 5)
 
 
-async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
-    """The writer has to be of the foreground; who only reads it says nothing."""
+async def test_a_waiter_on_anothers_pipe_may_wait_for_its_work() -> None:
+    """The writer has to be of the foreground; a mere reader proves nothing."""
     lines = (
         "import os, select, sys, time",
         "r, w = os.pipe(); parent = os.getpid()",
@@ -279,7 +279,7 @@ def script(command: str) -> tuple[str, ...]:
     return ("script", "-q", "-c", command, "/dev/null")
 
 
-async def test_a_terminal_within_the_terminal_is_looked_into() -> None:
+async def test_an_inner_terminal_is_inspected() -> None:
     for command, kind in (
         ("cat", "line"),
         ("read -rsp : x", "secret"),
@@ -287,18 +287,18 @@ async def test_a_terminal_within_the_terminal_is_looked_into() -> None:
         ("script -q -c cat /dev/null", "line"),
     ):
         async with stage(*script(command), env={"SHELL": "/bin/bash"}) as on:
-            # Until it has started, nobody knows what is in there.
+            # Until its start, the content is unknown.
             now = await on.until(lambda now: now.state == "reads" and not now.relays)
             assert (now.kind, now.certain) == (kind, True) and now.pids != (on.it.pid,)
 
 
-async def test_who_works_in_a_terminal_within_the_terminal_is_busy() -> None:
+async def test_a_worker_in_an_inner_terminal_is_busy() -> None:
     async with stage(*script("echo up; sleep 1000")) as on:
         await on.until(lambda now: now.state == "busy" and now.certain, "up")
         await on.stays("busy")
 
 
-async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before() -> None:
+async def test_a_reader_in_an_inner_terminal_has_consumed_earlier_input() -> None:
     async with stage(*script("cat")) as on:
         await on.until(lambda now: now.state == "reads" and not now.relays)
         for turn in range(100):
@@ -310,10 +310,10 @@ async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before
 
 
 @pytest.mark.parametrize("too", ["", "beyond", "fed", "two"])
-async def test_who_has_somebody_else_to_hear_of_is_not_only_the_bearer_of_a_terminal(
+async def test_a_process_with_other_waits_is_not_only_a_terminal_carrier(
     too: str,
 ) -> None:
-    """What is typed may be for that one: the terminal within says nothing of it."""
+    """Input may be for the other one: the inner terminal proves nothing."""
     lines = (
         "import os, pty, select, socket, sys, time, tty",
         "def cat():",
@@ -339,8 +339,8 @@ async def test_who_has_somebody_else_to_hear_of_is_not_only_the_bearer_of_a_term
         assert (now.kind, now.relays) == (("key", True) if too else ("line", False))
 
 
-async def test_of_several_terminals_within_the_terminal_nothing_is_known() -> None:
-    """Whose the keyboard is just now, as in a multiplexer, nobody can tell."""
+async def test_several_inner_terminals_are_unknown() -> None:
+    """As in a multiplexer: the owner of the keyboard cannot be determined."""
     lines = (
         "import os, pty, select",
         "pair = [pty.fork(), pty.fork()]",

@@ -1,4 +1,4 @@
-"""Whoever was adopted and has ended is reaped, and nobody's status is stolen."""
+"""Adopted children are reaped, and no status is stolen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def zombies() -> list[int]:
 
 @pytest.mark.usefixtures("lists")
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.soak)])
-async def test_P30_what_was_adopted_is_reaped_and_no_status_is_stolen(count: int) -> None:
+async def test_P30_adopted_children_are_reaped_and_no_status_is_stolen(count: int) -> None:
     adopt = f"i=0; while [ $i -lt {count} ]; do (true & ); i=$((i+1)); done; exit 7"
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper().run)
@@ -82,7 +82,7 @@ async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> No
         nursery.cancel_scope.cancel()
 
 
-async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -> None:
+async def test_an_unawaited_leader_is_reaped_and_keeps_its_status() -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper().run)
         launched = launch(plan("sh", "-c", "exit 8", mark=new_mark()), no_record)
@@ -95,7 +95,7 @@ async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -
         nursery.cancel_scope.cancel()
 
 
-async def test_what_others_wait_for_is_left_to_them() -> None:
+async def test_children_awaited_elsewhere_are_left_alone() -> None:
     reaper = Reaper()
     child = subprocess.Popen(["sh", "-c", "exit 7"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

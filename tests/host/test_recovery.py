@@ -1,4 +1,4 @@
-"""Recovery ends what a dead daemon left, all of it where the kernel lets it, and nothing else."""
+"""Recovery ends the processes of a dead daemon, as far as the kernel permits, and no others."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Report, recover
 from tests.faults.harness import Crowd, Ground, cgroup_base, needs_cgroup, record_of, until
 
-HOME = secrets.token_hex(6)  # tests that run beside these have another one
+HOME = secrets.token_hex(6)
 OTHER = secrets.token_hex(6)
 
 
 @pytest.fixture
 def instance() -> str:
-    """Of the dead daemon; another one in every test."""
+    """Instance of the dead daemon, different in every test."""
     return new_instance()
 
 
@@ -52,7 +52,7 @@ def gone(child: subprocess.Popen[bytes]) -> bool:
 def test_a_recorded_process_is_ended_with_its_group_and_its_descendants(
     crowd: Crowd, instance: str
 ) -> None:
-    """P13 and P03: while the leader lives, all it started can be told to be its own."""
+    """P13 and P03: while the leader lives, its descendants are identifiable."""
     mark = ProcessTag(HOME, instance, 1)
     hidden = "env -i setsid sh -c 'sleep 61; :' & env -i sleep 62 & setsid sleep 63 & echo; wait"
     with Ground() as ground:
@@ -65,9 +65,7 @@ def test_a_recorded_process_is_ended_with_its_group_and_its_descendants(
         assert leader.wait() == -9
 
 
-def test_P13_the_leader_is_dead_and_its_children_carry_the_mark(
-    crowd: Crowd, instance: str
-) -> None:
+def test_P13_the_children_of_a_dead_leader_carry_the_tag(crowd: Crowd, instance: str) -> None:
     mark = ProcessTag(HOME, instance, 1)
     with Ground() as ground:
         leader = crowd.start(ground.within(["sh", "-c", "sleep 61 & setsid sleep 62 & :"]), mark)
@@ -79,7 +77,7 @@ def test_P13_the_leader_is_dead_and_its_children_carry_the_mark(
         assert ground.survivors() == []
 
 
-def test_a_process_that_no_record_names_is_found_by_its_mark(crowd: Crowd, instance: str) -> None:
+def test_an_unrecorded_process_is_found_by_its_tag(crowd: Crowd, instance: str) -> None:
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
     report = recover([], home=HOME)
     assert report.killed == 1
@@ -96,7 +94,7 @@ def test_P03_a_double_fork_in_a_session_of_its_own_is_found(crowd: Crowd, instan
 
 
 @needs_cgroup
-def test_P04_with_an_empty_environment_it_is_ended_by_its_cgroup(
+def test_P04_with_an_empty_environment_a_process_is_ended_by_its_cgroup(
     crowd: Crowd, instance: str
 ) -> None:
     base = cgroup_base()
@@ -114,7 +112,7 @@ def test_P04_with_an_empty_environment_it_is_ended_by_its_cgroup(
 
 
 @needs_cgroup
-def test_P04_a_cgroup_that_only_a_record_names_is_emptied(crowd: Crowd, instance: str) -> None:
+def test_P04_a_cgroup_known_only_by_a_record_is_emptied(crowd: Crowd, instance: str) -> None:
     """The setting has changed since."""
     mark = ProcessTag(HOME, instance, 1)
     with Ground() as ground:
@@ -129,7 +127,7 @@ def test_P04_a_cgroup_that_only_a_record_names_is_emptied(crowd: Crowd, instance
         assert ground.survivors() == []
 
 
-def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
+def test_P04_without_a_cgroup_a_process_recorded_alive_is_ended(
     crowd: Crowd, instance: str
 ) -> None:
     mark = ProcessTag(HOME, instance, 1)
@@ -147,7 +145,9 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
         os.close(pidfd)
         bare = record_of(who, mark)
         assert recover([bare], home=HOME).lost == (bare,)
-        assert len(ground.survivors()) == 1  # documented: nothing tells it from a stranger
+        assert (
+            len(ground.survivors()) == 1
+        )  # documented: such a process cannot be told from a stranger
         known = record_of(who, mark, kin=(kin,))
         assert recover([known], home=HOME).ended == (known,)
         assert ground.survivors() == []
@@ -156,7 +156,7 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
 def branded(
     crowd: Crowd, mark: ProcessTag, other: ProcessTag | None = None
 ) -> subprocess.Popen[bytes]:
-    """A process without our mark (with another's, perhaps) that was started below a handle."""
+    """A process without our tag that was started below a handle."""
     child = crowd.start(["sleep", "60"], other)
     bounds = rlimit_tag.limits_for(str(mark))
     if bounds is None:
@@ -165,13 +165,15 @@ def branded(
     return child
 
 
-def test_P04_a_process_that_lost_its_mark_is_told_by_its_brand(crowd: Crowd, instance: str) -> None:
+def test_P04_a_process_without_its_tag_is_found_by_its_rlimit_tag(
+    crowd: Crowd, instance: str
+) -> None:
     child = branded(crowd, ProcessTag(HOME, instance, 7))
     recover([], home=HOME)
     assert child.wait() == -9
 
 
-def test_P04_and_it_counts_for_its_record(crowd: Crowd, instance: str) -> None:
+def test_P04_the_rlimit_tag_counts_for_its_record(crowd: Crowd, instance: str) -> None:
     mark = ProcessTag(HOME, instance, 7)
     leader = crowd.start(["true"], mark)
     record = record_of(crowd.identity(leader), mark)
@@ -181,10 +183,8 @@ def test_P04_and_it_counts_for_its_record(crowd: Crowd, instance: str) -> None:
     assert child.wait() == -9
 
 
-def test_whose_time_is_up_before_the_sweep_looks_once_all_the_same(
-    crowd: Crowd, instance: str
-) -> None:
-    """Else what runs would be said to be gone, and its record dropped."""
+def test_without_time_for_the_sweep_one_look_is_taken(crowd: Crowd, instance: str) -> None:
+    """Else running processes would be reported gone, and their record dropped."""
     child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
     report = recover([record], home=HOME, patience_s=0)
     assert child.wait() == -9
@@ -194,17 +194,17 @@ def test_whose_time_is_up_before_the_sweep_looks_once_all_the_same(
 
 
 def orphan(crowd: Crowd, mark: ProcessTag) -> tuple[subprocess.Popen[bytes], Record]:
-    """A process that only its mark tells, and the record of the dead leader."""
+    """A process known by its tag only, and the record of the dead leader."""
     leader = crowd.start(["true"], mark)
     record = record_of(crowd.identity(leader), mark)
     leader.wait()
     child = crowd.start(["sleep", "60"], mark)
-    # exec closes the pipe by which its success is told before the new environment can be read.
+    # exec closes the status pipe before the new environment can be read.
     until(lambda: read_environ(child.pid), "it shows its environment")
     return child, record
 
 
-def test_what_takes_long_to_die_has_the_whole_patience(
+def test_slow_deaths_have_the_whole_patience(
     crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine the killed wait for their turn to end."""
@@ -224,7 +224,7 @@ def test_what_takes_long_to_die_has_the_whole_patience(
     assert child.wait() == -9
 
 
-def test_where_nobody_could_look_the_records_stay(
+def test_without_a_look_the_records_stay(
     crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
@@ -238,17 +238,15 @@ def test_where_nobody_could_look_the_records_stay(
     assert "Too many open files" in report.problems[0]
 
 
-def test_a_daemon_of_another_home_that_was_started_in_a_handle_goes_with_it(
-    crowd: Crowd, instance: str
-) -> None:
-    """A test suite starts one; its mark is another, and the brand is the handle's."""
+def test_a_foreign_daemon_started_in_a_handle_ends_with_it(crowd: Crowd, instance: str) -> None:
+    """A test suite starts one; its tag differs, and the rlimit tag is the handle's."""
     child = branded(crowd, ProcessTag(HOME, instance, 7), ProcessTag(OTHER, instance, 0))
     apart = crowd.start(["sleep", "60"], ProcessTag(OTHER, instance, 0))
     recover([], home=HOME)
     assert child.wait() == -9 and _state(apart) == "S"
 
 
-def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
+def test_a_live_instances_rlimit_tag_is_left_alone(crowd: Crowd, instance: str) -> None:
     mine = branded(crowd, ProcessTag(HOME, instance, 7))
     theirs = branded(crowd, ProcessTag(HOME, "cccccccccccc", 7))
     recover([], home=HOME, live=instance)
@@ -259,7 +257,7 @@ def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str)
     assert mine.wait() == -9
 
 
-def test_a_branded_zombie_is_no_reason_to_go_on(crowd: Crowd, instance: str) -> None:
+def test_a_tagged_zombie_does_not_prolong_recovery(crowd: Crowd, instance: str) -> None:
     child = branded(crowd, ProcessTag(HOME, instance, 7))
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -269,7 +267,7 @@ def test_a_branded_zombie_is_no_reason_to_go_on(crowd: Crowd, instance: str) -> 
 
 
 def decoys(crowd: Crowd, instance: str) -> list[subprocess.Popen[bytes]]:
-    """What looks like ours and is not."""
+    """Processes that only look like the daemon's."""
     return [
         crowd.start(["sleep", "60"]),
         crowd.start(["sleep", "60"], ProcessTag(OTHER, instance, 1)),
@@ -289,7 +287,7 @@ def decoys(crowd: Crowd, instance: str) -> list[subprocess.Popen[bytes]]:
         pytest.param({"mark": "junk"}, id="no mark"),
     ],
 )
-def test_P10_P11_a_record_that_means_nothing_here_is_dropped_and_nobody_is_signalled(
+def test_P10_P11_a_foreign_record_is_dropped_and_no_process_signalled(
     crowd: Crowd, instance: str, forged: dict[str, object]
 ) -> None:
     child = crowd.start(["sleep", "60"])
@@ -301,7 +299,7 @@ def test_P10_P11_a_record_that_means_nothing_here_is_dropped_and_nobody_is_signa
 
 
 @pytest.mark.parametrize("forged", [{"ticks": 1}, {"inode": 1}, {"inode": 2, "ticks": 2}])
-def test_P07_P08_a_record_whose_number_is_another_process_s_now_signals_nobody(
+def test_P07_P08_a_record_with_a_reused_pid_signals_no_process(
     crowd: Crowd, instance: str, forged: dict[str, object]
 ) -> None:
     child = crowd.start(["sleep", "60"])
@@ -311,7 +309,7 @@ def test_P07_P08_a_record_whose_number_is_another_process_s_now_signals_nobody(
     assert _state(child) == "S"
 
 
-def test_nothing_else_is_hit(crowd: Crowd, instance: str) -> None:
+def test_no_other_process_is_killed(crowd: Crowd, instance: str) -> None:
     standing = decoys(crowd, instance)
     ours = [crowd.start(["sleep", "60"], ProcessTag(HOME, instance, n)) for n in range(1, 6)]
     records = [
@@ -370,17 +368,17 @@ for one in (child, daemon):
 @pytest.mark.parametrize(
     ("kind", "said"), [("alive", "None process {} is a daemon"), ("dead", "-9")]
 )
-def test_what_a_daemon_runs_whose_environment_cannot_be_read_is_left_alone_while_it_lives(
+def test_a_live_daemons_process_with_an_unreadable_environment_is_left_alone(
     instance: str, kind: str, said: str
 ) -> None:
-    # The superuser may look into every process, but for one without these capabilities.
+    # Root may inspect every process unless these capabilities are dropped.
     drop = () if os.geteuid() else ("setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin")
     argv = [*drop, sys.executable, "-c", RECOVERS, HOME, instance, LIVING, kind]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     assert re.sub(r"\d+ is", "{} is", done.stdout).startswith(said), done.stdout
 
 
-def test_a_guardian_ends_what_is_of_its_own_daemon_only(crowd: Crowd, instance: str) -> None:
+def test_a_guardian_ends_only_its_own_daemons_processes(crowd: Crowd, instance: str) -> None:
     mine = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
     later = crowd.start(["sleep", "60"], ProcessTag(HOME, "dddddddddddd", 1))
     recover([], home=HOME, instance=instance)
@@ -447,7 +445,7 @@ print("lives")
 
 
 @needs_cgroup
-def test_a_cgroup_that_holds_ourselves_is_emptied_around_us(instance: str) -> None:
+def test_a_cgroup_with_this_process_is_emptied_around_it(instance: str) -> None:
     with Ground() as ground:
         group = Cgroup.create(ground.cgroup.path, f"{HOME}.{instance}.1")
         done = subprocess.run(
@@ -472,9 +470,8 @@ time.sleep(60)
 def test_a_daemon_that_lives_without_its_lock_keeps_its_handles(
     crowd: Crowd, instance: str, tmp_path: Path
 ) -> None:
-    """L01: its folder was deleted, a second daemon starts in the new one; the first one is still
-    ending its handles.
-    """
+    """L01: its folder was deleted, a second daemon starts in the new folder; the first is still
+    ending its handles."""
     argv = [sys.executable, "-c", LOCKLESS, str(tmp_path)]
     first = crowd.start(argv, ProcessTag(HOME, instance, 0), ready=True)
     handle = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
@@ -488,17 +485,15 @@ def test_a_daemon_that_lives_without_its_lock_keeps_its_handles(
     lock.close()
 
 
-def test_what_carries_the_mark_of_a_daemon_itself_is_left_alone(
-    crowd: Crowd, instance: str
-) -> None:
-    """Another daemon in the middle of its start, or what its login shell started: no handle's."""
+def test_a_process_with_a_daemons_own_tag_is_left_alone(crowd: Crowd, instance: str) -> None:
+    """Another daemon in the middle of its start, or its login shell: no handle's."""
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 0))
     handles = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
     recover([], home=HOME)
     assert handles.wait() == -9 and not gone(child)
 
 
-def test_what_may_not_be_signalled_is_named_and_stays_recorded(instance: str) -> None:
+def test_an_unsignallable_process_is_named_and_stays_recorded(instance: str) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can start a process that another user cannot signal")
     code = """
@@ -525,7 +520,7 @@ print("named")
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,  # It does not wait for what it cannot end.
+            timeout=300,  # Recovery does not wait for unsignallable processes.
         )
         if "ModuleNotFoundError" in done.stderr or "Permission denied" in done.stderr:
             pytest.skip("the interpreter is not readable for another user")
@@ -540,7 +535,7 @@ def test_a_second_recovery_finds_nothing_to_do(crowd: Crowd, instance: str) -> N
     assert recover([record], home=HOME) == Report(lost=(record,))
 
 
-def test_recoveries_wait_for_each_other(crowd: Crowd, instance: str, tmp_path: Path) -> None:
+def test_recoveries_run_one_after_the_other(crowd: Crowd, instance: str, tmp_path: Path) -> None:
     lock = tmp_path / "recover.lock"
     fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -561,7 +556,7 @@ def test_recoveries_wait_for_each_other(crowd: Crowd, instance: str, tmp_path: P
     waiting.stdout.close()
 
 
-def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
+def test_a_stuck_recovery_is_not_waited_for_forever(
     crowd: Crowd, instance: str, tmp_path: Path
 ) -> None:
     lock = tmp_path / "recover.lock"
@@ -574,7 +569,7 @@ def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
     os.close(fd)
 
 
-def test_with_few_descriptors_all_are_ended_all_the_same(crowd: Crowd, instance: str) -> None:
+def test_with_few_descriptors_all_processes_are_ended(crowd: Crowd, instance: str) -> None:
     marks = [ProcessTag(HOME, instance, n) for n in range(1, 61)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
@@ -613,7 +608,7 @@ int main(int argc, char **argv) {
 
 @pytest.fixture(scope="module")
 def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that is another process every few microseconds, in another session."""
+    """A program that becomes another process every few microseconds, in another session."""
     folder = tmp_path_factory.mktemp("hopper")
     (folder / "hopper.c").write_text(HOPPER)
     try:
@@ -627,7 +622,7 @@ def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_cgroup
 @pytest.mark.parametrize("microseconds", [0, 200, 2000])
-def test_P05_a_hopper_in_a_cgroup_is_gone_long_before_the_patience_is(
+def test_P05_a_fork_chain_in_a_cgroup_ends_long_before_the_timeout(
     crowd: Crowd, instance: str, hopper: Path, microseconds: int
 ) -> None:
     with Ground() as ground:
@@ -643,11 +638,11 @@ def test_P05_a_hopper_in_a_cgroup_is_gone_long_before_the_patience_is(
 
 
 @pytest.mark.parametrize("microseconds", [0, 200, 2000])
-def test_P05_without_a_cgroup_a_hopper_is_ended_or_named(
+def test_P05_without_a_cgroup_a_fork_chain_is_ended_or_named(
     crowd: Crowd, instance: str, hopper: Path, microseconds: int
 ) -> None:
-    """What is a new process every moment can slip through one recovery, whose looks are samples;
-    each start makes another, and it does not slip through all."""
+    """A chain can slip through one recovery, which takes samples; each start makes another, and
+    no chain slips through all."""
     with Ground() as ground:
         argv = ground.within([str(hopper), str(microseconds), ground.tag])
         crowd.start(argv, ProcessTag(HOME, instance, 1), ready=True)
@@ -659,7 +654,7 @@ def test_P05_without_a_cgroup_a_hopper_is_ended_or_named(
 
 
 def _seen(ground: Ground) -> list[str]:
-    """What lives, with several looks: one may fall between two of its lives."""
+    """Return the living processes over several looks: a single look may fall between two lives."""
     return [one for _ in range(50) for one in ground.survivors()]
 
 

@@ -1,4 +1,5 @@
-"""A brand says whose a process is, limits nothing, and is not lost by clearing the environment."""
+"""An rlimit tag identifies a process's owner, limits nothing, and survives a cleared
+environment."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MARKS = st.builds(ProcessTag, HEX, HEX, st.integers(0, (1 << 18) - 1))
 
 
 @given(MARKS, MARKS)
-def test_brands_are_as_different_as_the_marks_are(one: ProcessTag, other: ProcessTag) -> None:
+def test_rlimit_tags_differ_as_process_tags_do(one: ProcessTag, other: ProcessTag) -> None:
     """As far as their bits go: 24 of the home, 20 of the instance, 18 of the number."""
     a, b = rlimit_tag.encode(str(one)), rlimit_tag.encode(str(other))
     same_home = one.home[:6] == other.home[:6]
@@ -29,11 +30,11 @@ def test_brands_are_as_different_as_the_marks_are(one: ProcessTag, other: Proces
 
 
 @given(st.text(max_size=50))
-def test_every_text_has_a_brand_that_the_kernel_takes(mark: str) -> None:
+def test_every_text_has_an_rlimit_tag_that_the_kernel_accepts(mark: str) -> None:
     assert 1 << 62 <= rlimit_tag.encode(mark) < 1 << 63
 
 
-def test_children_carry_it_through_a_cleared_environment() -> None:
+def test_children_inherit_the_tag_through_a_cleared_environment() -> None:
     mark = str(ProcessTag("0123456789ab", new_instance(), 7))
     child = subprocess.Popen(["sleep", "60"])
     try:
@@ -53,7 +54,7 @@ def test_children_carry_it_through_a_cleared_environment() -> None:
     assert rlimit_tag.read_tag(child.pid) is None
 
 
-def test_without_a_brand_there_is_none() -> None:
+def test_without_a_tag_there_is_none() -> None:
     assert rlimit_tag.read_tag(os.getpid()) is None
     assert rlimit_tag._read_file(os.getpid()) is None
     assert rlimit_tag.read_tag(1 << 30) is None

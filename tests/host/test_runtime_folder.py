@@ -1,4 +1,4 @@
-"""The runtime folder is ours alone, the socket never open to others, and its loss is seen."""
+"""The runtime folder is private, the socket never open to others, and a loss is noticed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.faults.harness import needs_namespaces
 from tests.patience import PATIENCE_S
 
 
-def test_it_is_made_with_0700_whatever_the_umask(tmp_path: Path) -> None:
+def test_the_folder_is_made_with_0700_whatever_the_umask(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         prepare(tmp_path / "a" / "haft")
@@ -40,14 +40,14 @@ def test_it_is_made_with_0700_whatever_the_umask(tmp_path: Path) -> None:
     prepare(tmp_path / "a" / "haft")
 
 
-def test_one_that_others_may_read_is_closed(tmp_path: Path) -> None:
+def test_a_folder_readable_by_others_is_closed(tmp_path: Path) -> None:
     place = tmp_path / "haft"
     place.mkdir(mode=0o755)
     prepare(place)
     assert place.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_somebody_chose_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_chosen_folder_keeps_its_mode(tmp_path: Path) -> None:
     place = tmp_path / "home"
     place.mkdir(mode=0o755)
     prepare(place, ours=False)
@@ -57,7 +57,7 @@ def test_a_folder_that_somebody_chose_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777, 0o720])
-def test_P17_one_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+def test_P17_a_folder_writable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     place = tmp_path / "haft"
     place.mkdir()
     place.chmod(mode)
@@ -83,7 +83,7 @@ def test_P17_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         prepare(place)
 
 
-def test_P17_a_parent_that_others_may_write_to_is_refused_unless_it_is_sticky(
+def test_P17_a_parent_writable_by_others_is_refused_unless_sticky(
     tmp_path: Path,
 ) -> None:
     parent = tmp_path / "shared"
@@ -95,7 +95,7 @@ def test_P17_a_parent_that_others_may_write_to_is_refused_unless_it_is_sticky(
     prepare(parent / "haft")
 
 
-def test_the_state_folder_is_made_and_closed_and_may_be_linked(tmp_path: Path) -> None:
+def test_the_state_folder_is_made_private_and_may_be_a_symlink(tmp_path: Path) -> None:
     state, large = tmp_path / "state" / "haft", tmp_path / "large"
     for place in (state, large):
         place.mkdir(parents=True)
@@ -108,8 +108,8 @@ def test_the_state_folder_is_made_and_closed_and_may_be_linked(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["", "spool"])
-def test_P17_a_link_to_a_place_of_everybody_is_no_state_folder(tmp_path: Path, name: str) -> None:
-    """As root it was closed to all others, were it /tmp itself."""
+def test_P17_a_symlink_to_a_public_folder_is_no_state_folder(tmp_path: Path, name: str) -> None:
+    """As root it was closed to all others, even /tmp itself."""
     shared, state = tmp_path / "shared", tmp_path / "state"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -123,7 +123,7 @@ def test_P17_a_link_to_a_place_of_everybody_is_no_state_folder(tmp_path: Path, n
 
 @pytest.mark.parametrize("name", ["..", ".", "spool"])
 def test_P17_a_state_folder_of_another_user_is_refused(tmp_path: Path, name: str) -> None:
-    """What is in it may be put in the place of what is ours, by them, at any time."""
+    """Its owner could replace our files at any time."""
     if os.getuid() != 0:
         pytest.skip("only root can make a folder of another user")
     state = tmp_path / "home" / "state"
@@ -133,7 +133,7 @@ def test_P17_a_state_folder_of_another_user_is_refused(tmp_path: Path, name: str
         prepare_state(state, ("spool",))
 
 
-def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "haft").touch()
     with pytest.raises(FolderRefused, match="not a folder"):
         prepare(tmp_path / "haft")
@@ -148,7 +148,7 @@ def test_U02_the_socket_is_never_open_to_others(short_tmp: Path) -> None:
     umask = os.umask(0)
     try:
         listener = bind(path)
-        assert os.umask(0) == 0  # as it was
+        assert os.umask(0) == 0  # as before
     finally:
         os.umask(umask)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -181,7 +181,7 @@ def test_L03_a_server_with_a_full_backlog_is_alive(short_tmp: Path) -> None:
         client.close()
 
 
-def test_a_file_at_the_socket_s_path_is_kept(short_tmp: Path) -> None:
+def test_a_file_at_the_sockets_path_is_kept(short_tmp: Path) -> None:
     path = short_tmp / "s"
     path.write_text("precious")
     with pytest.raises(FolderRefused, match="not a socket"):
@@ -189,7 +189,7 @@ def test_a_file_at_the_socket_s_path_is_kept(short_tmp: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_L04_a_long_path_is_refused_before_it_is_bound(short_tmp: Path) -> None:
+def test_L04_a_path_over_the_limit_is_refused_before_binding(short_tmp: Path) -> None:
     longest = runtime_folder.MAX_SOCKET_PATH - len(os.fsencode(short_tmp)) - 1
     bind(short_tmp / ("s" * longest)).close()
     with pytest.raises(FolderRefused, match="108 bytes, 107 are the most"):
@@ -256,12 +256,12 @@ async def test_L01_a_loss_wakes_the_watch(
                 await trio.lowlevel.checkpoint()
 
 
-async def test_L01_what_is_gone_before_the_watch_is_seen_at_once(place: Path) -> None:
+async def test_L01_a_loss_before_the_watch_is_noticed_at_once(place: Path) -> None:
     with trio.fail_after(PATIENCE_S):
         await watch([place / "daemon.lock"], lambda: True)
 
 
-async def test_L01_without_inotify_it_looks_every_few_seconds(
+async def test_L01_without_inotify_the_folder_is_checked_every_few_seconds(
     place: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     def refuse(_bell: runtime_folder._ChangeWatcher, _paths: object) -> None:
@@ -314,7 +314,7 @@ def test_L01_a_mount_over_the_folder_is_a_loss(place: Path) -> None:
     assert done.stdout.strip() == str(place / "daemon.lock"), done.stderr
 
 
-def test_binding_leaves_no_descriptor_when_it_fails(short_tmp: Path) -> None:
+def test_a_failed_bind_leaves_no_descriptor(short_tmp: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         bind(short_tmp / "no" / "s")

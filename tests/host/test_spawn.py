@@ -1,4 +1,4 @@
-"""A start is recorded first and runs second, and a start that fails has left nothing."""
+"""A start is recorded first and runs second, and a failed start leaves nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def flags_of(pid: int, fd: int) -> int:
     return next(int(line.split()[1], 8) for line in text.splitlines() if line.startswith("flags:"))
 
 
-async def test_what_a_program_says_and_how_it_ends(gate: Gate) -> None:
+async def test_output_and_end_of_a_program(gate: Gate) -> None:
     async with running(plan("sh", "-c", "echo out; echo err >&2; exit 7"), gate=gate) as (it, _):
         assert await read_all(it) == "out\nerr\n"
         assert await it.wait_exit() == Exit(code=7)
@@ -77,7 +77,7 @@ async def test_raw_output_keeps_the_order_of_both_streams() -> None:
     assert said.split() == [f"{which}{i}" for i in range(500) for which in "oe"]
 
 
-async def test_structured_output_keeps_them_apart() -> None:
+async def test_structured_output_keeps_the_streams_apart() -> None:
     what = plan("sh", "-c", "echo out; echo err >&2", output="outcome")
     async with running(what) as (it, _):
         assert await read_all(it) == "out\n"
@@ -87,7 +87,7 @@ async def test_structured_output_keeps_them_apart() -> None:
         it.stderr, it.stdout = it.stdout, stdout
 
 
-async def test_a_signal_that_ended_it_has_its_name() -> None:
+async def test_a_terminating_signal_is_named() -> None:
     async with running(plan("sh", "-c", "kill -SEGV $$")) as (it, _):
         assert await it.wait_exit() == Exit(signal="SEGV")
     async with running(plan("sh", "-c", f"kill -{signal.SIGRTMIN + 3} $$")) as (it, _):
@@ -97,7 +97,7 @@ async def test_a_signal_that_ended_it_has_its_name() -> None:
 async def test_X09_P19_a_child_has_three_descriptors_and_no_other(
     gate: Gate, terminal: bool, tmp_path: Path
 ) -> None:
-    """Not the lock either, although somebody made it inheritable."""
+    """Not the lock either, even if inheritable."""
     lock = os.open(tmp_path / "daemon.lock", os.O_RDWR | os.O_CREAT)
     os.set_inheritable(lock, True)
     try:
@@ -109,14 +109,14 @@ async def test_X09_P19_a_child_has_three_descriptors_and_no_other(
         os.close(lock)
 
 
-async def test_X10_without_an_input_there_is_an_empty_one() -> None:
+async def test_X10_without_an_input_stdin_is_empty() -> None:
     async with running(plan("sh", "-c", "cat; echo $?")) as (it, _):
         assert await read_all(it) == "0\n"
         assert it.stdin is None
 
 
 async def test_X11_signals_have_their_defaults(gate: Gate, terminal: bool) -> None:
-    """Whatever the daemon ignores, blocks or handles, and whatever libc keeps to itself."""
+    """Whatever the daemon ignores, blocks or handles, and libc reserves."""
     threading.Thread(target=lambda: None).start()  # from now on libc has a handler of its own
     before = (
         signal.signal(signal.SIGHUP, signal.SIG_IGN),
@@ -135,7 +135,7 @@ async def test_X11_signals_have_their_defaults(gate: Gate, terminal: bool) -> No
 
 
 async def test_standard_streams_block_and_ours_do_not(terminal: bool) -> None:
-    """A program that finds its streams non-blocking loses output."""
+    """A program with non-blocking standard streams loses output."""
     what = plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe", output="events")
     async with running(what) as (it, _):
         assert await read_line(it) == "up"
@@ -145,8 +145,8 @@ async def test_standard_streams_block_and_ours_do_not(terminal: bool) -> None:
         assert not any(os.get_blocking(fd) or os.get_inheritable(fd) for fd in ours)
 
 
-async def test_it_leads_a_session_of_its_own(terminal: bool) -> None:
-    """So that its terminal is its own, and the daemon's is nobody else's."""
+async def test_a_child_leads_its_own_session(terminal: bool) -> None:
+    """So that its terminal is its own, and the daemon's is not shared."""
     async with running(plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe")) as (
         it,
         _,
@@ -161,7 +161,7 @@ async def test_it_leads_a_session_of_its_own(terminal: bool) -> None:
             assert number == 0
 
 
-async def test_on_a_terminal_all_three_streams_are_it_and_dev_tty_too() -> None:
+async def test_on_a_terminal_all_three_streams_and_dev_tty_are_that_terminal() -> None:
     script = "tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo yes >/dev/tty; stty size"
     async with running(plan("sh", "-c", script, terminal=True, rows=33, cols=121)) as (it, _):
         assert await read_all(it) == f"{it.slave}\nyes\n33 121\n"
@@ -177,7 +177,7 @@ async def test_folder_environment_and_umask(gate: Gate, tmp_path: Path) -> None:
     assert os.getcwd() != str(tmp_path)
 
 
-async def test_the_limit_of_descriptors_is_what_the_daemon_was_given(gate: Gate) -> None:
+async def test_the_descriptor_limit_is_the_daemons_original_one(gate: Gate) -> None:
     said = await run(plan("sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=321), gate)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert said.split() == ["321", "unlimited" if hard < 0 else str(hard)]
@@ -190,12 +190,12 @@ async def test_limits_hold_before_the_program_runs(gate: Gate) -> None:
     assert (await run(what, gate)).split() == ["65536", "7", "9"]
 
 
-async def test_passing_the_limit_of_cpu_time_ends_it() -> None:
+async def test_exceeding_the_cpu_limit_ends_the_process() -> None:
     async with running(plan("sh", "-c", "while :; do :; done", limits={"cpu_s": 0.01})) as (it, _):
         assert await it.wait_exit() == Exit(signal="XCPU")
 
 
-async def test_the_mark_is_branded_on_it(gate: Gate) -> None:
+async def test_the_rlimit_tag_is_set(gate: Gate) -> None:
     mark = new_mark()
     async with running(plan("sh", "-c", "echo up; read x", mark=mark, stdin="pipe"), gate=gate) as (
         it,
@@ -206,7 +206,7 @@ async def test_the_mark_is_branded_on_it(gate: Gate) -> None:
 
 
 async def test_the_record_comes_first(gate: Gate, tmp_path: Path) -> None:
-    """When it is made the child is at its gate, with an identity that holds for good."""
+    """By then the child is at its gate, with a final identity."""
     seen: list[Identity] = []
 
     def record(identity: Identity) -> None:
@@ -234,7 +234,7 @@ async def test_the_identity_is_that_of_the_child() -> None:
         (KeyError("a fault of ours"), None),
     ],
 )
-def test_P16_what_cannot_be_recorded_is_not_run(
+def test_P16_an_unrecordable_start_is_not_run(
     gate: Gate, tmp_path: Path, raised: Exception, reason: str | None
 ) -> None:
     before, pids = open_fds(), []
@@ -281,7 +281,7 @@ REFUSED: list[tuple[str, str | None, int, Callable[[Path], None], str]] = [
     [case[1:] for case in REFUSED],
     ids=[case[0] for case in REFUSED],
 )
-async def test_P31_what_cannot_be_executed_says_why_and_leaves_nothing(
+async def test_P31_a_failed_exec_has_a_reason_and_leaves_nothing(
     gate: Gate,
     terminal: bool,
     tmp_path: Path,
@@ -311,7 +311,7 @@ async def test_P31_what_cannot_be_executed_says_why_and_leaves_nothing(
             os.waitpid(pid, os.WNOHANG)
 
 
-async def test_P31_E2BIG_too_much_in_all(gate: Gate) -> None:
+async def test_P31_E2BIG_arguments_and_environment_exceed_the_total(gate: Gate) -> None:
     before = open_fds()
     what = plan("true", *["x" * 100_000] * 100)
     with pytest.raises(LaunchFailed) as caught:
@@ -320,7 +320,7 @@ async def test_P31_E2BIG_too_much_in_all(gate: Gate) -> None:
     assert open_fds() == before
 
 
-async def test_P31_ETXTBSY_a_program_that_is_being_written(gate: Gate, tmp_path: Path) -> None:
+async def test_P31_ETXTBSY_a_program_open_for_writing(gate: Gate, tmp_path: Path) -> None:
     tool = tmp_path / "tool"
     tool.write_bytes(Path("/bin/true").read_bytes())
     tool.chmod(0o755)
@@ -331,7 +331,7 @@ async def test_P31_ETXTBSY_a_program_that_is_being_written(gate: Gate, tmp_path:
     assert await run(plan(str(tool)), gate) == ""
 
 
-def test_P32_out_of_descriptors_is_an_error_and_passes(
+def test_P32_too_few_descriptors_is_a_transient_error(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     """At every single descriptor that may be the one too many, with none kept in reserve."""
@@ -411,7 +411,7 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
 
 
 async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
-    """A process that hangs on its parent thread (PDEATHSIG) dies when that ends."""
+    """A process with PDEATHSIG dies when its parent thread ends."""
     started: list[LaunchedProcess] = []
     what = plan("sh", "-c", "echo up; read x; echo $x", stdin="pipe")
     thread = threading.Thread(target=lambda: started.append(launch(what, no_record)))
@@ -437,7 +437,7 @@ async def test_P38_a_gate_is_not_held_open_by_another_child() -> None:
     async with running(plan("sleep", "60"), record=start_another) as (it, _):
         other = within[0]
         await other.confirm()
-        # Started while the gate of the first was shut, and the first while it is open.
+        # Started while the gate of the first was shut, and the first while its gate is open.
         assert await read_line(other) == "up"
         for pid in (it.pid, other.pid):
             assert set(fds_of(pid)) == {0, 1, 2}
@@ -481,7 +481,7 @@ launch(LaunchSpec(("sleep", "60"), "/", {{"PATH": "/bin:/usr/bin"}}), record)
         os.close(pidfd)
 
 
-async def test_the_exit_is_taken_once_and_everybody_gets_it() -> None:
+async def test_the_exit_is_taken_once_and_given_to_every_waiter() -> None:
     exits: list[Exit] = []
 
     async with running(plan("sh", "-c", "read x; exit 5", stdin="pipe")) as (it, _):
@@ -501,7 +501,7 @@ async def test_the_exit_is_taken_once_and_everybody_gets_it() -> None:
         os.waitpid(it.pid, os.WNOHANG)
 
 
-async def test_a_wait_that_is_cancelled_takes_nothing_from_the_next() -> None:
+async def test_a_cancelled_wait_takes_nothing_from_the_next() -> None:
     async with running(plan("sh", "-c", "read x; exit 5", stdin="pipe")) as (it, _):
         exits: list[Exit] = []
         async with trio.open_nursery() as nursery:
@@ -526,14 +526,14 @@ async def test_a_wait_that_is_cancelled_takes_nothing_from_the_next() -> None:
         assert exits == [Exit(code=5)]
 
 
-async def test_a_status_that_somebody_stole_is_no_status() -> None:
+async def test_a_stolen_status_is_no_status() -> None:
     async with running(plan("true")) as (it, _):
         os.waitpid(it.pid, 0)
         assert await it.wait_exit() == Exit()
 
 
 async def test_exiting_is_seen_before_the_exit_is_taken() -> None:
-    """For an abort that comes as the program ends: it has ended by itself."""
+    """For an abort that races with the end: the program has ended by itself."""
     async with running(plan("sh", "-c", "read x", stdin="pipe")) as (it, _):
         assert not it.exiting()
         it.close_stdin()
@@ -541,7 +541,7 @@ async def test_exiting_is_seen_before_the_exit_is_taken() -> None:
         assert it.exit is None and it.exiting()
 
 
-async def test_a_first_thread_that_ended_is_not_the_end() -> None:
+async def test_an_ended_first_thread_is_not_the_end() -> None:
     script = (
         "import ctypes, sys, threading\n"
         "threading.Thread(target=lambda: (print('up', flush=True), sys.stdin.readline())).start()\n"
@@ -558,7 +558,7 @@ async def test_a_first_thread_that_ended_is_not_the_end() -> None:
         assert it.exit == Exit(signal="TERM")
 
 
-async def test_closing_gives_every_descriptor_back_and_keeps_the_status(terminal: bool) -> None:
+async def test_closing_frees_every_descriptor_and_keeps_the_status(terminal: bool) -> None:
     before = open_fds()
     what = plan("sh", "-c", "trap '' HUP; echo up; sleep 0.01", terminal=terminal, stdin="pipe")
     launched = launch(what, no_record)
@@ -572,7 +572,7 @@ async def test_closing_gives_every_descriptor_back_and_keeps_the_status(terminal
     assert await launched.wait_exit() == Exit(code=0)
 
 
-async def test_a_task_that_waits_on_a_descriptor_is_told_when_it_is_closed() -> None:
+async def test_closing_a_descriptor_wakes_its_waiter() -> None:
     async with running(plan("sleep", "60")) as (it, _):
         async with trio.open_nursery() as nursery:
 
@@ -585,7 +585,7 @@ async def test_a_task_that_waits_on_a_descriptor_is_told_when_it_is_closed() -> 
             it.close_output()
 
 
-async def test_output_has_a_large_pipe_where_it_is_allowed() -> None:
+async def test_output_has_a_large_pipe_where_permitted() -> None:
     async with running(plan("sleep", "60")) as (it, _):
         size = fcntl.fcntl(output_of(it), fcntl.F_GETPIPE_SZ)
         assert size in (65_536, launch_room.PIPE_SIZE)
@@ -593,7 +593,7 @@ async def test_output_has_a_large_pipe_where_it_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("holes", [(0,), (3,), (4,), (3, 4), (0, 1, 2), (0, 1, 2, 3, 4)])
-def test_a_daemon_may_have_any_low_descriptor_free(holes: tuple[int, ...]) -> None:
+def test_any_low_descriptor_of_the_daemon_may_be_free(holes: tuple[int, ...]) -> None:
     """Then its pipes get the very numbers that the child uses, in some order."""
     script = f"""
 import os

@@ -1,4 +1,4 @@
-"""Files of spools have no name until they are given one, and a daemon sweeps up its own."""
+"""Spool files have no name until linked, and a daemon sweeps up its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from haftd.host.files.spool_folder import SpoolFolder, sweep
 
 
-def test_a_file_without_a_name_can_be_given_one(tmp_path: Path) -> None:
+def test_a_file_without_a_name_can_be_linked(tmp_path: Path) -> None:
     folder = SpoolFolder(tmp_path, "home", lambda: False)
     fd = folder.open()
     try:
@@ -27,7 +27,7 @@ def test_a_file_without_a_name_can_be_given_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_daemon_sweeps_up_its_own_files_alone(tmp_path: Path) -> None:
+def test_a_daemon_sweeps_up_only_its_own_files(tmp_path: Path) -> None:
     for name in ("mine.0", "mine.1", "other.0", "mine2.0"):
         (tmp_path / name).touch()
     sweep(tmp_path, "mine")
@@ -36,7 +36,7 @@ def test_a_daemon_sweeps_up_its_own_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [True, False])
-def test_a_lack_of_descriptors_is_tried_once_again(
+def test_too_few_descriptors_is_retried_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool
 ) -> None:
     real = os.open

@@ -1,5 +1,3 @@
-"""What could not be ended is held only while it is the handle's."""
-
 from __future__ import annotations
 
 import os
@@ -21,7 +19,7 @@ MARK = "aaaaaaaaaaaa.bbbbbbbbbbbb.7"
 
 @pytest.fixture(params=[MARK, f"{MARK}1", ""], ids=["ours", "another handle's", "a stranger"])
 def marked(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[bytes], bool]]:
-    """A process, and whether it is of the handle."""
+    """A process, and its membership in the handle."""
     env = {**os.environ, "HAFT_HANDLE": request.param}
     with subprocess.Popen(["sleep", "300"], env=env) as child:
         wait_for_environment(child.pid)
@@ -29,7 +27,7 @@ def marked(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[by
         child.kill()
 
 
-def test_a_number_that_another_process_has_by_now_is_not_held(
+def test_a_reused_pid_is_not_held(
     marked: tuple[subprocess.Popen[bytes], bool],
 ) -> None:
     child, is_ours = marked
@@ -48,7 +46,7 @@ def test_a_number_that_another_process_has_by_now_is_not_held(
 
 
 def pidfds() -> int:
-    """Count the descriptors of processes that this one has open."""
+    """Count this process's open pidfds."""
     links = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # that of the listing itself
@@ -72,7 +70,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         child.wait()
 
 
-async def test_the_end_of_all_of_it_is_waited_for_and_what_is_gone_already_is_passed_over(
+async def test_the_end_of_all_survivors_is_awaited_and_gone_ones_are_skipped(
     start: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     before = pidfds()

@@ -11,7 +11,7 @@ import pytest
 from haftd.host.input_state import syscalls
 
 
-def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
+def test_the_numbers_are_those_of_the_kernels_headers() -> None:
     files = {
         "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
         "aarch64": "/usr/include/asm-generic/unistd.h",

@@ -1,4 +1,4 @@
-"""What one thread sleeps in, told by what the kernel says of it, and what cannot be told of that."""
+"""The wait of a single thread, as the kernel reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from haftd.host.input_state import syscalls, thread_wait
 
 
-def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ring_worker_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has neither a stack nor a place in the program, and no call of its own."""
     of_proc = {
         "syscall": b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0",
@@ -25,10 +25,10 @@ def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
 
 
-def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
+def test_a_thread_that_went_on_during_the_look_is_not_hidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What it waited for was closed under the look."""
+    """Its target was closed meanwhile."""
     runs = iter((b"1 1 1", b"2 2 2"))
     of_proc: dict[str, Callable[[], bytes]] = {
         "syscall": lambda: b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x7fffffffffff 0x7fffffffffff",
@@ -50,8 +50,8 @@ def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
 
 
 @pytest.mark.parametrize("address", [1 << 63, (1 << 64) - 8])
-def test_an_address_beyond_what_can_be_read_from_is_unclear(address: int) -> None:
-    """A call may be given any number; the offset of a file ends at 2^63."""
+def test_an_unreadable_address_is_unclear(address: int) -> None:
+    """A call may have any number; the offset of a file ends at 2^63."""
     with pytest.raises(thread_wait._Undecidable):
         thread_wait._memory(os.getpid(), address, 8)
 
@@ -65,7 +65,7 @@ def test_an_address_beyond_what_can_be_read_from_is_unclear(address: int) -> Non
         (b"", "hidden"),
     ],
 )
-def test_who_sleeps_in_no_call_waits_for_no_input(
+def test_a_sleeper_outside_a_call_waits_for_no_input(
     monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
 ) -> None:
     monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: line)
@@ -81,14 +81,14 @@ def test_a_set_is_read_bit_by_bit() -> None:
         thread_wait._selected(os.getpid(), at, thread_wait._MAX_WATCHED + 1)
 
 
-def test_what_is_there_in_part_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_structure_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
     with pytest.raises(thread_wait._Undecidable):
         thread_wait._memory(os.getpid(), 0x1000, 8)
 
 
-def test_a_descriptor_that_stands_for_another_file_by_now_is_unclear() -> None:
-    """An epoll goes on watching the file that it was given, whatever has its number."""
+def test_a_reused_descriptor_is_unclear() -> None:
+    """An epoll goes on watching its file, after another file has taken the number."""
     r, w = os.pipe()
     try:
         inode = os.fstat(r).st_ino

@@ -1,4 +1,4 @@
-"""A ring comes in less than a millisecond, once, and only while a loop runs."""
+"""A timer callback comes within a millisecond, once, and only while a loop runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _timers() -> int:
 
 
 async def _ringing(*seconds: float) -> list[float]:
-    """How late each of these rings came."""
+    """Return the delays of these callbacks."""
     late: list[float] = []
     done = trio.Event()
 
@@ -41,7 +41,7 @@ async def _ringing(*seconds: float) -> list[float]:
 
 
 class _Kernel:
-    """The timer of the kernel, which notes for how many nanoseconds it is asked."""
+    """The kernel's timer, which notes the requested nanoseconds."""
 
     def __init__(self, libc: Any) -> None:
         self._libc = libc
@@ -60,33 +60,33 @@ class _Kernel:
 
 
 class _Standing:
-    """A clock that does not go on."""
+    """A clock that stands still."""
 
     def monotonic(self) -> float:
         return 64.0
 
 
 def _nothing() -> None:
-    """Be rung."""
+    """Do nothing."""
 
 
-async def test_it_is_finer_than_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel is asked for just as long as is left, not for a whole millisecond."""
+async def test_the_timer_is_finer_than_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is asked for exactly the remaining time, not for a whole millisecond."""
     kernel = _Kernel(timer._libc)
     monkeypatch.setattr(timer, "_libc", kernel)
     monkeypatch.setattr(timer, "time", _Standing())
     for after_us in (2_300_000, 1_500, 200, 150, 1, 0, -5):
         timer.call_in(after_us / 1_000_000, _nothing)
-    timer.call_in(1.0, lambda: None)  # Later than what it is set for: it stays as it is.
+    timer.call_in(1.0, lambda: None)  # Later than the current setting: no change.
     asked_us = [ns / 1_000 for ns in kernel.asked_ns]
     assert asked_us == pytest.approx([2_300_000, 1_500, 200, 150, 1, 0.001, 0.001], abs=0.01)
 
 
-async def test_each_is_rung_whatever_the_order_and_also_what_is_past() -> None:
+async def test_each_callback_comes_in_any_order_and_also_when_past() -> None:
     assert min(await _ringing(0.003, 0.001, 0.002, -1.0, 0.0, 0.004)) >= 0
 
 
-async def test_who_asks_again_is_rung_once_at_the_new_time() -> None:
+async def test_a_rescheduled_callback_comes_once_at_the_new_time() -> None:
     rings: list[float] = []
     began = time.monotonic()
 
@@ -99,7 +99,7 @@ async def test_who_asks_again_is_rung_once_at_the_new_time() -> None:
     assert len(rings) == 1 and rings[0] >= 0.005
 
 
-async def test_who_is_rung_may_ask_again() -> None:
+async def test_a_callback_may_reschedule_itself() -> None:
     done = trio.Event()
     left = [3]
 
@@ -115,7 +115,7 @@ async def test_who_is_rung_may_ask_again() -> None:
         await done.wait()
 
 
-def test_there_is_one_timer_for_a_loop_and_none_after_it() -> None:
+def test_a_loop_has_one_timer_and_none_after_it() -> None:
     before = _timers()
 
     async def main() -> int:
@@ -127,7 +127,9 @@ def test_there_is_one_timer_for_a_loop_and_none_after_it() -> None:
     assert _timers() == before
 
 
-def test_without_a_timer_nobody_is_rung_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_timer_no_callback_comes_and_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Nothing:
         def timerfd_create(self, *_: int) -> int:
             return -1

@@ -1,4 +1,4 @@
-"""What processes use: own pages once, however many share them; who cannot be read uses nothing."""
+"""Resource usage of processes: shared pages count once, and an unreadable process uses nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sys.stdin.read()
 """
 
 
-def test_shared_pages_count_once_and_only_where_it_matters() -> None:
+def test_shared_pages_count_once_and_only_where_relevant() -> None:
     command = [sys.executable, "-c", _FORKS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forks:
         assert forks.stdin is not None and forks.stdout is not None
@@ -52,7 +52,7 @@ sys.stdin.read()
 """
 
 
-def test_memory_that_was_made_to_be_shared_counts_too() -> None:
+def test_shared_memory_counts() -> None:
     command = [sys.executable, "-c", _SHARED]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shared:
         assert shared.stdin is not None and shared.stdout is not None
@@ -62,14 +62,14 @@ def test_memory_that_was_made_to_be_shared_counts_too() -> None:
         shared.stdin.close()
 
 
-def test_processor_time_is_counted_with_that_of_children_that_were_waited_for() -> None:
+def test_cpu_time_includes_that_of_awaited_children() -> None:
     before = usage.cpu_s([os.getpid(), _GONE])
     subprocess.run([sys.executable, "-c", "sum(range(6_000_000))"], check=True)
     assert usage.cpu_s([os.getpid(), _GONE]) > before
 
 
 def told(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:
-    """Let this be what stands in /proc, and nothing else."""
+    """Simulate this content of /proc."""
 
     def read(pid: int, file: str) -> bytes:
         if f"{pid}/{file}" not in files:
@@ -83,16 +83,16 @@ STATUS = b"VmRSS:\t%d kB\nRssAnon:\t%d kB\nRssFile:\t7 kB\n"
 ROLLUP = b"Pss:\t%d kB\nPss_Anon:\t%d kB\n"
 
 
-def test_of_memory_only_data_counts_and_no_mapped_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_counts_data_and_no_mapped_file(monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, {"1/status": STATUS % (90, 8), "1/smaps_rollup": ROLLUP % (80, 4)})
     assert usage.memory([1, 2], 8 * 1024) == 8 * 1024, "what the bound is does not pass it"
     assert usage.memory([1, 2], 8 * 1024 - 1) == 4 * 1024
 
 
-def test_who_may_not_be_read_exactly_counts_by_the_quick_sum(
+def test_an_unreadable_process_counts_by_the_quick_sum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another user's: nobody gets away from a limit by that."""
+    """Another user's process does not evade a limit by that."""
     files = {"1/status": STATUS % (90, 8), "2/status": STATUS % (90, 5)}
     told(monkeypatch, {**files, "2/smaps_rollup": ROLLUP % (80, 1)})
     assert usage.memory([1, 2, 3], 0) == (8 + 1) * 1024
@@ -101,7 +101,7 @@ def test_who_may_not_be_read_exactly_counts_by_the_quick_sum(
 def test_a_process_that_ends_between_both_readings_uses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its quick sum has the pages that it shared with the others, which count them as well."""
+    """Its quick sum has pages shared with the others, which count them as well."""
     files = {"1/status": STATUS % (90, 8), "1/smaps_rollup": ROLLUP % (80, 4)}
     told(monkeypatch, files)
     of_others = usage._read
@@ -115,7 +115,7 @@ def test_a_process_that_ends_between_both_readings_uses_nothing(
     assert not ends
 
 
-def test_processor_time_is_found_behind_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_time_is_found_behind_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     stat = b"1 (a) b (c) S " + b" ".join(b"%d" % n for n in range(4, 30))
     told(monkeypatch, {"1/stat": stat})
     assert usage.cpu_s([1, 2]) * os.sysconf("SC_CLK_TCK") == 14 + 15 + 16 + 17

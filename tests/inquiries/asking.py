@@ -1,4 +1,4 @@
-"""A question of a tool as backends get it."""
+"""A tool question in the form that backends get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pending(
     target: Any = None,
     **question: Any,
 ) -> PendingInquiry:
-    """Return a question with the id `q` that is open; `target` is that of the tool's definition."""
+    """Return an open question with the id `q`; `target` is that of the tool's definition."""
     spool = Spool(0, 0, None, Budget(0))
     handle = Handle(id="h", tool=tool, session="s", generation=1, spool=spool, now=0.0)
     asked = Question(**{"id": "q", "text": "Well?", "answer_type": answer_type, **question})

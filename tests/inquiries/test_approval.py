@@ -25,7 +25,7 @@ PERSON = Caller("unix")
 
 
 class Office:
-    """A router with no client to ask, what was recorded, and one approval."""
+    """A router without clients, its records, and one approval."""
 
     def __init__(self, *, timeout_s: float = 60.0) -> None:
         self.records: list[str] = []
@@ -76,8 +76,8 @@ class Office:
         return self.router.accept(pending, Answered(value, caller=PERSON))
 
 
-async def test_the_first_word_counts_and_the_second_is_none(nursery: trio.Nursery) -> None:
-    """Both may come before who waits has had its turn."""
+async def test_the_first_decision_counts_and_the_second_is_refused(nursery: trio.Nursery) -> None:
+    """Both may come before the waiting task has had its turn."""
     office = Office()
     nursery.start_soon(office.seek)
     await wait_all_tasks_blocked()
@@ -90,7 +90,7 @@ async def test_the_first_word_counts_and_the_second_is_none(nursery: trio.Nurser
     assert not office.decide("deny"), "nothing waits any more"
 
 
-async def test_what_is_not_ready_to_be_shown_is_not_listed(nursery: trio.Nursery) -> None:
+async def test_an_unrendered_approval_is_not_listed(nursery: trio.Nursery) -> None:
     office, shown = Office(), trio.Event()
 
     async def render() -> str:
@@ -107,7 +107,7 @@ async def test_what_is_not_ready_to_be_shown_is_not_listed(nursery: trio.Nursery
     office.decide("allow")
 
 
-async def test_what_cannot_be_shown_is_listed_all_the_same(nursery: trio.Nursery) -> None:
+async def test_an_unrenderable_approval_is_listed(nursery: trio.Nursery) -> None:
     office = Office()
 
     async def render() -> str:
@@ -126,7 +126,7 @@ async def test_what_cannot_be_shown_is_listed_all_the_same(nursery: trio.Nursery
     ("end", "said"),
     [("close", "not_approved"), ("stop", "shutting_down"), ("wait", "not_approved")],
 )
-async def test_what_nobody_has_decided_is_a_no(
+async def test_an_undecided_approval_is_a_denial(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, end: str, said: str
 ) -> None:
     office = Office(timeout_s=5.0)

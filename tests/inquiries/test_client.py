@@ -1,5 +1,3 @@
-"""Which clients of a session are asked, and what of their answers counts."""
-
 from __future__ import annotations
 
 import json
@@ -42,7 +40,7 @@ class _Out:
 async def asked(
     question: PendingInquiry, *callers: Caller
 ) -> tuple[Answered | None, list[str | None]]:
-    """The answer where each client says yes for the session, and who was asked."""
+    """Return the answer where each client says yes for the session, and the asked clients."""
     clients = Clients()
     names: list[str | None] = []
     async with trio.open_nursery() as nursery:
@@ -79,10 +77,10 @@ def put(*, target: Target | None = None, may: Sequence[str] = ()) -> PendingInqu
         (put(target="user", may=["handles"]), ["person"]),
     ],
 )
-async def test_a_program_is_asked_only_what_it_may_answer(
+async def test_a_program_is_asked_only_permitted_questions(
     question: PendingInquiry, names: list[str]
 ) -> None:
-    """Neither what a person is asked, nor what a program asks that may do more than it."""
+    """Neither a user's question, nor one of a more privileged program."""
     callers = (
         of_a_handle("plain"),
         of_a_handle("answers", "questions"),
@@ -93,7 +91,7 @@ async def test_a_program_is_asked_only_what_it_may_answer(
 
 
 async def test_a_process_of_the_asking_handle_is_not_asked() -> None:
-    """A nested assistant is a client of its session; what it asks is for another."""
+    """A nested assistant is a client of its session; its question is for another client."""
     outcome, names = await asked(
         put(), of_a_handle("asker", "questions", "handles", of="h"), of_a_handle("other")
     )
@@ -101,11 +99,11 @@ async def test_a_process_of_the_asking_handle_is_not_asked() -> None:
     assert names == ["other"]
 
 
-async def test_where_nobody_may_answer_it_is_declined() -> None:
+async def test_without_a_permitted_client_the_question_is_declined() -> None:
     outcome, names = await asked(put(target="user"), of_a_handle("plain"))
     assert outcome is None and names == []
 
 
-async def test_only_a_person_says_for_how_long_an_answer_counts() -> None:
+async def test_only_a_user_sets_how_long_an_answer_is_remembered() -> None:
     found = [(await asked(put(), one))[0] for one in (PERSON, of_a_handle("plain"))]
     assert [one.remember for one in found if isinstance(one, Answered)] == ["session", UNSET]

@@ -1,5 +1,3 @@
-"""Remembered answers: for their session or their turn, for what they were bound to, and bounded."""
-
 from __future__ import annotations
 
 from haftd.inquiries.memory import AnswerCache
@@ -10,7 +8,7 @@ def said(words: AnswerCache, session: str, about: object, bound_to: object = Non
     return None if word is None else word.value
 
 
-def test_a_word_for_the_turn_ends_with_it_and_one_for_the_session_with_that() -> None:
+def test_turn_and_session_answers_end_with_their_scope() -> None:
     words = AnswerCache(lambda session: True)
     for session in ("a", "b"):
         words.keep(session, "turn", 1, "turn")
@@ -22,13 +20,13 @@ def test_a_word_for_the_turn_ends_with_it_and_one_for_the_session_with_that() ->
     assert (said(words, "b", "turn"), said(words, "b", "session")) == (1, 2)
 
 
-def test_a_turn_that_nobody_ends_keeps_nothing() -> None:
+def test_a_turn_without_an_end_remembers_nothing() -> None:
     words = AnswerCache(lambda session: False)
     assert not words.keep("s", "x", 1, "turn") and said(words, "s", "x") is None
     assert words.keep("s", "x", 1, "session") and said(words, "s", "x") == 1
 
 
-def test_a_word_is_for_what_it_was_bound_to_and_the_last_one_counts() -> None:
+def test_an_answer_holds_for_its_subject_and_the_last_one_counts() -> None:
     words = AnswerCache()
     words.keep("s", "x", 1, "session", "this")
     assert said(words, "s", "x", "this") == 1 and said(words, "s", "x", "that") is None
@@ -38,7 +36,7 @@ def test_a_word_is_for_what_it_was_bound_to_and_the_last_one_counts() -> None:
     assert said(words, "s", "x", "that") is None
 
 
-def test_of_very_many_the_oldest_is_forgotten() -> None:
+def test_over_the_maximum_the_oldest_answer_is_forgotten() -> None:
     words = AnswerCache()
     for number in range(5_000):
         words.keep("s", number, number, "session")
@@ -46,13 +44,13 @@ def test_of_very_many_the_oldest_is_forgotten() -> None:
     assert kept == list(range(5_000 - 4_096, 5_000))
 
 
-def test_what_was_said_is_in_no_repr() -> None:
+def test_a_remembered_answer_is_in_no_repr() -> None:
     words = AnswerCache()
     words.keep("s", "x", "canary", "session")
     assert "canary" not in repr(words.find("s", "x"))
 
 
-def test_what_is_said_again_is_the_newest() -> None:
+def test_a_repeated_answer_is_the_newest() -> None:
     words = AnswerCache()
     for number in range(4_096):
         words.keep("s", number, number, "session")

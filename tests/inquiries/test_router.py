@@ -1,5 +1,3 @@
-"""The router: each question to the backends in order, and one end for each."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -38,7 +36,7 @@ def _inquiry(pending: PendingInquiry) -> Inquiry:
 
 
 class Room:
-    """A handle that asks one question, and what became of it."""
+    """A handle that asks one question, and its outcome."""
 
     def __init__(self, *backends: Backend, **policies: QuestionPolicy) -> None:
         self.records: list[dict[str, Any]] = []
@@ -55,7 +53,7 @@ class Room:
         self.records.append(fields)
 
     async def ask(self, kind: AnswerType = Boolean(), id: str = "q") -> object:  # noqa: B008
-        """Ask; the end is an answer or what was raised."""
+        """Ask; return the answer or the exception."""
         try:
             question = Question(id=id, text="Well?", answer_type=kind)
             self.end = await self.queue.ask(self.queue.question(question))
@@ -104,7 +102,7 @@ async def test_a_failure_is_for_good() -> None:
     assert room.handle.state is State.RUNNING
 
 
-async def test_where_all_decline_it_stays_open_for_whoever_comes_by() -> None:
+async def test_a_question_declined_by_all_stays_open_for_new_clients() -> None:
     room = Room(FakeBackend(), FakeBackend())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(room.ask)
@@ -128,7 +126,7 @@ async def test_without_a_backend_it_stays_open() -> None:
     assert room.end is False
 
 
-async def test_one_that_may_do_otherwise_is_asked_again_and_only_that() -> None:
+async def test_a_backend_that_may_change_its_mind_is_asked_again_alone() -> None:
     class DeferredReply(FakeBackend):
         come = trio.Event()
 
@@ -146,7 +144,7 @@ async def test_one_that_may_do_otherwise_is_asked_again_and_only_that() -> None:
     assert (len(other.asked), len(late.asked)) == (1, 2)
 
 
-async def test_a_backend_with_a_fault_fails_the_inquiry_and_tells_nothing_of_it() -> None:
+async def test_a_faulty_backend_fails_the_inquiry_without_details() -> None:
     class Broken(FakeBackend):
         async def _play(self, message: Message) -> object:
             raise ZeroDivisionError("canary")
@@ -155,8 +153,8 @@ async def test_a_backend_with_a_fault_fails_the_inquiry_and_tells_nothing_of_it(
     assert isinstance(end, NoAnswer) and "haftd failed" in str(end) and "canary" not in str(end)
 
 
-async def test_an_answer_that_does_not_fit_is_none_and_is_asked_for_three_times() -> None:
-    """A backend has no way around the check: it returns replies, not answers."""
+async def test_an_invalid_answer_is_requested_three_times() -> None:
+    """A backend cannot bypass the check: it returns replies, not answers."""
     refused: list[object] = []
 
     class Careless(FakeBackend):
@@ -171,7 +169,7 @@ async def test_an_answer_that_does_not_fit_is_none_and_is_asked_for_three_times(
     assert refused == [UNSET, *["question 'q' takes true or false."] * 2]
 
 
-async def test_the_end_of_the_handle_ends_the_asking() -> None:
+async def test_the_end_of_the_handle_ends_the_inquiry() -> None:
     backend = FakeBackend([trio.Event()])
     room = Room(backend)
     async with trio.open_nursery() as nursery:
@@ -182,10 +180,10 @@ async def test_the_end_of_the_handle_ends_the_asking() -> None:
     assert isinstance(room.end, InquiryCancelled) and backend.waiting == 0
 
 
-# ── what the definition says ─────────────────────────────────────────────────────────────────────
+# ── definitions ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_fixed_answer_is_given_before_anybody_sees_a_question() -> None:
+async def test_a_configured_answer_is_given_before_any_client_is_asked() -> None:
     backend = FakeBackend([YES])
     room = Room(backend, q=QuestionPolicy(answer=False))
     states: list[State] = []
@@ -205,7 +203,7 @@ async def test_a_fixed_answer_is_given_before_anybody_sees_a_question() -> None:
         (Secret(), QuestionPolicy({"model": "small"})),
     ],
 )
-async def test_what_the_definition_has_wrong_stops_the_tool(
+async def test_an_invalid_definition_stops_the_tool(
     kind: AnswerType, policy: QuestionPolicy
 ) -> None:
     backend = FakeBackend([YES])
@@ -223,7 +221,7 @@ async def test_a_policy_is_for_its_question_only() -> None:
     assert [_inquiry(asked).target for asked in backend.asked] == ["user", "caller"]
 
 
-async def test_a_secret_is_for_a_person_and_for_who_keeps_it() -> None:
+async def test_a_secret_goes_to_a_user_or_a_secret_store() -> None:
     no_place = FakeBackend([{"answer": "leak"}], takes_secrets=False)
     keeps = FakeBackend([{"answer": "canary"}])
     room = Room(no_place, keeps)
@@ -240,8 +238,8 @@ STEPS = st.lists(
 
 
 @given(plays=st.lists(STEPS, max_size=4))
-def test_whatever_backends_do_a_question_has_one_end(plays: list[list[Any]]) -> None:
-    """The first right answer counts, unless a failure came before it; else it stays open."""
+def test_with_any_backends_a_question_has_one_end(plays: list[list[Any]]) -> None:
+    """The first valid answer counts, unless a failure came before; else the question stays open."""
 
     words = {"declined": Declined("so"), "failed": InquiryFailed("so")}
 
@@ -274,7 +272,7 @@ def test_whatever_backends_do_a_question_has_one_end(plays: list[list[Any]]) -> 
     trio.run(play)
 
 
-async def test_a_stopped_router_ends_what_comes_later() -> None:
+async def test_a_stopped_router_ends_later_questions() -> None:
     router = InquiryRouter([FakeBackend([YES])])
     router.stop()
     pending = router.put(

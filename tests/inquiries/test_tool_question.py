@@ -1,4 +1,4 @@
-"""The questions of one handle: each is asked in its turn, and ends once."""
+"""The questions of one handle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def question(name: str, *, secret: bool = False) -> Question:
 
 
 class Asker:
-    """A handle, its questions, and what became of those who asked."""
+    """A handle, its questions, and the outcomes of the asking tasks."""
 
     def __init__(self, nursery: trio.Nursery, *, runs: bool = True) -> None:
         spool = Spool(0, 0, None, Budget(0))
@@ -40,7 +40,7 @@ class Asker:
         self._nursery = nursery
 
     async def ask(self, name: str) -> None:
-        """Let somebody ask; returns when they wait."""
+        """Start an asking task; return once the task waits."""
         self._nursery.start_soon(self._ask, name)
         await wait_all_tasks_blocked()
 
@@ -68,13 +68,13 @@ class Asker:
 
     @property
     def asked(self) -> str | None:
-        """What is asked now; the state says whether anything is."""
+        """Return the current question; the state shows if there is any."""
         now = self.handle.question
         assert (self.handle.state is State.WAITING) == (now is not None)
         return None if now is None else now.id
 
 
-async def test_who_asks_first_is_answered_first() -> None:
+async def test_questions_are_answered_in_order() -> None:
     async with trio.open_nursery() as nursery:
         asker = Asker(nursery)
         for name in "abc":
@@ -85,7 +85,7 @@ async def test_who_asks_first_is_answered_first() -> None:
         assert asker.asked is None and asker.ends == {"a": "A", "b": "B", "c": "C"}
 
 
-async def test_who_goes_away_is_asked_for_no_more() -> None:
+async def test_a_cancelled_question_is_asked_no_more() -> None:
     async with trio.open_nursery() as nursery:
         asker = Asker(nursery)
         for name in "abc":
@@ -110,7 +110,7 @@ async def test_before_the_tool_runs_nothing_is_asked() -> None:
         assert asker.ends == {"a": "A"}
 
 
-async def test_with_the_end_all_is_void() -> None:
+async def test_all_questions_end_with_the_handle() -> None:
     async with trio.open_nursery() as nursery:
         asker = Asker(nursery)
         await asker.ask("a")
@@ -120,7 +120,7 @@ async def test_with_the_end_all_is_void() -> None:
         assert asker.ends == {"a": InquiryCancelled, "b": InquiryCancelled, "c": InquiryCancelled}
 
 
-async def test_what_is_private_is_known_while_it_is_asked() -> None:
+async def test_a_private_question_is_known_while_open() -> None:
     async with trio.open_nursery() as nursery:
         asker = Asker(nursery)
 
@@ -140,7 +140,7 @@ DEEDS = st.lists(st.sampled_from(["ask", "answer", "leave first", "leave last"])
 
 
 @given(deeds=DEEDS)
-def test_in_any_order_one_is_asked_at_a_time_and_each_ends_once(deeds: list[str]) -> None:
+def test_in_any_order_one_question_is_open_and_each_ends_once(deeds: list[str]) -> None:
     async def play() -> None:
         async with trio.open_nursery() as nursery:
             asker = Asker(nursery)
@@ -173,7 +173,7 @@ def test_in_any_order_one_is_asked_at_a_time_and_each_ends_once(deeds: list[str]
         ("\x9b31mPassword\x9b0m: ", "Password: "),
     ],
 )
-def test_a_prompt_is_shown_without_what_a_terminal_would_act_on(prompt: str, shown: str) -> None:
+def test_a_prompt_is_shown_without_terminal_controls(prompt: str, shown: str) -> None:
     assert readable(prompt) == shown
 
 
@@ -185,12 +185,12 @@ def test_a_long_prompt_is_cut_in_the_middle(make: Callable[[], str]) -> None:
 
 
 @given(st.text())
-def test_what_is_shown_can_be_seen_and_is_bounded(prompt: str) -> None:
+def test_shown_text_is_visible_and_bounded(prompt: str) -> None:
     shown = readable(prompt * 50)
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert len(shown.encode()) <= 4096
 
 
-def test_what_holds_an_answer_does_not_show_it() -> None:
+def test_an_answers_repr_does_not_show_it() -> None:
     for one in (ApplyParams(id="a", input="canary", question="q"), AskpassResult("canary")):
         assert "canary" not in repr(one)

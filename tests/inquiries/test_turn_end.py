@@ -1,4 +1,4 @@
-"""The question at a turn's end: all of what is open, within bounds, and nothing that a program forges."""
+"""The question at a turn's end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def handle(id: str, output: str = "", *, starts: bool = True) -> Handle:
     return one
 
 
-def test_each_handle_is_told_with_its_state_age_and_last_lines() -> None:
+def test_each_handle_is_listed_with_state_age_and_last_lines() -> None:
     asks = handle("asks")
     asks.ask(Question(id="q", text="Sure?", answer_type=Text()), 5.0)
     question = question_of(
@@ -51,7 +51,7 @@ def test_a_program_cannot_forge_a_line_of_the_question() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 16, 256])
-def test_it_stays_readable_with_however_many_handles(count: int) -> None:
+def test_the_question_stays_readable_with_any_number_of_handles(count: int) -> None:
     many = [handle(f"h{n}", ("word " * 100 + "\n") * 20 + "line\n") for n in range(count)]
     question = question_of(many, 3.0)
     told = question.pre_amble or ""
@@ -59,7 +59,7 @@ def test_it_stays_readable_with_however_many_handles(count: int) -> None:
     assert sum(line == "  | line" for line in told.split("\n")) >= count
 
 
-def test_a_line_is_cut_and_shows_what_would_not_be_seen() -> None:
+def test_a_line_is_cut_and_shows_invisible_characters() -> None:
     assert printable("a\tb\x00", 80) == "a\\tb\\x00"
     assert printable("x" * 100, 10) == "x" * 9 + "…"
     assert printable("x" * 10, 10) == "x" * 10
@@ -69,7 +69,7 @@ def test_a_line_is_cut_and_shows_what_would_not_be_seen() -> None:
     ("after", "said"),
     [(119, "119 s"), (120, "2 min"), (7_199, "119 min"), (7_200, "2 h")],
 )
-def test_an_age_is_told_in_a_unit_that_is_read_at_a_glance(after: int, said: str) -> None:
+def test_an_age_is_shown_in_a_readable_unit(after: int, said: str) -> None:
     assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {said}"
 
 

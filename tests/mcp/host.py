@@ -1,4 +1,4 @@
-"""A host of MCP written from the specification alone: a process, lines of JSON, nothing of ours."""
+"""An MCP host written from the specification alone: a process and lines of JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class McpError(Exception):
 
 
 def text_of(result: dict[str, Any]) -> str:
-    """The one text block of a result."""
+    """Return the single text block of a result."""
     (block,) = result["content"]
     assert block["type"] == "text"
     text = block["text"]
@@ -34,7 +34,7 @@ def text_of(result: dict[str, Any]) -> str:
 
 
 class Host:
-    """One `haft mcp` and the host's end of its pipes."""
+    """A `haft mcp` process and the host's end of its pipes."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class Host:
         capabilities: dict[str, Any] | None = None,
         entry: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start `haft mcp` with `arguments` and the daemon's environment; or, as a real host does, as `entry` of
-        the host's configuration has the server, with `env` and no other variable."""
+        """Start `haft mcp` with `arguments` and the daemon's environment; or, as a real host
+        does, by `entry` of the host's configuration, with only `env`."""
         command = [sys.executable, "-m", "haft", "mcp", *arguments]
         environment = {**daemon.env, **(env or {})}
         if entry is not None:
@@ -70,13 +70,13 @@ class Host:
             stream.close()
 
     def close(self) -> int:
-        """Close its input, as a host that ends in peace."""
+        """Close the server's input, as a host that ends normally."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.process.wait(20)
 
     def kill(self) -> None:
-        """End it as the crash of a host would."""
+        """Kill the server as a crash of the host would."""
         self.process.kill()
         self.process.wait()
 
@@ -89,7 +89,7 @@ class Host:
         self.process.stdin.flush()
 
     def read(self) -> dict[str, Any]:
-        """The next message, whatever it is."""
+        """Return the next message of any kind."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.endswith(b"\n"), f"haft mcp ended: {self.process.poll()}"
@@ -106,7 +106,8 @@ class Host:
         self.write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def finish(self, number: int) -> dict[str, Any]:
-        """The result of a request; all that comes before it is kept in `seen`. Raises `McpError`."""
+        """Return the result of a request; earlier messages are kept in `seen`. Raise `McpError`
+        for an error."""
         while True:
             message = self.read()
             if message.get("id") == number and "method" not in message:
@@ -128,7 +129,7 @@ class Host:
         return self.finish(self.start(method, params))
 
     def ask(self, name: str, arguments: dict[str, Any], answers: dict[str, Any]) -> str:
-        """Call a tool that asks; answer it, and return the text of the result."""
+        """Call a tool that asks, answer the question, and return the text of the result."""
         raise NotImplementedError
 
     def call(self, name: str, **arguments: Any) -> str:

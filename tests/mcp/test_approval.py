@@ -1,4 +1,4 @@
-"""An approval is a person's: a host of MCP is not asked for one, whatever forms it fills in."""
+"""An approval is a user's: an MCP host is not asked to approve."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def deploy(shared_daemon: RunningDaemon) -> None:
         wire.call("tools/reload")
 
 
-def test_no_form_and_no_tool_approves(
+def test_neither_form_nor_tool_approves(
     host: Open, shared_daemon: RunningDaemon, era: type[Host]
 ) -> None:
     one = host(era)
@@ -33,7 +33,7 @@ def test_no_form_and_no_tool_approves(
     text = text_of(result)
     assert "haft approve" in text and "deployed" not in text
     assert "inputRequests" not in result and one.seen == []
-    # No input to the handle decides it, and no tool of the list.
+    # Neither input to the handle nor a listed tool decides the approval.
     for given in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
         sent = one.request(
             "tools/call", name="handle_send", arguments={"id": "d", "wait_s": 0, **given}

@@ -1,4 +1,4 @@
-"""The Python SDK's client drives a staging session with a question, across a kill of `haft mcp`, in each of its modes."""
+"""The Python SDK's client drives a staging session with a question, across a kill of `haft mcp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft mcp install`: one entry in a host's own file, all else as it was, and out again."""
+"""`haft mcp install` and removal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_an_entry_is_written_into_no_file_and_taken_out_again(
+def test_an_entry_is_written_into_a_new_file_and_removed(
     home: Path, host: str, capsys: Capture
 ) -> None:
     words = ["--root", str(home / "project")] if HOSTS[host].needs_root else []
@@ -65,7 +65,7 @@ def test_an_entry_is_written_into_no_file_and_taken_out_again(
     assert known == {}
 
 
-def test_comments_and_order_stay_and_a_backup_is_kept(home: Path) -> None:
+def test_comments_and_order_are_kept_with_a_backup(home: Path) -> None:
     path = home / ".cursor" / "mcp.json"
     path.parent.mkdir()
     path.write_text(COMMENTED)
@@ -81,7 +81,7 @@ def test_comments_and_order_stay_and_a_backup_is_kept(home: Path) -> None:
     assert path.read_text() == COMMENTED
 
 
-def test_a_toml_file_keeps_what_is_around_the_table(home: Path) -> None:
+def test_a_toml_file_keeps_its_other_content(home: Path) -> None:
     path = home / ".codex" / "config.toml"
     path.parent.mkdir()
     before = '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y" # why\n'
@@ -94,9 +94,7 @@ def test_a_toml_file_keeps_what_is_around_the_table(home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"mcpServers": []}', '{"a": "', "{/* }"])
-def test_a_file_that_is_not_understood_is_left_alone(
-    home: Path, text: str, capsys: Capture
-) -> None:
+def test_an_unparsable_file_is_left_alone(home: Path, text: str, capsys: Capture) -> None:
     path = home / ".cursor" / "mcp.json"
     path.parent.mkdir()
     path.write_text(text)
@@ -107,7 +105,7 @@ def test_a_file_that_is_not_understood_is_left_alone(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_host_that_names_no_folder_wants_one(home: Path, host: str) -> None:
+def test_a_host_without_a_folder_requires_one(home: Path, host: str) -> None:
     if host in ("claude-desktop", "zed"):
         with pytest.raises(SetupFailed, match="--root"):
             entry_for(host, {"HOME": str(home)}, None)
@@ -115,7 +113,7 @@ def test_a_host_that_names_no_folder_wants_one(home: Path, host: str) -> None:
         assert entry_for(host, {"HOME": str(home)}, None).host == host
 
 
-def test_what_leads_to_the_daemon_is_written_down(home: Path) -> None:
+def test_the_daemons_location_is_written_into_the_entry(home: Path) -> None:
     env = {"HOME": str(home), "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r", "LANG": "C"}
     assert entry_for("cursor", env, None).value["env"] == {
         "XDG_STATE_HOME": "/s",
@@ -123,7 +121,7 @@ def test_what_leads_to_the_daemon_is_written_down(home: Path) -> None:
     }
 
 
-def test_an_unknown_host_is_answered_with_those_there_are(home: Path, capsys: Capture) -> None:
+def test_an_unknown_host_is_refused_with_the_known_ones(home: Path, capsys: Capture) -> None:
     assert main(["mcp", "install", "claude-cod"]) == 2
     assert "did you mean 'claude-code'" in capsys.readouterr().err
     assert main(["mcp", "install"]) == 2
@@ -160,6 +158,6 @@ def test_a_member_is_set_and_removed_in_any_object(
     assert removed == (known if others else {k: v for k, v in known.items() if k != "servers"})
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_a_non_object_is_refused() -> None:
     with pytest.raises(Malformed):
         set_member('{"servers": 1}', "servers", "haft", {})

@@ -1,4 +1,4 @@
-"""`haft mcp --http`: who may, what the headers have to say, and a question in both eras."""
+"""`haft mcp --http`: authorisation, headers, and a question in both protocol versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIX = "io.modelcontextprotocol/"
 
 
 class Web:
-    """A client of one server, by the standard library alone."""
+    """A client of a server, by the standard library alone."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -29,7 +29,7 @@ class Web:
         self._number = 0
 
     def post(self, message: Any, **headers: str) -> tuple[int, dict[str, str], Any]:
-        """Post one message; returns status, headers and the messages of the answer."""
+        """Post a message; return status, headers and the messages of the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         path = named.pop("path", self.path)
@@ -102,7 +102,7 @@ NAMED = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "server/discover"}
         ({"MCP_Protocol_Version": "2025-11-25"}, 400),
     ],
 )
-def test_only_this_machine_with_the_token_and_the_right_headers_is_served(
+def test_only_local_requests_with_token_and_valid_headers_are_served(
     web: Web, headers: dict[str, str], status: int
 ) -> None:
     assert web.post(DISCOVER, **{**NAMED, **headers})[0] == status
@@ -115,7 +115,7 @@ def test_a_request_of_no_era_is_refused_with_what_it_lacks(web: Web) -> None:
     assert web.post({"jsonrpc": "2.0", "id": 8, "method": "ping"}, Mcp_Session_Id="no")[0] == 404
 
 
-def test_the_token_may_stand_in_a_header(web: Web) -> None:
+def test_the_token_may_be_in_a_header(web: Web) -> None:
     token = web.path.split("/")[1]
     more = {**NAMED, "path": "/mcp", "Authorization": f"Bearer {token}"}
     assert web.post(DISCOVER, **more)[0] == 200
@@ -131,7 +131,7 @@ def test_a_modern_question_is_answered_by_a_second_request(web: Web) -> None:
     assert done["content"][0]["text"].endswith("\ntrue")
 
 
-def test_a_state_that_was_changed_is_refused(web: Web) -> None:
+def test_a_modified_state_is_refused(web: Web) -> None:
     question = {"question": "Sure?", "type": "boolean"}
     asked = web.modern("tools/call", name="ask_user", arguments=question)
     for state in (asked["requestState"] + "-TAMPERED", "x" + asked["requestState"][1:], ""):

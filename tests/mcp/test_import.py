@@ -1,4 +1,4 @@
-"""`haft mcp import`: the servers of a host's file become tables of haft's configuration, and all else stays."""
+"""`haft mcp import`: servers of a host's file become tables of haft's configuration."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SERVERS = """\
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of haft's configuration; there is none yet."""
+    """Return the path of haft's configuration, which does not exist yet."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CODEX_HOME", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -52,7 +52,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "config.toml"
 
 
-def test_servers_are_taken_over_and_their_secrets_are_not_shown(
+def test_servers_are_imported_and_their_secrets_are_not_shown(
     config: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     source = tmp_path / ".cursor" / "mcp.json"
@@ -83,12 +83,12 @@ def test_servers_are_taken_over_and_their_secrets_are_not_shown(
         assert f"{name} is left out: " in err
     assert Path(f"{config}.haft-backup").read_text() == COMMENTED
     assert config.stat().st_mode & 0o777 == 0o600
-    # A second time there is nothing left to take over.
+    # A second import finds nothing new.
     assert main(["mcp", "import", "cursor", "--yes"]) == 0
     assert config.read_text() == text
 
 
-def test_a_codex_file_keeps_its_limits_and_its_tools(config: Path, tmp_path: Path) -> None:
+def test_a_codex_file_keeps_its_limits_and_tools(config: Path, tmp_path: Path) -> None:
     source = tmp_path / "codex.toml"
     source.write_text(
         '[mcp_servers."my docs"]\nurl = "https://docs.example/mcp"\nbearer_token_env_var = "DOCS"\n'
@@ -120,7 +120,7 @@ def test_nothing_is_written_without_a_yes(config: Path, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("before", ["mcp = {}\n", "mcp = 1\n", "[mcp\n"])
-def test_a_configuration_that_takes_no_table_is_left_alone(
+def test_a_configuration_without_tables_is_left_alone(
     config: Path, tmp_path: Path, before: str, capsys: Capture
 ) -> None:
     source = tmp_path / "mcp.json"
@@ -141,7 +141,7 @@ def test_a_file_without_servers_is_named(
     assert str(source) in capsys.readouterr().err
 
 
-def test_an_unknown_host_is_answered_with_those_there_are(config: Path, capsys: Capture) -> None:
+def test_an_unknown_host_is_refused_with_the_known_ones(config: Path, capsys: Capture) -> None:
     assert main(["mcp", "import", "cursr"]) == 2
     assert "did you mean 'cursor'" in capsys.readouterr().err
     assert main(["mcp", "import"]) == 2
@@ -242,7 +242,7 @@ SERVER = st.fixed_dictionaries(
 
 
 @given(servers=st.dictionaries(TEXTS, SERVER, max_size=3))
-def test_any_server_is_left_out_or_a_table_that_is_read_as_it_was(
+def test_any_server_is_left_out_or_imported_unchanged(
     tmp_path_factory: pytest.TempPathFactory, servers: dict[str, Any]
 ) -> None:
     folder = tmp_path_factory.mktemp("import")

@@ -1,7 +1,5 @@
-"""Clients on Node drive a staging session with a question, across a kill of `haft mcp` and of the host.
-
-Rules: the packages are those that `make test-clients` has fetched; the versions stand in the Makefile.
-"""
+"""Node clients drive a staging session with a question, across kills of `haft mcp` and of the
+host. The packages are those of `make test-clients`; the Makefile has the versions."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def _environment(daemon: RunningDaemon) -> dict[str, str]:
 
 
 class _TypeScriptHost:
-    """A host of Node with one `haft mcp`."""
+    """A Node host with a `haft mcp`."""
 
     def __init__(self, daemon: RunningDaemon, root: Path, mode: Any) -> None:
         words = (json.dumps(mode), json.dumps(_server(root)), json.dumps(_environment(daemon)))
@@ -124,7 +122,7 @@ def test_the_typescript_sdks_client_drives_a_session_across_two_kills(
 
 
 class _Inspector:
-    """The Inspector's command line: each call is a host of its own, with a `haft mcp` of its own."""
+    """The Inspector's command line: each call is its own host with its own `haft mcp`."""
 
     def __init__(self, daemon: RunningDaemon, root: Path, era: str, home: Path) -> None:
         self._env = {
@@ -170,7 +168,8 @@ class _Inspector:
 def _kill_once_printed(
     observer: Modern, caller: subprocess.Popen[str], printed: str, *, host_too: bool
 ) -> None:
-    """Wait until `stage` has printed this for a call that goes on waiting; kill its server, or all of it."""
+    """Wait until `stage` has printed a text for a pending call; then kill the server, or the
+    whole group."""
     assert printed in observer.call(
         "handle_read", id="stage", view="all", until="pattern", pattern=printed, wait_s=50
     )
@@ -200,7 +199,7 @@ def test_the_inspector_drives_a_session_across_two_kills(
         words[-1] = "line=n"
         waiting = inspector.start("tools/call", "--tool-name", "handle_send", *words)
         _kill_once_printed(observer, waiting, "(3/3)", host_too=True)
-    # It declares no elicitation, so a person answers beside it.
+    # The Inspector declares no elicitation, so a user answers on another connection.
     asked = inspector.call("ask_user", "question=Go on?", "type=boolean")
     inquiry = asked.rpartition("haft answer ")[2].rstrip("]")
     answer = [sys.executable, "-m", "haft", "answer", inquiry, "yes", "--session", "*"]
@@ -213,7 +212,7 @@ def test_the_inspector_drives_a_session_across_two_kills(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_the_inspector_finds_no_error_in_the_schemas_of_the_tools(
+def test_the_inspector_finds_no_error_in_the_tools_schemas(
     shared_daemon: RunningDaemon, tmp_path: Path, era: str
 ) -> None:
     inspector = _Inspector(shared_daemon, make_repository(tmp_path / "repo"), era, tmp_path)

@@ -1,4 +1,5 @@
-"""The protocol's own rules: versions, errors, cancellation, progress, resources and what is told of changes."""
+"""The MCP protocol's rules: versions, errors, cancellation, progress, resources and
+notifications."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ HANDLE = "haft://handles/cat"
         (b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}', -32602),
     ],
 )
-def test_what_is_no_request_gets_its_error_and_harms_nothing(
+def test_an_invalid_request_gets_its_error_and_harms_nothing(
     host: Open, line: bytes, code: int
 ) -> None:
     one = host(Modern)
@@ -51,14 +52,14 @@ def test_a_request_without_its_meta_or_of_another_revision_is_refused(host: Open
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "tools/nothing"])
-def test_a_method_that_the_revision_has_not_is_not_found(host: Open, method: str) -> None:
+def test_a_method_unknown_to_the_revision_is_not_found(host: Open, method: str) -> None:
     with pytest.raises(McpError) as refused:
         host(Modern).request(method)
     assert refused.value.code == -32601
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2024-11-05", "1999-01-01"])
-def test_a_legacy_version_is_echoed_where_it_is_known(host: Open, version: str) -> None:
+def test_a_known_legacy_version_is_echoed(host: Open, version: str) -> None:
     class Old(Legacy):
         pass
 
@@ -70,7 +71,7 @@ def test_a_legacy_version_is_echoed_where_it_is_known(host: Open, version: str) 
     assert "resultType" not in one.hello and "_meta" not in one.hello
 
 
-def test_an_unknown_tool_is_an_error_and_a_wrong_argument_a_result(
+def test_an_unknown_tool_is_an_error_and_an_invalid_argument_a_result(
     host: Open, era: type[Host]
 ) -> None:
     one = host(era)
@@ -83,7 +84,7 @@ def test_an_unknown_tool_is_an_error_and_a_wrong_argument_a_result(
     assert missing["isError"] is True and "`run` starts one" in missing["content"][0]["text"]
 
 
-def test_arguments_that_arrive_as_json_texts_are_taken(host: Open, era: type[Host]) -> None:
+def test_arguments_in_json_texts_are_converted(host: Open, era: type[Host]) -> None:
     one = host(era)
     text = one.request("tools/call", name="run", arguments='{"command": "echo hi", "wait_s": "9"}')
     assert text["content"][0]["text"].endswith("]\nhi\n") or "hi" in text["content"][0]["text"]
@@ -100,7 +101,7 @@ def test_a_cancelled_call_ends_its_wait_and_nothing_else(host: Open, era: type[H
     assert one.call("handle_send", id="cat", line="still here").endswith("]\nstill here")
 
 
-def test_calls_run_beside_each_other(host: Open, era: type[Host]) -> None:
+def test_calls_run_concurrently(host: Open, era: type[Host]) -> None:
     one = host(era)
     one.call("run", id="cat", command="cat")
     slow = one.start(
@@ -113,9 +114,7 @@ def test_calls_run_beside_each_other(host: Open, era: type[Host]) -> None:
         one.finish(slow)
 
 
-def test_the_end_of_the_input_is_the_end_of_the_process_and_of_no_handle(
-    host: Open, era: type[Host]
-) -> None:
+def test_end_of_input_ends_the_process_and_no_handle(host: Open, era: type[Host]) -> None:
     one = host(era)
     one.call("run", id="cat", command="cat")
     one.start("tools/call", {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}})
@@ -140,7 +139,7 @@ def test_the_end_of_the_daemon_is_an_answer_and_the_next_call_starts_another(
             wire.call("daemon/shutdown")
 
 
-def test_output_and_screen_are_resources_whose_reading_takes_nothing_from_the_model(
+def test_output_and_screen_are_resources_without_effect_on_the_models_reads(
     host: Open, era: type[Host]
 ) -> None:
     one = host(era)
@@ -158,7 +157,7 @@ def test_output_and_screen_are_resources_whose_reading_takes_nothing_from_the_mo
     assert refused.value.code == -32602
 
 
-def test_a_modern_host_listens_to_what_it_names_until_it_cancels(
+def test_a_modern_host_gets_its_subscriptions_until_cancelled(
     host: Open, shared_daemon: RunningDaemon
 ) -> None:
     one = host(Modern)
@@ -171,7 +170,7 @@ def test_a_modern_host_listens_to_what_it_names_until_it_cancels(
     assert first["params"]["notifications"] == honoured
     subscription = {"io.modelcontextprotocol/subscriptionId": number}
     assert first["params"]["_meta"] == subscription
-    # The subscription is made before what follows it on the connection.
+    # The subscription precedes later messages of the connection.
     one.call("handle_list")
     with shared_daemon.connect() as wire:
         wire.call("tools/reload")
@@ -203,7 +202,7 @@ def test_a_legacy_host_gets_bare_notifications(host: Open, shared_daemon: Runnin
     }
 
 
-def test_the_surface_of_actions_is_to_be_had(host: Open, era: type[Host]) -> None:
+def test_the_action_surface_is_available(host: Open, era: type[Host]) -> None:
     one = host(era, "--surface", "actions")
     tools: list[dict[str, Any]] = one.request("tools/list")["tools"]
     assert {"run", "await"} <= {tool["name"] for tool in tools}

@@ -1,4 +1,4 @@
-"""The folder that tools work in, and the session that belongs to it."""
+"""The tools' working folder and its session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROJECT = {**HOME, "CLAUDE_PROJECT_DIR": "/claude"}
         ({}, None, None, "/cwd/.", "/cwd"),
     ],
 )
-def test_the_first_folder_that_is_named_counts_and_home_is_no_project(
+def test_the_first_named_folder_counts_and_home_is_no_project(
     env: Mapping[str, str],
     root: str | None,
     offered: str | None,
@@ -43,7 +43,7 @@ def test_the_first_folder_that_is_named_counts_and_home_is_no_project(
     assert "--root" in place.refusal or found is not None
 
 
-def test_each_folder_has_a_session_whose_name_is_one() -> None:
+def test_each_folder_has_its_session_with_a_valid_name() -> None:
     folders = ["/a/project", "/b/project", "/ö ü", "/" + "x" * 200, "/...", "/a/project"]
     names = [find_place({}, cwd=folder).session for folder in folders]
     assert len(set(names)) == 5 and names[0] == names[-1]
@@ -79,7 +79,7 @@ def test_a_legacy_host_is_asked_for_its_roots_once(
         assert [message["method"] for message in host.seen] == ["roots/list"]
 
 
-def test_a_call_without_a_folder_says_what_to_configure(
+def test_a_call_without_a_folder_names_the_setting(
     shared_daemon: RunningDaemon, era: type[Host]
 ) -> None:
     with era(shared_daemon, cwd=shared_daemon.home) as host:
@@ -88,7 +88,7 @@ def test_a_call_without_a_folder_says_what_to_configure(
         assert host.request("tools/list")["tools"]
 
 
-def test_claudes_project_folder_counts_before_the_working_folder(
+def test_claudes_project_folder_precedes_the_working_folder(
     shared_daemon: RunningDaemon, tmp_path: Path
 ) -> None:
     env = {"CLAUDE_PROJECT_DIR": str(tmp_path)}

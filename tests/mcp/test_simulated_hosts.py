@@ -1,8 +1,6 @@
-"""Simulated Claude Code, Codex and VS Code: each starts the entry that `haft mcp install` writes, and calls in its own order.
-
-Rules: a host hands on six variables and what its entry has. Each does only what it was seen to do, by its
-revision, capabilities, limits and permissions.
-"""
+"""Simulated Claude Code, Codex and VS Code: each starts the entry that `haft mcp install`
+writes. A host passes on six variables and those of its entry. Each behaves as observed in its
+revision, capabilities, limits and permissions."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ HINTS = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
 
 
 class _Installed(Legacy):
-    """A legacy host that starts the entry of its own configuration, and keeps the list of tools."""
+    """A legacy host that starts its configured entry and caches the list of tools."""
 
     host = ""
     prefix = ""
@@ -62,11 +60,11 @@ class _Installed(Legacy):
         self.tools = {f"{self.prefix}{tool['name']}": tool for tool in listed}
 
     def is_asked_about(self, name: str) -> bool:
-        """Whether the host asks its user before it calls the tool."""
+        """Return true if the host asks its user before calling the tool."""
         return self.tools[f"{self.prefix}{name}"]["annotations"]["readOnlyHint"] is not True
 
     def changed(self) -> bool:
-        """Whether it has heard that the list is another one."""
+        """Return true if a change of the list was notified."""
         return any(
             message.get("method") == "notifications/tools/list_changed" for message in self.seen
         )
@@ -78,7 +76,7 @@ class _Installed(Legacy):
 
 
 class ClaudeCode(_Installed):
-    """Speaks 2025-11-25 on standard input and output; lists once, then again only when it hears of a change."""
+    """Speaks 2025-11-25 over stdio; lists once, and again only when notified of a change."""
 
     host = "claude-code"
     prefix = "mcp__haft__"
@@ -91,7 +89,7 @@ class ClaudeCode(_Installed):
         super().opened(daemon, capabilities={"roots": {}, "elicitation": {}}, **options)
 
     def call(self, name: str, **arguments: Any) -> str:
-        """Call a tool of the list, with each list and number as a text and a token for progress."""
+        """Call a listed tool, with each list and number as a text and a token for progress."""
         assert f"{self.prefix}{name}" in self.tools
         texts = {
             key: value if isinstance(value, str) else json.dumps(value)
@@ -103,7 +101,8 @@ class ClaudeCode(_Installed):
 
 
 class Negotiating(ClaudeCode):
-    """Claude Code with MCP_PROTOCOL_NEGOTIATION=auto: it initializes after a good `server/discover` all the same."""
+    """Claude Code with MCP_PROTOCOL_NEGOTIATION=auto: initializes even after a good
+    `server/discover`."""
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
         if method == "initialize":
@@ -116,7 +115,7 @@ class Negotiating(ClaudeCode):
 
 
 class Codex(_Installed):
-    """Knows a server by its folder; asks by annotation, and cuts names and output."""
+    """Identifies a server by its folder; asks by annotation, and cuts names and output."""
 
     host = "codex"
     prefix = "mcp__haft__"
@@ -133,7 +132,8 @@ class Codex(_Installed):
 
 
 class VsCode(_Installed):
-    """Names the folders of its window, shows progress, and asks before whatever is not read-only."""
+    """Names the folders of its window, shows progress, and asks before any tool that is not
+    read-only."""
 
     host = "vscode"
     prefix = "mcp_haft_"
@@ -180,7 +180,7 @@ def test_claude_code_stages_with_texts_for_arguments_across_its_own_crash(
     assert staged(repo) == ["line two", "line thirty-nine"]
 
 
-def test_claude_code_calls_by_its_cached_list_until_it_hears_of_a_change(
+def test_claude_code_uses_its_cached_list_until_notified_of_a_change(
     shared_daemon: RunningDaemon, repo: Path
 ) -> None:
     with ClaudeCode(shared_daemon, repo) as host:
@@ -201,7 +201,7 @@ def test_claude_code_calls_by_its_cached_list_until_it_hears_of_a_change(
         host.call("handle_stop", ids=["cat"])
 
 
-def test_codex_asks_by_annotation_and_loses_nothing_of_a_call_that_it_gave_up(
+def test_codex_asks_by_annotation_and_loses_nothing_of_a_timed_out_call(
     shared_daemon: RunningDaemon, repo: Path
 ) -> None:
     with Codex(shared_daemon, repo) as host:
@@ -213,18 +213,18 @@ def test_codex_asks_by_annotation_and_loses_nothing_of_a_call_that_it_gave_up(
         host.call("run", id="seq", command="seq 100000; cat", wait_s=0)
         shown = host.call("handle_read", id="seq", until="pattern", pattern="100000", view="all")
         assert len(shown.encode()) <= MAX_CODEX_OUTPUT and "100000" in shown
-        # Its tool_timeout_sec has passed: it gives up the call, and calls again.
+        # Its tool_timeout_sec has passed: Codex gives up the call, and calls again.
         wait = {"name": "handle_wait", "arguments": {"ids": ["seq"], "wait_s": 50}}
         number = host.start("tools/call", wait)
         host.notify("notifications/cancelled", requestId=number, reason="timed out")
         assert "\nstill here" in host.call("handle_send", id="seq", line="still here")
-        # It was asked to fill in a form, and its user does not: the question stays.
+        # The user does not fill in the form: the question stays.
         text = host.ask("ask_user", {"question": "Sure?", "type": "boolean"}, {})
         assert "declined" in text and "haft answer" in text
         host.call("handle_stop", ids=["seq"])
 
 
-def test_vs_code_works_in_the_folder_of_its_window_and_asks_its_user(
+def test_vs_code_works_in_its_windows_folder_and_asks_its_user(
     shared_daemon: RunningDaemon, repo: Path
 ) -> None:
     with VsCode(shared_daemon, repo) as host:

@@ -1,4 +1,4 @@
-"""A staging session with a question through `haft mcp`, across a kill of the host, in both eras."""
+"""A staging session with a question through `haft mcp`, across a kill of the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_staging_session_with_a_question_outlives_the_host(
     shown = first.call("git_stage", id="stage")
     assert shown.startswith("[stage: running, ") and "(1/3) Stage this hunk" in shown
     assert "(2/3)" in first.call("handle_send", id="stage", line="y")
-    # It waits for more when it is killed: the wait ends, the program does not.
+    # The call waits for more output at the kill: the wait ends, the program does not.
     first.start("tools/call", {"name": "handle_wait", "arguments": {"ids": ["stage"]}})
     first.kill()
     second = host(era)
@@ -33,7 +33,7 @@ def test_a_staging_session_with_a_question_outlives_the_host(
     assert staged(root) == ["line two", "line thirty-nine"]
 
 
-def test_a_question_is_answered_by_a_host_that_was_started_after_it(host: Open) -> None:
+def test_a_question_is_answered_by_a_later_host(host: Open) -> None:
     question = {"question": "Sure?", "type": "select", "options": ["yes", "no"]}
     first = host(Modern)
     asked = first.request("tools/call", name="ask_user", arguments=question)
@@ -44,7 +44,7 @@ def test_a_question_is_answered_by_a_host_that_was_started_after_it(host: Open) 
 
 
 def test_both_eras_are_served_by_one_process(host: Open) -> None:
-    """A host probes by server/discover, and may initialize all the same."""
+    """A host probes by server/discover, and may initialize afterwards."""
     modern = host(Modern)
     assert modern.request("server/discover")["supportedVersions"] == ["2026-07-28"]
     number = Host.start(
@@ -60,16 +60,14 @@ def test_both_eras_are_served_by_one_process(host: Open) -> None:
 
 
 @pytest.mark.parametrize("answers", [{"answer": "maybe"}, {}])
-def test_a_form_that_answers_nothing_leaves_the_question_open(
-    host: Open, answers: dict[str, Any]
-) -> None:
+def test_an_empty_form_leaves_the_question_open(host: Open, answers: dict[str, Any]) -> None:
     legacy = host(Legacy)
     question = {"question": "Sure?", "type": "select", "options": ["yes", "no"]}
     text = legacy.ask("ask_user", question, answers)
     assert "asks, " in text and "haft answer" in text
 
 
-def test_a_host_without_forms_is_told_how_to_answer(host: Open, era: type[Host]) -> None:
+def test_a_host_without_forms_learns_how_to_answer(host: Open, era: type[Host]) -> None:
     one = host(era, capabilities={})
     text = one.call("ask_user", question="Sure?", type="boolean")
     assert text.splitlines()[-1].startswith("[a person answers: haft answer tool_call.ask_user.")

@@ -1,8 +1,6 @@
-"""The transcript of docs/mcp.md: a staging session with a question, held by a host that is killed in between.
-
-Rules: what is shown was sent. Times are shown as `…`, as are the middle of a diff, the answers that this git's
-prompt offers, and `requestState`.
-"""
+"""The transcript of docs/mcp.md: a staging session with a question, across a kill of the host.
+All shown messages were sent. `…` stands for times, the middle of a diff, the answers of this
+git's prompt, and `requestState`."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _OFFERED = re.compile(r"\[y,n,[^\]]*\]")
 
 
 def transcript(daemon: RunningDaemon, folder: Path) -> str:
-    """Hold the session below `folder`, and write it down."""
+    """Hold the session below `folder`, and return the transcript."""
     root = make_repository(folder / "garden")
     lines: list[str] = []
     with Modern(daemon, "--root", str(root)) as host:

@@ -1,4 +1,4 @@
-"""A small MCP server, and how a test configures it."""
+"""A small MCP server, and its configuration."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""A small MCP server for tests, of both eras, well-behaved or not: `server.py [FLAG…]`.
-
-Flags: `legacy` knows no `server/discover`; `modern` knows no `initialize`; `touchy` ends at an unknown method; `silent`
-answers nothing; `banner` prints a greeting first, `glued` a log text before each message, `latin` bytes that are no
-UTF-8; `noisy` writes 256 KiB to standard error before each reply; `deaf` ignores the end of its input and TERM;
-`pages` lists one tool a page; `haft` has the name of haft; `none` has no tools. `http` serves a port instead, which is
-written to the notes; `json` answers there without a stream; `token` wants a header. `NOTES` names a file for its notes,
-`TOOLS` the tools as JSON.
-"""
+"""A small MCP server for tests, of both protocol versions, conforming or not: `server.py
+[FLAG…]`. Flags: `legacy` knows no `server/discover`; `modern` knows no `initialize`; `touchy`
+ends at an unknown method; `silent` answers nothing; `banner` prints a greeting first, `glued`
+a log text before each message, `latin` bytes that are no UTF-8; `noisy` writes 256 KiB to
+standard error before each reply; `deaf` ignores the end of its input and TERM; `pages` lists
+a tool per page; `haft` has the name of haft; `none` has no tools. `http` serves a port
+instead, which is written to the notes; `json` answers there without a stream; `token`
+requires a header. `NOTES` names a file for its notes, `TOOLS` the tools as JSON."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ def text(said: str, **more: Any) -> dict[str, Any]:
 
 
 class Call:
-    """One call of a tool."""
+    """A call of a tool."""
 
     def __init__(self, message: dict[str, Any]) -> None:
         self.id = message["id"]
@@ -217,7 +216,7 @@ class Call:
         return None if answer is None else text(json.dumps(answer))
 
     def asks(self) -> dict[str, Any] | None:
-        """Say the answers as the checker of runtimes wants them."""
+        """Return the answers in the form of the runtime checker."""
         answer = self.elicit({"message": "Tell me.", "requestedSchema": FORM})
         if answer is None:
             return None
@@ -393,7 +392,7 @@ def serve(message: dict[str, Any]) -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Streamable HTTP: one request a connection, its messages as events."""
+    """Streamable HTTP: one request per connection, its messages as events."""
 
     protocol_version = "HTTP/1.1"
     sessions: ClassVar[set[str]] = set()

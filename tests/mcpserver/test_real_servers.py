@@ -1,4 +1,4 @@
-"""Servers of others as tools: each tool is listed, each kind of tool called, progress seen, questions answered."""
+"""Public MCP servers as tools."""
 
 from __future__ import annotations
 
@@ -115,9 +115,7 @@ def test_every_tool_of_every_server_is_listed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google", "ollama", "mcp"])
-def test_every_tool_can_be_put_into_the_words_of_every_provider(
-    bench: Bench, provider: str
-) -> None:
+def test_every_tool_can_be_described_for_every_provider(bench: Bench, provider: str) -> None:
     result = bench.wire.call("tools/list", provider=provider)
     tools = [tool for tool in result["tools"] if tool["source"].startswith("mcp.")]
     assert len(tools) == sum(COUNTS.values())
@@ -159,7 +157,7 @@ def test_a_form_of_every_kind_is_answered(bench: Bench) -> None:
 
 
 def _next(bench: Bench, id: str, given: dict[str, Any]) -> Any:
-    """The question that has not been answered yet, or that it has stopped."""
+    """Return the unanswered question, or the fact that the handle has stopped."""
     state = bench.wire.call("fetch", id=id)
     question = state.get("question")
     if state["state"] == "waiting" and question["id"] not in given:
@@ -186,14 +184,14 @@ def _value(question: Any) -> Any:
     return next((value for word, value in words.items() if word in text), "Ada Lovelace")
 
 
-def test_an_address_goes_to_a_person(bench: Bench) -> None:
+def test_a_url_goes_to_a_user(bench: Bench) -> None:
     bench.spawn("everything_trigger-url-elicitation", "url", url="https://example.org/x")
     assert bench.inquiry()["target"] == "user"
     bench.answer("url", True)
     assert "accept" in bench.end("url")["result"].lower()
 
 
-def test_a_task_that_the_tool_demands_is_followed_and_asks(bench: Bench) -> None:
+def test_a_task_required_by_the_tool_is_followed_and_asks(bench: Bench) -> None:
     bench.spawn("everything_simulate-research-query", "task", topic="python", ambiguous=True)
     question = bench.inquiry()["question"]
     kind = question["answer_type"]
@@ -224,7 +222,7 @@ def test_files_memory_git_and_time(bench: Bench) -> None:
     assert "Mars/Base" in state["error"]["message"]
 
 
-def test_a_server_that_is_killed_in_a_call_is_replaced(bench: Bench) -> None:
+def test_a_server_killed_in_a_call_is_replaced(bench: Bench) -> None:
     bench.spawn("everything_trigger-long-running-operation", "killed", duration=60, steps=60)
     (pid,) = [pid for pid in every_pid() if _runs(pid, "server-everything", bench.daemon.pid)]
     os.kill(pid, signal.SIGKILL)

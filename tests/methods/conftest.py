@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 class Room:
-    """A session and one connection; `call` and `start` name the session."""
+    """A session and a connection; `call` and `start` name the session."""
 
     def __init__(self, daemon: RunningDaemon, wire: Wire, session: str) -> None:
         self.daemon = daemon
@@ -29,20 +29,20 @@ class Room:
         return self.wire.start(method, session=self.session, **params)
 
     def spawn(self, id: str, sh: str, **more: Any) -> dict[str, Any]:
-        """Run a script of the shell; without more words, answered as soon as it runs."""
+        """Run a shell script; by default the reply comes once the script runs."""
         params = {"wait": "none", "view": "tail", "max_bytes": 0} | more
         args = {"argv": ["sh", "-c", sh]}
         state: dict[str, Any] = self.call("spawn", tool="run", id=id, args=args, **params)
         return state
 
     def pause(self) -> None:
-        """Let the daemon answer whatever it can answer already: it is asked for several turns."""
+        """Let the daemon send all available replies, by several pings."""
         for _ in range(5):
             self.wire.call("ping")
             self.wire.call("handles/list", session=self.session)
 
     def answered(self, number: int) -> bool:
-        """Whether a request that was started has its reply among those that came meanwhile."""
+        """Return true if the reply to a started request has arrived."""
         return any(message.get("id") == number for message in self.wire._kept)
 
     def cancel(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The view `answer`: the delta without what its reader knows, the echo and the prompt."""
+"""The view `answer`: the delta without the echo and the prompt."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def give(room: Room, id: str, given: object, **more: Any) -> Any:
     return room.call("apply", id=id, input=given, timeout_ms=20_000, **more)
 
 
-def test_a_shell_answers_with_its_answer(room: Room) -> None:
+def test_a_shells_answer_is_without_echo_and_prompt(room: Room) -> None:
     state = on_terminal(room, "one", "sh", "-c", "PS1='ready> ' exec sh -i", view="answer")
     assert state["content"] == "" and state["input_wanted"]["prompt"] == "ready> "
     state = give(room, "one", {"line": "echo $((20 + 1))"}, view="answer")
     assert state["content"] == "21\n" and state["input_wanted"]["prompt"] == "ready> "
     assert state["echoed"] == len("echo $((20 + 1))\n")
-    # It was read: the next delta has none of it.
+    # Already read: the next delta does not repeat it.
     assert room.call("fetch", id="one")["content"] == ""
     state = give(room, "one", {"line": "exit"}, wait="stopped", view="answer")
     assert state["state"] == "stopped" and state["result"] == "" and state["echoed"] == 5
 
 
-def test_of_a_paste_all_lines_are_known_and_none_of_what_came_of_them(room: Room) -> None:
+def test_a_pastes_echo_is_removed_and_its_output_stays(room: Room) -> None:
     for id in ("one", "other"):
         on_terminal(room, id, sys.executable, "-q")
     answer = give(room, "one", {"paste": PASTE}, view="answer")
@@ -58,7 +58,7 @@ def test_echo_answer_and_prompt_are_the_delta(room: Room) -> None:
 
 
 @pytest.mark.parametrize("mode", ["-echo", "raw -echo"])
-def test_who_does_not_echo_loses_nothing(room: Room, mode: str) -> None:
+def test_a_program_without_echo_loses_nothing(room: Room, mode: str) -> None:
     sh = f"stty {mode}; printf 'word? '; head -c 3 >/dev/null; printf 'you said it\\r\\n'; cat"
     on_terminal(room, "one", "sh", "-c", sh)
     state = give(
@@ -67,15 +67,15 @@ def test_who_does_not_echo_loses_nothing(room: Room, mode: str) -> None:
     assert state["content"] == "you said it\n" and "echoed" not in state
 
 
-def test_what_hides_is_not_looked_for_even_where_it_is_printed(room: Room) -> None:
+def test_hidden_input_is_not_searched_even_where_printed(room: Room) -> None:
     sh = "stty -echo; printf 'word? '; read word; echo $word; cat"
     on_terminal(room, "one", "sh", "-c", sh)
     state = give(room, "one", {"line": "it", "secret": True}, view="answer")
     assert state["content"] == "it\n" and "echoed" not in state
 
 
-def test_what_was_there_before_is_shown_with_all_that_follows(room: Room) -> None:
-    """The echo does not stand at the beginning of what is new then."""
+def test_earlier_output_is_shown_with_all_later_output(room: Room) -> None:
+    """The echo is not at the beginning of the delta then."""
     on_terminal(room, "one", "sh", "-c", "echo before; cat", wait="input", view="tail")
     state = give(room, "one", {"line": "x"}, view="answer", wait="pattern", pattern="x\r?\n")
     assert state["content"] == "before\nx\nx\n"

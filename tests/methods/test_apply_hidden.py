@@ -1,4 +1,4 @@
-"""Whether what is typed is withheld: the echo is asked for before it is written, and after."""
+"""Withholding of typed text: the echo mode is read before and after the write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.core.disks import make
 
 
 class Typing:
-    """A use on a terminal whose echo is on or off, as told, each time that it is asked for."""
+    """An execution on a terminal with a scripted echo mode."""
 
     def __init__(self, echo: Iterator[bool]) -> None:
         self._echo = echo
@@ -33,7 +33,7 @@ class Typing:
 
 
 def recorded(before: bool, after: bool) -> dict[str, object]:
-    """What the audit log gets of a line, by whether there was an echo before and after it."""
+    """Return the audit record of a line, by the echo mode before and after the write."""
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
     handle.start(0.0)
     records: list[dict[str, object]] = []
@@ -55,9 +55,9 @@ def recorded(before: bool, after: bool) -> dict[str, object]:
     ("before", "after", "is_shown"),
     [(True, True, True), (False, True, False), (True, False, False), (False, False, False)],
 )
-async def test_a_line_is_in_the_log_only_if_it_was_shown_all_the_time(
+async def test_a_line_is_logged_only_if_echoed_throughout(
     before: bool, after: bool, is_shown: bool
 ) -> None:
-    """A program turns the echo off, or on again, while it is typed."""
+    """A program may toggle the echo during typing."""
     one = recorded(before, after)
     assert ("hunter2" in str(one)) == is_shown and ("withheld" not in one) == is_shown

@@ -1,5 +1,3 @@
-"""An action that needs approval leaves nothing behind on its handle."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace

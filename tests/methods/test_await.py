@@ -1,5 +1,3 @@
-"""await answers when every id of `all` and one of `any` has stopped, not before and not later."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -22,7 +20,7 @@ def three(room: Room) -> Room:
     return room
 
 
-def test_any_answers_with_the_first_one(three: Room) -> None:
+def test_any_answers_with_the_first_end(three: Room) -> None:
     waiting = three.start("await", any=["a", "b", "c"])
     three.pause()
     assert not three.answered(waiting)
@@ -34,7 +32,7 @@ def test_any_answers_with_the_first_one(three: Room) -> None:
     assert "timed_out" not in reply
 
 
-def test_all_answers_with_the_last_one(three: Room) -> None:
+def test_all_answers_with_the_last_end(three: Room) -> None:
     waiting = three.start("await", all=["a", "b", "c"])
     for name in "ca":
         three.call("abort", id=name)
@@ -46,7 +44,7 @@ def test_all_answers_with_the_last_one(three: Room) -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [("a", "b"), ("b", "a"), ("c", "a")])
-def test_with_both_neither_is_enough(three: Room, first: str, last: str) -> None:
+def test_all_and_any_must_both_hold(three: Room, first: str, last: str) -> None:
     waiting = three.start("await", all=["a"], any=["b", "c"])
     three.call("abort", id=first)
     three.pause()
@@ -57,7 +55,7 @@ def test_with_both_neither_is_enough(three: Room, first: str, last: str) -> None
     assert ids(reply["pending"]) == sorted({"a", "b", "c"} - {first, last})
 
 
-def test_a_handle_that_has_stopped_before_counts_at_once(three: Room) -> None:
+def test_a_handle_stopped_before_counts_at_once(three: Room) -> None:
     three.call("abort", id="a")
     for wanted in ({"any": ["a", "b"]}, {"all": ["a"]}, {"all": ["a"], "any": ["a", "c"]}):
         reply = three.call("await", timeout_secs=0, **wanted)
@@ -68,7 +66,7 @@ def test_a_handle_that_has_stopped_before_counts_at_once(three: Room) -> None:
 @pytest.mark.parametrize(
     "wanted", [{"all": ["a", "b"]}, {"any": ["b", "c"]}, {"all": ["b"], "any": ["a", "c"]}]
 )
-def test_the_bound_says_so_and_harms_nothing(
+def test_an_expired_await_is_reported_and_harms_nothing(
     three: Room, wanted: dict[str, list[str]], bound: float
 ) -> None:
     three.call("abort", id="a")
@@ -80,7 +78,7 @@ def test_the_bound_says_so_and_harms_nothing(
     assert three.call("fetch", id="b")["state"] == "running"
 
 
-def test_an_id_named_twice_is_told_once(three: Room) -> None:
+def test_a_repeated_id_is_returned_once(three: Room) -> None:
     three.call("abort", id="a")
     reply = three.call("await", all=["a", "a"], any=["a", "b", "b"])
     assert ids(reply["completed"]) == ["a"] and ids(reply["pending"]) == ["b"]

@@ -1,5 +1,3 @@
-"""An assistant's parallel calls are one batch: what it may hold, in which order, and how much it says."""
-
 from __future__ import annotations
 
 import base64
@@ -49,11 +47,11 @@ def send(room: Room, *members: object) -> Any:
     return room.wire.receive()
 
 
-# -- what it may hold
+# -- members
 
 
-def test_an_await_finds_the_spawns_of_its_batch_wherever_they_stand(room: Room) -> None:
-    """By both names of a spawn, the verb's and a call with an action, and before as well as after."""
+def test_an_await_finds_the_spawns_of_its_batch_in_any_order(room: Room) -> None:
+    """By both names of a spawn, the method's and a call with an action, before as well as after."""
     called = request(
         room, 3, tool="run", arguments={"action": "spawn", "id": "called", **sh("exit 3")}
     )
@@ -67,7 +65,7 @@ def test_an_await_finds_the_spawns_of_its_batch_wherever_they_stand(room: Room) 
 
 
 @pytest.mark.parametrize("where", ["with a live handle", "within"])
-def test_a_clash_fails_all_of_it_before_anything_runs(room: Room, where: str) -> None:
+def test_a_clash_fails_the_whole_batch_before_anything_runs(room: Room, where: str) -> None:
     trace = room.daemon.base / f"clash-{room.session}"
     if where == "within":
         clash = [spawn(room, 2, "one"), spawn(room, 3, "one")]
@@ -109,7 +107,7 @@ def test_every_member_gets_its_own_reply_and_a_notification_none(room: Room) -> 
     assert replies[0]["result"]["result"] == "a\n" and replies[-1]["result"]["result"] == "b\n"
 
 
-def test_replies_come_in_the_order_of_the_requests_whoever_ends_first(room: Room) -> None:
+def test_replies_are_in_request_order_whatever_the_order_of_ends(room: Room) -> None:
     trace = room.daemon.base / f"order-{room.session}"
     waits = f"while [ ! -e {trace} ]; do sleep 0.01; done; echo late"
     replies = send(room, run(room, 2, waits), run(room, 1, f"touch {trace}; echo early"))
@@ -117,7 +115,7 @@ def test_replies_come_in_the_order_of_the_requests_whoever_ends_first(room: Room
     assert [one["result"]["result"] for one in replies] == ["late\n", "early\n"]
 
 
-def test_so_many_and_no_more(room: Room) -> None:
+def test_the_size_of_a_batch_is_limited(room: Room) -> None:
     members = [request(room, n, "ping") for n in range(257)]
     for one in members:
         del one["params"]
@@ -129,7 +127,7 @@ def test_so_many_and_no_more(room: Room) -> None:
     assert reply["id"] is None and reply["error"]["code"] == -32600
 
 
-def test_notifications_alone_have_no_reply_and_are_done(room: Room) -> None:
+def test_notifications_alone_have_no_reply_and_take_effect(room: Room) -> None:
     members = [spawn(room, 0, "one"), spawn(room, 0, "two")]
     for one in members:
         del one["id"]
@@ -138,12 +136,12 @@ def test_notifications_alone_have_no_reply_and_are_done(room: Room) -> None:
     assert set(states(room)) == {"one", "two"}
 
 
-# -- what ends a call
+# -- ends of calls
 
 
 @pytest.mark.parametrize(("method", "name"), [LSP, MCP])
 @pytest.mark.parametrize("in_batch", [True, False])
-def test_a_cancelled_call_ends_its_work_and_its_neighbours_go_on(
+def test_a_cancelled_call_ends_its_work_and_other_calls_go_on(
     room: Room, beside: Beside, method: str, name: str, in_batch: bool
 ) -> None:
     trace = room.daemon.base / f"go-{room.session}"
@@ -166,7 +164,7 @@ def test_a_cancelled_call_ends_its_work_and_its_neighbours_go_on(
     assert replies[1]["result"]["result"] == "fine\n"
 
 
-def test_mcps_cancellation_is_a_notification_with_an_id_and_nothing_else(room: Room) -> None:
+def test_an_mcp_cancellation_is_a_notification_with_an_id(room: Room) -> None:
     for params in ({}, {"requestId": 1.5}, {"requestId": None}, {"id": 1}):
         room.wire.send({"jsonrpc": "2.0", "method": MCP[0], "params": params})
     with pytest.raises(Refused, match="notification"):
@@ -174,7 +172,7 @@ def test_mcps_cancellation_is_a_notification_with_an_id_and_nothing_else(room: R
     assert room.wire.call("ping") == {"pong": True}
 
 
-def test_the_work_of_a_batch_ends_with_its_client_but_for_what_was_spawned(
+def test_the_work_of_a_batch_ends_with_its_client_except_for_spawns(
     room: Room, beside: Beside
 ) -> None:
     other = beside()
@@ -186,10 +184,10 @@ def test_the_work_of_a_batch_ends_with_its_client_but_for_what_was_spawned(
     assert states(room)["kept"] == "running"
 
 
-# -- how much it says
+# -- size of the reply
 
 
-def test_a_batch_says_two_mebibytes_at_most_and_where_the_rest_is(room: Room) -> None:
+def test_a_batch_reply_is_bounded_to_two_mebibytes_and_names_the_rest(room: Room) -> None:
     long = [run(room, n, f"yes line-{n} | head -c 250000") for n in range(12)]
     replies = send(room, *long, run(room, "short", "echo short"))
     *cut, short = [one["result"] for one in replies]
@@ -207,8 +205,8 @@ def test_a_batch_says_two_mebibytes_at_most_and_where_the_rest_is(room: Room) ->
 
 
 @pytest.mark.parametrize("spelt", ["raw", "\\u0072aw"])
-def test_bytes_are_not_cut_as_a_text(room: Room, spelt: str) -> None:
-    """However the view is written: half of the base64 would be nothing."""
+def test_base64_output_is_not_cut(room: Room, spelt: str) -> None:
+    """Half of the base64 would be useless."""
     room.call("spawn", tool="run", id="big", args=sh("head -c 1200000 /dev/zero"), wait="stopped")
     one = json.dumps(request(room, 1, "fetch", id="big", view="raw", cursor=0, max_bytes=1_200_000))
     two = json.dumps(request(room, 2, "fetch", id="big", view="all", max_bytes=1_200_000))
@@ -225,7 +223,7 @@ def test_a_single_call_and_a_batch_that_fits_are_not_cut(room: Room) -> None:
 # -- the file of a cut result
 
 
-def test_the_file_lives_as_long_as_its_handle(room: Room) -> None:
+def test_the_saved_file_lives_as_long_as_its_handle(room: Room) -> None:
     call = room.call("tools/call", tool="run", arguments=sh("yes | head -c 1000000; exit 4"))
     path = Path(call["truncated"]["path"])
     assert path.stat().st_size == 1_000_000, "also what a failed program has printed"
@@ -235,7 +233,7 @@ def test_the_file_lives_as_long_as_its_handle(room: Room) -> None:
     until(lambda: not path.exists(), "it went with its handle")
 
 
-def test_a_crash_leaves_no_file_for_longer_than_until_the_next_start(make_daemon: Any) -> None:
+def test_a_saved_file_left_by_a_crash_is_removed_at_the_next_start(make_daemon: Any) -> None:
     daemon = make_daemon().start()
     with daemon.connect() as wire:
         call = wire.call("tools/call", tool="run", arguments=sh("yes | head -c 1000000"))

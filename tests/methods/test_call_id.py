@@ -1,5 +1,3 @@
-"""A spawn repeated with its call_id starts nothing twice, whenever and from wherever it comes."""
-
 from __future__ import annotations
 
 import json
@@ -37,7 +35,7 @@ def pid(room: Room, id: str = "h") -> int:
     return number
 
 
-def test_a_repeated_spawn_gives_the_handle_of_the_first(room: Room, starts: Path) -> None:
+def test_a_repeated_spawn_returns_the_first_handle(room: Room, starts: Path) -> None:
     spawn = params(room, starts, then="echo up; exec sleep 300")
     first = room.wire.call("spawn", **{**spawn, "wait": "output", "timeout_ms": 20_000})
     ran = pid(room)
@@ -47,7 +45,7 @@ def test_a_repeated_spawn_gives_the_handle_of_the_first(room: Room, starts: Path
     assert starts.read_text() == "started\n"
 
 
-def test_so_it_does_after_the_first_has_stopped(room: Room, starts: Path) -> None:
+def test_a_repeated_spawn_after_the_stop_returns_the_first_handle(room: Room, starts: Path) -> None:
     spawn = params(room, starts, then="echo done; exit 3")
     first = room.wire.call("spawn", **{**spawn, "wait": "stopped", "timeout_ms": 20_000})
     again = room.wire.call("spawn", **{**spawn, "wait": "stopped", "timeout_ms": 20_000})
@@ -57,11 +55,11 @@ def test_so_it_does_after_the_first_has_stopped(room: Room, starts: Path) -> Non
     assert starts.read_text() == "started\n"
 
 
-def test_a_repeated_spawn_says_how_its_wait_ended(room: Room, starts: Path) -> None:
+def test_a_repeated_spawn_reports_the_end_of_its_wait(room: Room, starts: Path) -> None:
     spawn = params(room, starts, then="echo found it; exit 3")
     room.wire.call("spawn", **{**spawn, "wait": "stopped", "timeout_ms": 20_000})
     with room.daemon.connect() as wire:
-        # A later handle has come and gone: the daemon has let go of all that the first one used.
+        # A later handle has come and gone: the daemon has released everything of the first.
         wire.call("spawn", **{**spawn, "call_id": "c2", "id": "other", "wait": "stopped"})
     again = room.wire.call("spawn", **{**spawn, "wait": "stopped"})
     assert again["waited"] == "stopped" and again["exit"] == {"code": 3}
@@ -70,7 +68,9 @@ def test_a_repeated_spawn_says_how_its_wait_ended(room: Room, starts: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["one write", "a batch and a call"])
-def test_while_the_first_is_still_starting(room: Room, starts: Path, how: str) -> None:
+def test_a_repeated_spawn_during_the_start_returns_the_first_handle(
+    room: Room, starts: Path, how: str
+) -> None:
     spawn = {**params(room, starts, then="exit 0"), "wait": "stopped", "timeout_ms": 20_000}
     one, other = (
         {"jsonrpc": "2.0", "id": n, "method": "spawn", "params": spawn} for n in ("a", "b")
@@ -87,7 +87,9 @@ def test_while_the_first_is_still_starting(room: Room, starts: Path, how: str) -
     assert starts.read_text() == "started\n"
 
 
-def test_from_two_connections_at_once(room: Room, beside: Callable[[], Room], starts: Path) -> None:
+def test_concurrent_spawns_from_two_connections_start_one_handle(
+    room: Room, beside: Callable[[], Room], starts: Path
+) -> None:
     spawn = {**params(room, starts, then="exit 0"), "wait": "stopped", "timeout_ms": 20_000}
     rooms = [room, beside(), beside()]
     numbers = [one.wire.start("spawn", **spawn) for one in rooms]
@@ -96,7 +98,7 @@ def test_from_two_connections_at_once(room: Room, beside: Callable[[], Room], st
     assert starts.read_text() == "started\n"
 
 
-def test_a_repeat_under_another_id_is_told_the_first_ones(room: Room, starts: Path) -> None:
+def test_a_repeat_with_another_id_returns_the_first_id(room: Room, starts: Path) -> None:
     room.wire.call("spawn", **params(room, starts))
     again = room.wire.call("spawn", **params(room, starts, id="other"))
     assert again["id"] == "h"
@@ -125,7 +127,7 @@ def test_another_session_is_another_caller(room: Room, starts: Path) -> None:
     room.wire.call("session/close", session=other)
 
 
-def test_a_start_that_failed_is_tried_again(room: Room, tmp_path: Path) -> None:
+def test_a_failed_start_is_tried_again(room: Room, tmp_path: Path) -> None:
     program = tmp_path / "program"
     spawn = {
         "session": room.session,

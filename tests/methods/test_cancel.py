@@ -19,7 +19,7 @@ from tests.wire import Refused
         ("await", {"any": ["h"], "timeout_secs": 600}),
     ],
 )
-def test_a_wait_is_cancelled_and_its_handle_is_not(
+def test_a_cancelled_wait_leaves_its_handle(
     room: Room, method: str, params: dict[str, object]
 ) -> None:
     room.spawn("h", "exec cat")
@@ -43,7 +43,7 @@ def test_a_wait_is_cancelled_and_its_handle_is_not(
         room.wire.finish(other)
 
 
-def test_an_apply_that_waits_is_cancelled_after_its_input_was_given(room: Room) -> None:
+def test_a_waiting_apply_is_cancelled_after_its_input_was_written(room: Room) -> None:
     room.spawn("h", "read a; echo got $a; exec sleep 300")
     given = room.start("apply", id="h", input={"line": "it"}, wait="stopped", timeout_ms=600_000)
     room.call("fetch", id="h", wait="pattern", pattern="got it", timeout_ms=20_000)
@@ -53,7 +53,7 @@ def test_an_apply_that_waits_is_cancelled_after_its_input_was_given(room: Room) 
     assert room.call("fetch", id="h")["state"] == "running"
 
 
-def test_cancelling_what_is_answered_or_was_never_asked_does_nothing(room: Room) -> None:
+def test_cancelling_an_answered_or_unknown_request_does_nothing(room: Room) -> None:
     number = room.wire.start("ping")
     assert room.wire.finish(number) == {"pong": True}
     for wrong in (number, 123_456, "nobody"):
@@ -61,7 +61,7 @@ def test_cancelling_what_is_answered_or_was_never_asked_does_nothing(room: Room)
     assert room.wire.call("ping") == {"pong": True}
 
 
-def test_an_id_of_text_is_not_the_number_it_looks_like(room: Room) -> None:
+def test_a_text_id_is_not_the_equal_number(room: Room) -> None:
     room.spawn("h", "exec cat")
     room.wire.send(
         {
@@ -79,10 +79,10 @@ def test_an_id_of_text_is_not_the_number_it_looks_like(room: Room) -> None:
     assert reply["id"] == "7" and reply["error"]["code"] == -32800
 
 
-def test_calls_that_are_cancelled_before_they_wait_leave_the_run_to_nobody(
+def test_calls_cancelled_before_their_wait_leave_the_run_unclaimed(
     room: Room,
 ) -> None:
-    """A call and its retry are withdrawn in the very batch that makes them: no place stays taken."""
+    """A call and its retry are cancelled in their own batch: no slot stays taken."""
     args = {"argv": ["sleep", "300"]}
     params = {"tool": "run", "arguments": args, "call_id": "c", "session": room.session}
     calls = [

@@ -1,8 +1,6 @@
-"""When a program is believed to wait for input, by a clock that nobody waits for.
-
-The program is a script: what it does from when to when, and what the kernel would say of it. The
-condition is asked as a waiting call asks it: when something happens, and at the time that it names.
-"""
+"""Conditions for waiting for input, on a simulated clock. The program is a script of its actions
+and the kernel's reports. The condition is evaluated as by a waiting call: at each event, and
+at the time that the condition names."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ def nap(ms: int) -> Wanted:
 
 @dataclass(frozen=True)
 class Step:
-    """For `s` seconds the kernel says `wanted`; then it prints, or not, and that changes the screen
-    unless it is `drawn` already."""
+    """For `s` seconds the kernel reports `wanted`; then output may come, which changes the
+    screen unless already `drawn`."""
 
     s: float
     wanted: Wanted
@@ -42,7 +40,7 @@ class Step:
 
 
 class Script:
-    """A program. It stands for the handle and for its use."""
+    """A scripted program, in place of the handle and its execution."""
 
     stopped = False
     state = State.RUNNING
@@ -62,7 +60,7 @@ class Script:
         return self.printed
 
     def now(self) -> tuple[int, float]:
-        """The step that it is in, and when that ends."""
+        """Return the current step, and its end."""
         end = self.began
         for number, step in enumerate(self.steps):
             end += step.s
@@ -113,7 +111,7 @@ async def answered(
 def play(
     *steps: Step, over: bool = False, screen: int | None = 0, **more: Any
 ) -> tuple[Waited | None, float, Script]:
-    """What is answered, after how many seconds, and the script."""
+    """Return the answer, its delay in seconds, and the script."""
     told: list[tuple[Waited | None, float, Script]] = []
 
     async def main() -> None:
@@ -142,12 +140,12 @@ def test_a_wait_for_an_event_needs_no_timer() -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
+def test_an_endless_wait_is_believed_once_the_output_has_settled() -> None:
     reason, after, _ = play(Step(9, READS))
     assert reason == "input" and after == pytest.approx(0.00015)
 
 
-def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
+def test_a_working_program_is_inspected_in_doubling_pauses() -> None:
     reason, _, script = play(Step(99, BUSY))
     assert reason is None
     pauses = [late - early for early, late in zip(script.looks, script.looks[1:], strict=False)]
@@ -155,23 +153,23 @@ def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
     assert pauses[10:] == pytest.approx([0.25] * len(pauses[10:]))
 
 
-def test_what_prints_on_and_on_is_looked_at_less() -> None:
-    """A prompt comes in a few pieces; what comes in many is not looked at between any two."""
+def test_a_printing_program_is_inspected_less() -> None:
+    """A prompt comes in a few pieces; between many pieces there is no inspection."""
     few = [Step(0.0002, BUSY, prints=True)] * 3
     many = [Step(0.0002, BUSY, prints=True)] * 100
     assert len(play(*few, Step(9, READS))[2].looks) == 4
     assert len(play(*few, Step(0.05, BUSY), *many, Step(9, READS))[2].looks) < 25
 
 
-def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:
+def test_in_an_unknown_state_silence_decides() -> None:
     reason, after, _ = play(Step(99, UNKNOWN))
     assert reason == "quiet" and after == pytest.approx(0.5 + 0.00015)
     reason, after, _ = play(Step(0.2, UNKNOWN, True), Step(99, UNKNOWN), quiet_s=3.0)
     assert reason == "quiet" and after == pytest.approx(3.2)
 
 
-def test_silence_counts_only_while_nobody_can_tell() -> None:
-    """Between two commands of a shell nobody is in the foreground for a moment."""
+def test_silence_counts_only_in_an_unknown_state() -> None:
+    """Between two commands of a shell there is no foreground job for a moment."""
     reason, after, _ = play(Step(5, BUSY), Step(99, UNKNOWN), quiet_s=1.0)
     assert reason == "quiet" and 6 <= after < 6.3
     reason, after, _ = play(
@@ -181,7 +179,7 @@ def test_silence_counts_only_while_nobody_can_tell() -> None:
     assert play(Step(0.4, UNKNOWN), Step(0.3, BUSY), over=True)[0] is None
 
 
-def test_who_begins_or_ends_something_between_two_looks_is_not_silent() -> None:
+def test_a_start_or_end_between_two_looks_breaks_the_silence() -> None:
     commands = [
         Step(0.1, Wanted("unknown", "line", processes=frozenset({(number, 0, 0)})))
         for number in range(100)
@@ -190,7 +188,7 @@ def test_who_begins_or_ends_something_between_two_looks_is_not_silent() -> None:
     assert reason == "quiet" and 10.5 <= after < 10.8
 
 
-async def test_silence_that_an_earlier_call_has_seen_counts(
+async def test_silence_seen_by_an_earlier_call_counts(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script(Step(99, UNKNOWN))
@@ -199,7 +197,7 @@ async def test_silence_that_an_earlier_call_has_seen_counts(
     assert await answered(script) == "quiet" and trio.current_time() == began
 
 
-async def test_what_was_concluded_from_silence_is_said_to_be_settled(
+async def test_a_conclusion_from_silence_is_reported_as_settled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script(Step(99, UNKNOWN))
@@ -217,7 +215,7 @@ def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:
 
 
 def started(*steps: Step, within_s: float = 0.25) -> tuple[Waited | None, float, Script]:
-    """What a start on a pipe is answered with, for which output or a read will do."""
+    """Return the answer to a start on a pipe, for which output or a read suffices."""
     reading = Reading("output", within_s, 0.5, "", True, or_input=True)
     return play(*steps, reading=reading, since=1)
 
@@ -239,7 +237,7 @@ def test_a_start_on_a_pipe_is_not_answered_for_silence() -> None:
 
 @settings(max_examples=40)
 @given(st.integers(1, 1499))
-def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
+def test_a_periodic_wait_is_believed_after_an_idle_round(ms: int) -> None:
     reason, after, _ = play(Step(ms / 1000, nap(ms)), over=True)
     assert reason == "input" and max(0.3, ms / 1000) <= after <= max(0.3, ms / 1000) + 0.06
 
@@ -249,16 +247,16 @@ def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
     st.lists(st.integers(1, 499), min_size=1, max_size=8)
     | st.lists(st.integers(1, 1499), min_size=1, max_size=2)
 )
-def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
-    """A program that listens to the keyboard while it sleeps, whatever the lengths."""
+def test_waits_that_end_in_output_are_work(naps_ms: list[int]) -> None:
+    """A program that listens to the keyboard during its sleeps, of any lengths."""
     work = [Step(ms / 1000, nap(ms), prints=True) for ms in naps_ms]
     reason, after, _ = play(*work, Step(99, READS))
     assert reason == "input" and after >= sum(naps_ms) / 1000
 
 
 @pytest.mark.parametrize("pieces", [(500, 200), (100, 600), (300, 90, 700)])
-def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -> None:
-    """Another timer wakes the loop in between; the one that counts goes on."""
+def test_the_rest_of_a_longer_wait_must_end_too(pieces: tuple[int, ...]) -> None:
+    """Another timer wakes the loop in between; the long one goes on."""
     reason, after, _ = play(
         *(Step(ms / 1000, nap(ms)) for ms in pieces[:-1]),
         Step(pieces[-1] / 1000, nap(pieces[-1]), prints=True),
@@ -268,8 +266,8 @@ def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -
 
 
 @pytest.mark.parametrize("ms", [50, 250, 1000])
-def test_output_that_changes_nothing_to_be_seen_is_no_sign_of_work(ms: int) -> None:
-    """An interface that draws the same at every tick; it needs a moment to come back to its wait."""
+def test_output_without_a_visible_change_is_no_sign_of_work(ms: int) -> None:
+    """An interface that draws the same at every tick, and takes a moment to return to its wait."""
     quiet = play(Step(ms / 1000, nap(ms)), over=True)[1]
     again = (Step(ms / 1000, nap(ms), prints=True, drawn=True), Step(0.001, BUSY))
     reason, after, script = play(*again, over=True)
@@ -277,24 +275,24 @@ def test_output_that_changes_nothing_to_be_seen_is_no_sign_of_work(ms: int) -> N
     assert script.routine_ms == ms
 
 
-def test_output_that_changes_nothing_is_a_sign_of_work_where_more_is_done_than_to_draw() -> None:
+def test_output_without_a_visible_change_is_work_where_more_than_drawing_happens() -> None:
     again = Step(0.05, nap(50), prints=True, drawn=True)
     assert play(again, Step(0.05, BUSY), over=True, within_s=10.0)[0] is None
 
 
-def test_what_is_not_known_of_the_screen_is_taken_to_have_changed() -> None:
+def test_an_unknown_screen_counts_as_changed() -> None:
     again = Step(0.05, nap(50), prints=True, drawn=True)
     assert play(again, over=True, within_s=10.0, screen=None)[0] is None
 
 
-def test_where_nobody_can_tell_output_that_changes_nothing_is_silence() -> None:
+def test_in_an_unknown_state_output_without_a_change_is_silence() -> None:
     again = Step(0.1, UNKNOWN, prints=True, drawn=True)
     reason, after, _ = play(again, over=True)
     assert reason == "quiet" and after == pytest.approx(0.5, abs=0.01)
     assert play(Step(0.1, UNKNOWN, prints=True), over=True, within_s=5.0)[0] is None
 
 
-async def test_what_is_typed_meanwhile_begins_a_new_wait_although_the_screen_stays(
+async def test_input_meanwhile_begins_a_new_wait_although_the_screen_stays(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script(Step(9, nap(400)))
@@ -308,16 +306,16 @@ async def test_what_is_typed_meanwhile_begins_a_new_wait_although_the_screen_sta
     assert trio.current_time() - began >= 0.7
 
 
-def test_a_display_that_is_renewed_all_the_time_is_at_work() -> None:
+def test_a_continuously_redrawn_display_is_working() -> None:
     reason, _, script = play(Step(0.1, nap(100), prints=True), over=True, within_s=10.0)
     assert reason is None and len(script.looks) < 500
 
 
 @pytest.mark.parametrize("ms", [500, 1000, 1499])
-def test_a_display_that_is_renewed_now_and_then_asks_once_it_came_back_to_its_wait_twice(
+def test_a_periodically_redrawn_display_waits_after_two_returns(
     ms: int,
 ) -> None:
-    """`top -d 1`: it reads the figures, draws, and listens to the keyboard for a second."""
+    """`top -d 1` reads the figures, draws, and listens to the keyboard for a second."""
     reason, after, _ = play(
         Step(0.03, BUSY, prints=True), Step(ms / 1000, nap(ms)), Step(0.02, BUSY), over=True
     )
@@ -336,11 +334,11 @@ def test_a_display_that_is_renewed_now_and_then_asks_once_it_came_back_to_its_wa
         (Step(0.3, WORKS), Step(0.7, nap(1000), prints=True)),
     ],
 )
-def test_what_is_renewed_otherwise_is_at_work(steps: tuple[Step, ...]) -> None:
+def test_an_irregularly_redrawn_display_is_working(steps: tuple[Step, ...]) -> None:
     assert play(*steps, over=True, within_s=20.0)[0] is None
 
 
-def test_a_display_that_reads_its_figures_beside_asks() -> None:
+def test_a_display_that_reads_its_figures_concurrently_waits() -> None:
     reason, after, _ = play(
         Step(0.05, WORKS),
         Step(0.5, nap(1000)),
@@ -351,21 +349,21 @@ def test_a_display_that_reads_its_figures_beside_asks() -> None:
     assert reason == "input" and 2 <= after < 2.1
 
 
-def test_who_works_most_of_the_time_is_found_at_it() -> None:
+def test_a_mostly_working_program_is_found_working() -> None:
     reason, _, _ = play(Step(0.06, BUSY), Step(0.02, nap(20)), over=True)
     assert reason is None
 
 
-def test_a_routine_of_many_lengths_is_believed_in_the_end() -> None:
+def test_a_periodic_wait_of_many_lengths_is_believed_in_the_end() -> None:
     naps = (20, 90, 45, 400, 130, 250, 70)
     reason, after, _ = play(*(Step(ms / 1000, nap(ms)) for ms in naps), over=True)
     assert reason == "input" and after <= 1.6
 
 
-async def test_what_a_program_does_at_each_prompt_is_known_at_the_next_one(
+async def test_activity_at_one_prompt_is_known_at_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """An event loop that looks at the size of its terminal twice a second."""
+    """An event loop that reads the size of its terminal twice a second."""
     script = Script(Step(0.5, nap(500)), over=True)
 
     async def took(*steps: Step) -> float:
@@ -387,7 +385,7 @@ async def test_what_a_program_does_at_each_prompt_is_known_at_the_next_one(
     assert await took(Step(0.02, nap(20)), Step(0.3, nap(300))) >= 0.3, "too short to be known"
 
 
-async def test_what_came_before_a_wait_without_an_end_is_known_too(
+async def test_activity_before_an_endless_wait_is_known(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script(Step(0.1, nap(100)), Step(0.4, nap(390)), Step(9, READS))
@@ -396,7 +394,7 @@ async def test_what_came_before_a_wait_without_an_end_is_known_too(
     assert await answered(script) == "input" and trio.current_time() - began < 0.05
 
 
-async def test_what_was_found_is_no_answer_once_something_was_printed(
+async def test_a_conclusion_is_dropped_once_output_comes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script(Step(99, READS))
@@ -413,7 +411,7 @@ async def test_what_was_found_is_no_answer_once_something_was_printed(
     assert condition.check() == "input" and condition.found() is READS
 
 
-def test_what_does_not_run_yet_is_not_looked_at() -> None:
+def test_a_program_not_running_yet_is_not_inspected() -> None:
     class Unstarted(Script):
         state = State.PENDING
 
@@ -428,13 +426,13 @@ def test_what_does_not_run_yet_is_not_looked_at() -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_a_wait_that_had_not_ended_when_it_was_believed_is_not_known() -> None:
+def test_an_unfinished_wait_that_was_believed_is_not_known() -> None:
     reason, after, script = play(Step(0.3, nap(100)), Step(99, nap(1300)))
     assert reason == "input" and after == pytest.approx(1.5, abs=0.01)
     assert script.routine_ms == 0
     assert play(Step(99, nap(1300)))[2].routine_ms == 1300
 
 
-def test_who_wakes_up_all_the_time_is_looked_at_evenly() -> None:
+def test_a_constantly_waking_program_is_inspected_evenly() -> None:
     reason, _, script = play(Step(0.001, nap(1)), over=True)
     assert reason == "input" and len(script.looks) < 12

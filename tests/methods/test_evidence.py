@@ -1,4 +1,4 @@
-"""What is made of waits that end by themselves: each law by its numbers, with no program and no clock."""
+"""Evidence from timed waits, by numbers, without a program or a clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haftd.methods.evidence import Renewal, Stillness
 
 
 def seen(*waits: tuple[float, int], known_ms: int = 0) -> Stillness:
-    """What speaks for a program that was seen in these waits: when, and how long each is at most."""
+    """Return the evidence for a program seen in these waits: start and maximum length of each."""
     stillness = Stillness(0.0, known_ms)
     for now, within_ms in waits:
         stillness.see(within_ms, now)
@@ -18,7 +18,7 @@ def seen(*waits: tuple[float, int], known_ms: int = 0) -> Stillness:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 10_000)), min_size=1))
-def test_stillness_is_believed_after_a_while_and_no_later_than_the_longest(
+def test_idleness_is_believed_after_a_while_and_by_the_longest_wait(
     waits: list[tuple[float, int]],
 ) -> None:
     assert 0.3 <= seen(*waits).enough_at() <= 1.5
@@ -27,7 +27,7 @@ def test_stillness_is_believed_after_a_while_and_no_later_than_the_longest(
 @pytest.mark.parametrize(
     ("within_ms", "is_new"), [(400, False), (445, False), (446, True), (355, False), (354, True)]
 )
-def test_a_wait_is_of_a_length_that_was_seen_when_a_tenth_and_a_moment_lie_between(
+def test_a_wait_has_a_known_length_within_a_tenth_and_a_moment(
     within_ms: int, is_new: bool
 ) -> None:
     stillness = seen((0.0, 400))
@@ -40,28 +40,24 @@ def test_a_wait_is_of_a_length_that_was_seen_when_a_tenth_and_a_moment_lie_betwe
 @pytest.mark.parametrize(
     ("within_ms", "is_known"), [(49, False), (50, True), (400, True), (440, True), (441, False)]
 )
-def test_what_is_known_to_come_to_nothing_need_not_end_unless_it_is_short(
-    within_ms: int, is_known: bool
-) -> None:
+def test_a_known_idle_wait_need_not_end_unless_short(within_ms: int, is_known: bool) -> None:
     stillness = seen((0.0, within_ms), known_ms=400)
     assert stillness.enough_at() == pytest.approx(0.03 if is_known else max(0.3, stillness.until))
     assert stillness.longest_ms == (0 if is_known else within_ms)
 
 
-def test_of_who_works_beside_nothing_is_known() -> None:
+def test_concurrent_work_makes_the_evidence_unknown() -> None:
     stillness = seen((0.0, 400), known_ms=400)
     stillness.doubt()
     assert stillness.enough_at() == 0.3
 
 
 @pytest.mark.parametrize(("within_ms", "is_same"), [(900, True), (1100, True), (899, False)])
-def test_a_display_comes_back_to_the_same_wait_within_a_tenth(
-    within_ms: int, is_same: bool
-) -> None:
+def test_a_display_returns_to_the_same_wait_within_a_tenth(within_ms: int, is_same: bool) -> None:
     assert Renewal(1000, 0.0).come_back(within_ms) == is_same
 
 
-def test_a_display_is_one_after_two_returns_and_two_periods() -> None:
+def test_a_display_is_recognised_after_two_returns_and_two_periods() -> None:
     renewal = Renewal(1000, 0.0)
     told = [renewal.is_one(9.0)]
     for _ in range(2):
@@ -72,7 +68,7 @@ def test_a_display_is_one_after_two_returns_and_two_periods() -> None:
 
 
 def test_a_display_draws_for_a_moment_each_time() -> None:
-    """Counted from when it was first seen at it, and anew after each return."""
+    """Counted from the first sighting, and anew after each return."""
     renewal = Renewal(1000, 0.0)
     assert renewal.draws(1.0) and renewal.draws(1.09) and not renewal.draws(1.11)
     renewal.come_back(1000)

@@ -1,4 +1,4 @@
-"""What a look shows of a handle, and what it takes for new: without a program, by its parts."""
+"""Snapshots of a handle and their news, without a program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def running(data: bytes, *, terminal: bool = False) -> Handle:
 
 
 def supervisor(use: object = None) -> Any:
-    """A supervisor that has this execution of every handle."""
+    """A supervisor that returns this execution for every handle."""
     return SimpleNamespace(use_of=lambda handle: use, wake_expiry=lambda: None)
 
 
@@ -49,7 +49,7 @@ ANSWER = FetchParams(id="h", view="answer")
 
 
 @pytest.mark.parametrize(("at", "content"), [(0, "out\n"), (3, "ls\nout\n")])
-async def test_what_was_unread_before_it_was_typed_is_no_echo(at: int, content: str) -> None:
+async def test_output_unread_before_typing_is_no_echo(at: int, content: str) -> None:
     state: Any = read.look(
         supervisor(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n")
     )
@@ -64,7 +64,7 @@ async def test_an_echo_is_counted_in_bytes() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1])
-async def test_the_echo_is_taken_out_of_the_last_output_however_it_ended(code: int) -> None:
+async def test_the_echo_is_removed_from_the_last_output_however_it_ended(code: int) -> None:
     handle = running(b"ls\nout\n")
     handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
     state = read.look(supervisor(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
@@ -80,12 +80,12 @@ async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
     assert read._prompt(running(b"line\n  "), use) == "  "
 
 
-async def test_who_is_busy_wants_nothing_whatever_a_read_would_get() -> None:
+async def test_a_busy_program_is_not_waiting_whatever_its_input_mode() -> None:
     handle, use = running(b"", terminal=True), screen("")
     assert read._input_wanted(supervisor(use), handle, UNSET, Wanted("busy", "line")) is None
 
 
-async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits() -> None:
+async def test_a_just_started_action_has_no_input_state() -> None:
     handle, use = running(b"password: ", terminal=True), screen("")
 
     def said(is_settled: bool) -> object:
@@ -97,7 +97,7 @@ async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits()
 
 
 @pytest.mark.parametrize(("revision", "new"), [(4, -1), (5, 7), (None, 7)])
-async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_date(
+async def test_a_seen_screen_is_not_new_and_an_old_one_is_outdated(
     revision: int | None, new: int
 ) -> None:
     handle = running(b"printed", terminal=True)

@@ -1,5 +1,3 @@
-"""The ids of a batch's spawns, kept until each spawn takes its own."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -15,7 +13,7 @@ from haftd.methods.access import Access
 from haftd.methods.spawn import reserve
 
 
-def test_the_ids_of_a_batch_are_given_up_in_the_session_that_they_were_kept_in() -> None:
+def test_reserved_ids_are_released_in_their_session() -> None:
     """A connection may name another session between two steps of its batch."""
     registry = Registry()
     services = SimpleNamespace(

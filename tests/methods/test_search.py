@@ -1,5 +1,3 @@
-"""output/search finds lines in what handles printed, running or stopped, and reads nothing away."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +10,7 @@ from tests.wire import Refused
 
 @pytest.fixture
 def two(room: Room) -> Room:
-    """One that has stopped and one that runs; both have printed, nothing of it was read."""
+    """A stopped and a running handle, both with unread output."""
     room.spawn("over", "printf 'one apple\\ntwo pears\\nthree apples'", wait="stopped")
     room.spawn("runs", "printf 'pear\\n≤ apple pie\\nunfinished app'; exec cat")
     room.call(
@@ -27,7 +25,7 @@ def found(room: Room, pattern: str, **more: Any) -> list[tuple[str, int, str]]:
     return [(one["id"], one["cursor"], one["line"]) for one in reply["matches"]]
 
 
-def test_lines_of_running_and_stopped_handles_with_their_offsets(two: Room) -> None:
+def test_matches_of_running_and_stopped_handles_have_offsets(two: Room) -> None:
     assert sorted(found(two, r"app")) == [
         ("over", 0, "one apple"),
         ("over", 20, "three apples"),
@@ -38,21 +36,21 @@ def test_lines_of_running_and_stopped_handles_with_their_offsets(two: Room) -> N
     assert found(two, r"no such fruit") == []
 
 
-def test_a_line_is_there_from_its_cursor_on(two: Room) -> None:
+def test_a_match_is_readable_from_its_cursor_on(two: Room) -> None:
     for name, cursor, line in found(two, r"app"):
         state = two.call("fetch", id=name, cursor=cursor)
         text = state["result"] if "result" in state else state["content"]
         assert text.startswith(line)
 
 
-def test_what_comes_later_is_found_later(two: Room) -> None:
+def test_later_output_is_found_later(two: Room) -> None:
     two.call(
         "apply", id="runs", input={"line": "le tart"}, wait="pattern", pattern="tart", cursor=0
     )
     assert ("runs", 19, "unfinished apple tart") in found(two, r"tart$")
 
 
-def test_only_the_handles_that_are_named(two: Room) -> None:
+def test_only_the_named_handles_are_searched(two: Room) -> None:
     assert {name for name, _, _ in found(two, r"app", ids=["over"])} == {"over"}
     assert {name for name, _, _ in found(two, r"app", ids=["runs", "over"])} == {"runs", "over"}
     assert found(two, r"app", ids=[]) == []
@@ -61,32 +59,32 @@ def test_only_the_handles_that_are_named(two: Room) -> None:
     assert caught.value.code == -32001 and "nobody" in caught.value.message
 
 
-def test_searching_moves_no_mark(two: Room) -> None:
+def test_a_search_moves_no_read_offset(two: Room) -> None:
     found(two, r"app")
     assert two.call("fetch", id="runs")["content"] == "pear\n≤ apple pie\nunfinished app"
     assert two.call("fetch", id="over")["result"].count("apple") == 2
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_more_than_was_asked_for_is_said(two: Room, most: int) -> None:
+def test_more_matches_than_requested_are_reported(two: Room, most: int) -> None:
     reply = two.call("output/search", pattern="app", max_matches=most)
     assert len(reply["matches"]) == most and reply["more"] is True
     assert len(found(two, "app", max_matches=5)) == 4
 
 
-def test_the_generation_says_which_use_it_was(two: Room) -> None:
+def test_the_generation_identifies_the_use_of_an_id(two: Room) -> None:
     two.spawn("over", "echo second apple", wait="stopped")
     (line,) = two.call("output/search", pattern="apple", ids=["over"])["matches"]
     assert (line["generation"], line["line"]) == (2, "second apple")
 
 
-def test_another_session_sees_nothing_of_it(two: Room) -> None:
+def test_another_session_finds_nothing(two: Room) -> None:
     reply = two.wire.call("output/search", session=f"{two.session}-other", pattern="app")
     assert reply == {"matches": [], "more": False}
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", r"(?<=x)y", r"(a)\1", ""])
-def test_a_pattern_that_is_none_is_refused(two: Room, pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(two: Room, pattern: str) -> None:
     with pytest.raises(Refused) as caught:
         two.call("output/search", pattern=pattern)
     assert caught.value.code == -32602 and "pattern" in caught.value.message

@@ -1,5 +1,3 @@
-"""session/list, session/close and handles/list: who owns what, and how it is given up."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from tests.wire import Refused
 
 
 def row(room: Room, wire: Room | None = None) -> dict[str, Any] | None:
-    """What session/list says of the room's session."""
+    """Return the session's row of session/list."""
     sessions = (wire or room).wire.call("session/list")["sessions"]
     rows = [one for one in sessions if one["session"] == room.session]
     assert len(rows) <= 1
@@ -33,7 +31,7 @@ def test_handles_and_connections_are_counted(room: Room, beside: Callable[[], Ro
     assert row(room) == {"session": room.session, "live": 1, "stopped": 2, "connections": 2}
 
 
-def test_close_ends_the_handles_and_tells_their_last_states(room: Room) -> None:
+def test_close_ends_the_handles_and_returns_their_last_states(room: Room) -> None:
     room.spawn("runs", "echo begun; exec sleep 300")
     room.call("fetch", id="runs", wait="output", view="tail", max_bytes=0)
     room.spawn("stubborn", "trap '' TERM; echo up; while :; do sleep 1; done", wait="output")
@@ -92,7 +90,7 @@ def test_close_leaves_other_sessions_alone(room: Room) -> None:
     assert room.wire.call("session/close", session=theirs)["handles"][0]["id"] == "a"
 
 
-def test_a_session_that_nobody_used_can_be_closed(room: Room) -> None:
+def test_an_unused_session_can_be_closed(room: Room) -> None:
     assert room.call("session/close") == {"handles": []}
 
 

@@ -1,14 +1,11 @@
-"""Whether a provider takes a request, judged from its documentation alone.
-
-Rules: nothing here knows how a request is built; each judge is the provider's page on its endpoint as
-code, and is stricter than the provider where the page leaves it open. A judge returns what it would
-refuse. Tools and the schema of an answer are judged as in `tests.schemas.accepting`.
-
-The pages: https://platform.openai.com/docs/api-reference/chat/create,
-https://platform.claude.com/docs/en/api/messages with "Structured outputs" and "Handle tool calls",
-https://ai.google.dev/api/generate-content with "Function calling" and "Structured output",
-https://github.com/ollama/ollama/blob/main/docs/api.md with "Structured outputs" and "Tool calling".
-"""
+"""Judges of requests to a provider, by its documentation alone. Each judge is the provider's
+page on its endpoint as code, stricter than the provider where the page is open, and returns
+the faults. Tools and answer schemas are judged as in `tests.schemas.acceptance`. The pages:
+https://platform.openai.com/docs/api-reference/chat/create,
+https://platform.claude.com/docs/en/api/messages with "Structured outputs" and "Handle tool
+calls", https://ai.google.dev/api/generate-content with "Function calling" and "Structured
+output", https://github.com/ollama/ollama/blob/main/docs/api.md with "Structured outputs" and
+"Tool calling"."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ Faults = Iterator[str]
 
 
 def judge(provider: str, *, key: str | None = KEY) -> Callable[[Asked], list[str]]:
-    """What that provider would refuse of a request; `key` is the one that it wants."""
+    """Return the provider's objections to a request; `key` is the expected key."""
 
     def judged(asked: Asked) -> list[str]:
         faults = [] if asked.method == "POST" else [f"method {asked.method}"]
@@ -64,7 +61,7 @@ def _fields(body: Any, needed: str, known: str) -> Faults:
 
 
 def _schema(provider: str, schema: Any) -> Faults:
-    """The schema of an answer takes what that of a tool takes, at the least."""
+    """Judge an answer's schema, which takes at least the keywords of a tool's."""
     if not isinstance(schema, dict):
         yield "no schema"
         return

@@ -1,10 +1,8 @@
-"""The recorded conversations, one a provider, in the shapes that its documentation shows.
-
-Rules: a file of `recorded/` has a conversation of three requests: a host opens it and gets the call of a
-tool, the tool's question is asked (by the daemon), the host goes on with the result. `asks` are the bodies
-of the requests but for the tools, `answers` those of the replies; `others` and `errors` are what may come
-instead of an answer. The call's id, where the provider gives none, is the host's.
-"""
+"""Recorded conversations, one per provider, in its documented shapes. A file of `recorded/` has
+three requests: a host opens the conversation and gets a tool call, the daemon asks the tool's
+question, the host goes on with the result. `asks` are the request bodies without tools,
+`answers` the replies; `others` and `errors` are alternatives. The call's id, where the
+provider gives none, is the host's."""
 
 from __future__ import annotations
 
@@ -40,18 +38,18 @@ _PLACES = {"openai": "/v1", "anthropic": "", "google": "/v1beta", "ollama": ""}
 
 @dataclass(frozen=True)
 class Recorded:
-    """One provider's conversation."""
+    """A provider's conversation."""
 
     provider: ProviderName
     said: dict[str, Any]
 
     def reply(self, part: str) -> dict[str, Any]:
-        """The reply in the conversation, or what may come instead."""
+        """Return the reply in the conversation, or an alternative."""
         found = self.said["others"].get(part)
         return dict(self.said[part]["answers"] if found is None else found)
 
     def text(self, text: str) -> dict[str, Any]:
-        """The reply to the question, with another text."""
+        """Return the reply to the question, with another text."""
         reply = self.reply("inquires")
         match self.provider:
             case "openai":
@@ -73,7 +71,7 @@ class Recorded:
         return Raw(found["status"], json.dumps(found["body"]).encode(), found.get("headers", {}))
 
     def asks(self, part: str, tools: Any = None) -> dict[str, Any]:
-        """The body of a request, with the tools where they belong."""
+        """Return the body of a request, with the tools inserted."""
         body = dict(self.said[part]["asks"])
         if tools is None:
             body.pop("tool_choice", None)
@@ -82,7 +80,7 @@ class Recorded:
         return body
 
     def context(self, tools: Any = None) -> dict[str, Any]:
-        """What the host gives with its call: its request, and the reply to it as one more message."""
+        """Return the host's context of the call: its request, and the reply as one more message."""
         body = self.asks("opens", tools)
         reply = self.said["opens"]["answers"]
         match self.provider:
@@ -119,7 +117,7 @@ class Recorded:
         target: Any = "assistant",
         **question: Any,
     ) -> PendingInquiry:
-        """The question of the conversation, or another, as it is open."""
+        """Return the question of the conversation, or another, as open."""
         return pending(
             answer_type,
             self.said["call"],

@@ -1,8 +1,5 @@
-"""A server on this machine that speaks HTTP as a provider does and plays a script.
-
-Rules: each request takes the next step and is kept as it came; a step is what to do with it. Nothing here
-knows a provider: what a request must be like is in `judging`.
-"""
+"""A local HTTP server that plays a script as a provider. Each request takes the next step and is
+kept as received. The server knows no provider: `judges` has the rules for requests."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request."""
+    """A received request."""
 
     method: str
     path: str
@@ -44,8 +41,8 @@ CRUMBS = 50_000
 
 
 class Server:
-    """Plays `steps`; the last one again and again where `again` says so. `judge` says what is wrong
-    with a request, which is refused with 400 then."""
+    """Plays `steps`, the last repeatedly if `again`; a request with objections of `judge` is
+    refused with 400."""
 
     def __init__(
         self,
@@ -63,7 +60,7 @@ class Server:
         self._again = again
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        """One connection, from its beginning to its end."""
+        """Serve a connection from beginning to end."""
         self.open += 1
         try:
             await self._talk(stream)
@@ -86,7 +83,7 @@ class Server:
                 await _flood(peer, stream)
                 return
             if step == "delays":
-                while True:  # says again and again that there will be a reply
+                while True:  # repeats that there will be a reply
                     await stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n" * 400)
             if step == "crumbles":
                 await _crumble(peer, stream)

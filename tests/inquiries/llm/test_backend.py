@@ -1,4 +1,4 @@
-"""The backend `llm` against local servers that speak each API and refuse what the provider would."""
+"""The backend `llm` against local servers that speak each API and refuse like the provider."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .serving import CRUMBS, Raw, Server, Step, serving
 
 @dataclass
 class Stage:
-    """A backend, the server that it asks, and the pauses that it made."""
+    """A backend, its server, and its pauses."""
 
     said: Recorded
     server: Server
@@ -42,7 +42,7 @@ class Stage:
     pauses: list[float]
 
     async def fails(self, **more: Any) -> str:
-        """Ask, and say how it failed; nothing of a key or of a body is in it."""
+        """Ask, and return the failure, free of keys and bodies."""
         with trio.fail_after(PATIENCE_S), pytest.raises(InquiryFailed) as failed:
             await ask_backend(self.backend, self.said.pending(**more))
         assert "canary" not in repr(failed.value)
@@ -53,7 +53,7 @@ class Stage:
 async def play(
     provider: ProviderName, *steps: Step, again: bool = False, **more: Any
 ) -> AsyncIterator[Stage]:
-    """A backend whose server plays these steps, and sleeps no real pause."""
+    """Return a backend whose server plays these steps, without real pauses."""
     said, pauses = recorded(provider), []
 
     async def sleep(seconds: float) -> None:
@@ -76,7 +76,7 @@ def provider(request: pytest.FixtureRequest) -> ProviderName:
 async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
     provider: ProviderName,
 ) -> None:
-    """The conversation and the tools are as they came; what is new stands behind them."""
+    """The conversation and the tools are unchanged; new messages stand behind them."""
     said = recorded(provider)
     async with play(provider, said.reply("inquires")) as stage:
         outcome = await ask_backend(stage.backend, said.pending())
@@ -89,7 +89,7 @@ async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
 
 
 @pytest.mark.parametrize("wrong", ["wrong", "prose", "call"])
-async def test_a_wrong_answer_is_put_back_with_what_was_wrong(
+async def test_an_invalid_answer_is_returned_with_its_fault(
     provider: ProviderName, wrong: str
 ) -> None:
     said = recorded(provider)
@@ -103,7 +103,7 @@ async def test_a_wrong_answer_is_put_back_with_what_was_wrong(
         assert len(model) == (wrong != "call") and "yes" not in correction
 
 
-async def test_three_wrong_answers_fail_the_inquiry(provider: ProviderName) -> None:
+async def test_three_invalid_answers_fail_the_inquiry(provider: ProviderName) -> None:
     async with play(provider, recorded(provider).reply("prose"), again=True) as stage:
         with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
             await ask_backend(stage.backend, stage.said.pending())
@@ -119,9 +119,7 @@ async def test_three_wrong_answers_fail_the_inquiry(provider: ProviderName) -> N
         if why in recorded(name).said["others"]
     ],
 )
-async def test_what_the_model_will_not_answer_fails_for_good(
-    provider: ProviderName, why: str
-) -> None:
+async def test_a_refusal_of_the_model_fails_for_good(provider: ProviderName, why: str) -> None:
     said = recorded(provider)
     async with play(provider, said.reply(why)) as stage:
         message = await stage.fails()
@@ -129,7 +127,7 @@ async def test_what_the_model_will_not_answer_fails_for_good(
         assert len(stage.server.asked) == 1
 
 
-async def test_who_is_busy_is_left_alone_for_as_long_as_it_asks(provider: ProviderName) -> None:
+async def test_a_busy_server_is_retried_after_its_requested_pause(provider: ProviderName) -> None:
     said = recorded(provider)
     steps = (said.error("busy"), said.error("broken"), said.reply("inquires"))
     async with play(provider, *steps) as stage:
@@ -152,7 +150,7 @@ async def test_a_server_that_stays_broken_fails_for_good(provider: ProviderName)
     ("error", "hint"),
     [("unauthorized", "MODEL_KEY"), ("unknown", "`model`"), ("refused", "HTTP 400")],
 )
-async def test_what_trying_again_does_not_mend_is_not_tried_again(
+async def test_a_permanent_error_is_not_retried(
     provider: ProviderName, error: str, hint: str
 ) -> None:
     async with play(provider, recorded(provider).error(error)) as stage:
@@ -174,13 +172,13 @@ async def test_what_trying_again_does_not_mend_is_not_tried_again(
         ("delays", "more than 32,768 bytes before"),
     ],
 )
-async def test_a_reply_that_is_none_fails_for_good(step: Step, hint: str) -> None:
+async def test_an_invalid_reply_fails_for_good(step: Step, hint: str) -> None:
     async with play("openai", step) as stage:
         assert hint in await stage.fails()
         assert len(stage.server.asked) == 1
 
 
-async def test_a_reply_in_tiny_parts_lets_others_have_their_turns() -> None:
+async def test_a_reply_in_tiny_parts_yields_to_other_tasks() -> None:
     turns = 0
 
     async def count() -> None:
@@ -199,23 +197,21 @@ async def test_a_reply_in_tiny_parts_lets_others_have_their_turns() -> None:
 @pytest.mark.parametrize(
     ("step", "timeout_s", "hint"), [("drops", 20.0, "broke off"), ("hangs", 0.05, "within 0.05 s")]
 )
-async def test_a_reply_that_does_not_come_is_waited_for_again(
-    step: Step, timeout_s: float, hint: str
-) -> None:
+async def test_a_missing_reply_is_retried(step: Step, timeout_s: float, hint: str) -> None:
     async with play("openai", step, again=True, attempts=2, timeout_s=timeout_s) as stage:
         assert hint in await stage.fails()
         assert len(stage.pauses) == 1
 
 
 @pytest.mark.parametrize(("step", "timeout_s"), [("drops", 20.0), ("hangs", 0.2)])
-async def test_a_reply_that_comes_the_second_time_counts(step: Step, timeout_s: float) -> None:
+async def test_the_reply_to_a_retry_counts(step: Step, timeout_s: float) -> None:
     steps, more = (step, recorded("openai").reply("no")), {"timeout_s": timeout_s, "attempts": 20}
     async with play("openai", *steps, again=True, **more) as stage:
         assert isinstance(await ask_backend(stage.backend, stage.said.pending()), Answered)
         assert len(stage.pauses) >= 1
 
 
-async def test_a_server_that_is_not_there_is_tried_again() -> None:
+async def test_an_unreachable_server_is_retried() -> None:
     async with play("openai", attempts=2) as stage:
         said = stage.said.settings("http://127.0.0.1:1", attempts=2)
         stage.backend = LlmBackend(said, stage.said.environ, stage.backend._sender)
@@ -224,7 +220,7 @@ async def test_a_server_that_is_not_there_is_tried_again() -> None:
         assert len(stage.pauses) == 1
 
 
-async def test_cancelled_it_ends_the_request(provider: ProviderName) -> None:
+async def test_cancellation_ends_the_request(provider: ProviderName) -> None:
     async with play(provider, "hangs") as stage, trio.open_nursery() as nursery:
         nursery.start_soon(ask_backend, stage.backend, stage.said.pending())
         while not stage.server.asked:
@@ -235,7 +231,7 @@ async def test_cancelled_it_ends_the_request(provider: ProviderName) -> None:
     assert stage.server.open == 0
 
 
-async def test_so_many_questions_at_once_reach_a_server_and_the_others_have_their_turn() -> None:
+async def test_concurrent_questions_to_a_server_are_bounded_and_the_others_queue() -> None:
     said = recorded("openai")
     scopes = [trio.CancelScope() for _ in range(_MAX_CONCURRENT + 2)]
 
@@ -264,7 +260,7 @@ async def _until(there: Callable[[], bool]) -> None:
             await trio.sleep(0.001)
 
 
-# ── what never reaches a model ───────────────────────────────────────────────────────────────────
+# ── never sent to a model ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -284,7 +280,7 @@ async def _until(there: Callable[[], bool]) -> None:
     ],
     ids=str,
 )
-async def test_what_is_not_for_a_model_is_not_sent(more: dict[str, Any]) -> None:
+async def test_a_question_not_for_a_model_is_not_sent(more: dict[str, Any]) -> None:
     async with play("openai") as stage:
         assert not stage.backend.takes_secrets
         assert await ask_backend(stage.backend, stage.said.pending(**more)) is None
@@ -297,7 +293,7 @@ async def test_without_a_key_nothing_is_sent() -> None:
         assert stage.server.asked == []
 
 
-def test_a_certificate_that_is_not_trusted_is_named_as_such() -> None:
+def test_an_untrusted_certificate_is_named() -> None:
     error = httpx.ConnectError("")
     error.__cause__ = trio.BrokenResourceError()
     error.__cause__.__cause__ = ssl.SSLCertVerificationError()
@@ -305,21 +301,21 @@ def test_a_certificate_that_is_not_trusted_is_named_as_such() -> None:
     assert _reason(error) == "its certificate is not trusted: self-signed certificate"
 
 
-async def test_a_server_has_to_show_a_certificate_for_its_name() -> None:
+async def test_a_server_has_to_present_a_certificate_for_its_name() -> None:
     context = await Sender()._verify("https://example.org")
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
     assert context.cert_store_stats()["x509_ca"] > 0
 
 
-async def test_the_environment_diverts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_diverts_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with play("openai", recorded("openai").reply("inquires")) as stage:
         assert isinstance(await ask_backend(stage.backend, stage.said.pending()), Answered)
 
 
-# ── what a definition may change, and what the answers are ───────────────────────────────────────
+# ── definitions and answers ──────────────────────────────────────────────────────────────────────
 
 
 async def test_a_definition_names_another_model_for_its_question(provider: ProviderName) -> None:
@@ -346,7 +342,7 @@ async def test_a_definition_names_another_model_for_its_question(provider: Provi
 @pytest.mark.parametrize(
     "table", [{"model": 7}, {"attempts": 0}, {"url": "http://elsewhere"}, {"key_env": "HOME"}]
 )
-async def test_a_definition_does_not_say_where_a_question_goes(table: dict[str, Any]) -> None:
+async def test_a_definition_cannot_redirect_a_question(table: dict[str, Any]) -> None:
     async with play("openai") as stage:
         message = await stage.fails(target={"assistant": table})
         assert f"target.assistant.{next(iter(table))}" in message
@@ -366,7 +362,7 @@ async def test_a_definition_does_not_say_where_a_question_goes(table: dict[str, 
         (Select(options=("a", None)), '{"answer": null}', None),
     ],
 )
-async def test_each_type_of_answer_is_asked_for_and_read(
+async def test_each_type_of_answer_is_requested_and_parsed(
     provider: ProviderName, answer_type: AnswerType, text: str, answer: object
 ) -> None:
     said = recorded(provider)
@@ -378,7 +374,7 @@ async def test_each_type_of_answer_is_asked_for_and_read(
         assert str(answer) not in repr(outcome)
 
 
-async def test_names_that_a_provider_does_not_take_are_read_back(provider: ProviderName) -> None:
+async def test_names_unsupported_by_a_provider_are_mapped_back(provider: ProviderName) -> None:
     """A form has the ids of handles as names, and each choice its own."""
     said = recorded(provider)
     choice = Choice(("wait", "abort"))
@@ -403,22 +399,22 @@ async def test_names_that_a_provider_does_not_take_are_read_back(provider: Provi
         "",
     ],
 )
-async def test_what_is_no_answer_is_none(text: str) -> None:
+async def test_an_invalid_answer_is_none(text: str) -> None:
     said = recorded("openai")
     async with play("openai", said.text(text), again=True) as stage:
         with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
             await ask_backend(stage.backend, said.pending())
 
 
-async def test_who_calls_with_a_conversation_is_answered_out_of_it() -> None:
-    """Also where the definition names nobody."""
+async def test_a_call_with_a_conversation_is_answered_from_it() -> None:
+    """Also where the definition names no target."""
     async with play("openai", recorded("openai").reply("inquires")) as stage:
         assert isinstance(
             await ask_backend(stage.backend, stage.said.pending(target="caller")), Answered
         )
 
 
-async def test_a_preamble_and_a_default_are_told() -> None:
+async def test_a_preamble_and_a_default_are_included() -> None:
     async with play("openai", recorded("openai").text('{"answer": "x"}')) as stage:
         asked = stage.said.pending(Text(), pre_amble="It is late.", default="x")
         assert isinstance(await ask_backend(stage.backend, asked), Answered)
@@ -426,7 +422,7 @@ async def test_a_preamble_and_a_default_are_told() -> None:
         assert "It is late." in last and 'offers "x" as its default' in last
 
 
-def test_nothing_shows_the_key_or_what_was_said() -> None:
+def test_no_repr_shows_the_key_or_the_conversation() -> None:
     said = recorded("openai")
     backend = LlmBackend(said.settings("http://127.0.0.1:1"), said.environ)
     inquiry = said.pending().kind.message()

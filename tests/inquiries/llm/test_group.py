@@ -1,5 +1,3 @@
-"""What several tools ask at once is asked in one request, with a property for each inquiry."""
-
 from __future__ import annotations
 
 import json
@@ -55,7 +53,7 @@ def id_of(one: PendingInquiry) -> str:
 
 
 async def answers(stage: Stage, questions: Mapping[str, PendingInquiry]) -> dict[str, object]:
-    """Ask all of them at once; what became of each."""
+    """Ask all questions at once; return their outcomes."""
     found: dict[str, object] = {}
 
     async def ask(tool: str, one: PendingInquiry) -> None:
@@ -75,7 +73,7 @@ async def answers(stage: Stage, questions: Mapping[str, PendingInquiry]) -> dict
 
 
 def schema_of(body: Any) -> dict[str, Any]:
-    """The one schema with the properties of inquiries in a request."""
+    """Return the single schema with the inquiries' properties in a request."""
     found = []
 
     def look(value: Any) -> None:
@@ -95,7 +93,7 @@ def schema_of(body: Any) -> dict[str, Any]:
     return schema
 
 
-async def test_all_that_wait_at_once_are_one_request(provider: ProviderName) -> None:
+async def test_concurrent_inquiries_are_one_request(provider: ProviderName) -> None:
     said = recorded(provider)
     questions = {tool: question(said, tool) for tool in KINDS}
     reply = {id_of(one): KINDS[tool][1] for tool, one in questions.items()}
@@ -113,7 +111,7 @@ async def test_all_that_wait_at_once_are_one_request(provider: ProviderName) -> 
         )
 
 
-async def test_one_alone_is_asked_as_ever(provider: ProviderName) -> None:
+async def test_a_single_inquiry_is_asked_ungrouped(provider: ProviderName) -> None:
     said = recorded(provider)
     async with play(provider, said.reply("inquires")) as stage:
         await answers(
@@ -123,7 +121,7 @@ async def test_one_alone_is_asked_as_ever(provider: ProviderName) -> None:
         assert "inquiry_id" in json.dumps(asked.body)
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again_alone(provider: ProviderName) -> None:
+async def test_an_invalid_answer_is_requested_again_alone(provider: ProviderName) -> None:
     said = recorded(provider)
     questions = {tool: question(said, tool) for tool in ("modify_file", "deploy", "rename")}
     reply = {id_of(questions["modify_file"]): "perhaps", id_of(questions["rename"]): "new"}
@@ -140,7 +138,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_alone(provider: Pr
 
 
 @pytest.mark.parametrize("change", ["context", "target", "nothing to gather"])
-async def test_what_does_not_belong_together_is_asked_apart(change: str) -> None:
+async def test_unrelated_inquiries_are_asked_apart(change: str) -> None:
     said = recorded("openai")
     others: dict[str, dict[str, Any]] = {
         "context": {"context": [{"role": "user", "content": "another conversation"}]},
@@ -159,7 +157,7 @@ async def test_what_does_not_belong_together_is_asked_apart(change: str) -> None
         assert {"modify_file?" in one for one in bodies} == {True, False}
 
 
-async def test_a_failure_is_one_for_all(provider: ProviderName) -> None:
+async def test_a_failure_fails_the_whole_group(provider: ProviderName) -> None:
     said = recorded(provider)
     questions = {tool: question(said, tool) for tool in ("modify_file", "deploy")}
     name = next(iter(said.said["errors"]))
@@ -176,7 +174,7 @@ def member(tool: str) -> Member:
     return Member(inquiry, tool)
 
 
-async def test_the_next_one_leads_where_the_leader_leaves(
+async def test_the_next_inquiry_leads_when_the_leader_leaves(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     groups, rounds = Groups(), []
@@ -206,7 +204,7 @@ async def test_the_next_one_leads_where_the_leader_leaves(
     assert texts == {"second": "second", "third": "third"}
 
 
-async def test_one_that_is_left_is_asked_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_remaining_inquiry_is_asked_alone(autojump_clock: trio.testing.MockClock) -> None:
     groups = Groups()
 
     async def together(members: Any) -> dict[str, str]:
@@ -220,7 +218,7 @@ async def test_one_that_is_left_is_asked_alone(autojump_clock: trio.testing.Mock
     assert await groups.ask("key", member("first"), 0.1, together) is None
 
 
-def test_a_text_that_is_no_object_leaves_every_question_open() -> None:
+def test_a_non_object_reply_leaves_every_question_open() -> None:
     inquiries = [member(tool).inquiry for tool in ("a", "b")]
     assert prompt.read_all(inquiries, "Yes to both.") == {
         "tool_call.a.c.a": "",

@@ -1,4 +1,4 @@
-"""Where the key of a provider comes from, and what is refused."""
+"""The source of a provider's key."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ def refused(file: Path) -> str:
     return str(no.value)
 
 
-def test_it_is_in_the_environment_or_in_a_file_or_nowhere(file: Path) -> None:
+def test_a_key_is_in_the_environment_or_a_file_or_missing(file: Path) -> None:
     assert read_key(settings(key_env="K"), {"K": " canary-2\n"}) == "canary-2"
     assert read_key(settings(key_file=str(file)), {"K": "canary-2"}) == "canary-1"
     assert read_key(settings(), {"OPENAI_API_KEY": "canary-2"}) is None
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "two words", "canary\r\nX-More: 1", "cänary"])
-def test_what_is_no_key_is_refused_without_being_shown(value: str | None) -> None:
+def test_an_invalid_key_is_refused_without_being_shown(value: str | None) -> None:
     with pytest.raises(NoKey) as no:
         read_key(settings(key_env="K"), {} if value is None else {"K": value})
     assert "K" in str(no.value) and "nary" not in str(no.value)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o610, 0o606])
-def test_a_file_that_others_can_get_at_is_refused(file: Path, mode: int) -> None:
+def test_a_key_file_accessible_to_others_is_refused(file: Path, mode: int) -> None:
     file.chmod(mode)
     assert f"mode {mode:04o}" in refused(file) and "chmod 600" in refused(file)
 
 
-def test_a_file_that_only_its_user_can_read_is_taken(file: Path) -> None:
+def test_a_private_key_file_is_accepted(file: Path) -> None:
     file.chmod(0o400)
     assert read_key(settings(key_file=str(file)), {}) == "canary-1"
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, file: Path) -> None:
+def test_a_non_file_is_refused_at_once(tmp_path: Path, file: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
     assert "is no file" in refused(pipe)
@@ -72,7 +72,7 @@ def test_a_file_of_another_user_is_refused(file: Path) -> None:
     assert "belongs to user 1" in refused(file)
 
 
-def test_a_link_counts_as_what_it_leads_to(tmp_path: Path, file: Path) -> None:
+def test_a_symlink_counts_as_its_target(tmp_path: Path, file: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(file)
     assert read_key(settings(key_file=str(link)), {}) == "canary-1"

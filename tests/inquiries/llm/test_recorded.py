@@ -1,9 +1,7 @@
-"""The recorded conversation of each provider, replayed: a host, a real daemon, and a server of this machine
-that takes only what the provider would.
-
-The host sends haft's own list of tools and gets a call; the tool asks, the daemon puts the question to
-the same model, the tool is run again with the answer, and the host goes on with its result.
-"""
+"""The recorded conversation of each provider, replayed: a host, a real daemon, and a local
+server with the provider's rules. The host sends haft's own list of tools and gets a call; the
+tool asks, the daemon puts the question to the same model, the tool is run again with the
+answer, and the host goes on with its result."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ DONE = "report.py modified, backup in report.py.bak"
 
 @contextmanager
 def served(server: Server) -> Iterator[Server]:
-    """Serve from a thread of its own."""
+    """Serve from a thread."""
     up, stop = threading.Event(), trio.Event()
     token: list[trio.lowlevel.TrioToken] = []
 
@@ -80,7 +78,7 @@ def served(server: Server) -> Iterator[Server]:
 def begin(
     make_daemon: Callable[..., RunningDaemon], said: Recorded, server: Server, more: str = ""
 ) -> RunningDaemon:
-    """A daemon whose questions go to the model at that server, with the key in a file."""
+    """Start a daemon whose questions go to the model at that server, with the key in a file."""
     settings = said.settings(server.url)
     daemon = make_daemon()
     key = daemon.base / "key"
@@ -108,7 +106,7 @@ def shown(daemon: RunningDaemon) -> str:
 
 
 def post(said: Recorded, server: Server, body: Any) -> Any:
-    """What a host sends to the provider, and gets."""
+    """Send a host's request to the provider; return the reply."""
     key = {"anthropic": "x-api-key", "google": "x-goog-api-key"}.get(said.provider, "authorization")
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
     headers[key] = f"Bearer {KEY}" if key == "authorization" else KEY
@@ -125,7 +123,9 @@ def post(said: Recorded, server: Server, body: Any) -> Any:
 
 
 @pytest.mark.parametrize("provider", NAMES)
-def test_a_conversation(make_daemon: Callable[..., RunningDaemon], provider: ProviderName) -> None:
+def test_a_recorded_conversation_is_replayed(
+    make_daemon: Callable[..., RunningDaemon], provider: ProviderName
+) -> None:
     said = recorded(provider)
     steps = [said.reply(part) for part in ("opens", "inquires", "goes_on")]
     with served(Server(steps, judge(provider))) as server:
@@ -156,10 +156,10 @@ def test_a_conversation(make_daemon: Callable[..., RunningDaemon], provider: Pro
         assert KEY not in written and "Rename" not in written
 
 
-def test_a_model_that_is_not_to_be_had_stops_the_tool_and_a_person_is_not_bothered(
+def test_an_unavailable_model_stops_the_tool_without_asking_a_user(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """Nor does a missing key go unseen: it is among the problems, and mended without a restart."""
+    """A missing key is listed among the problems, and corrected without a restart."""
     said = recorded("openai")
     refuses = Raw(400, b'{"error": {"message": "canary", "type": "invalid_request_error"}}')
     with served(Server([said.reply("inquires"), refuses], judge("openai"))) as server:

@@ -1,4 +1,4 @@
-"""What a provider is given of a conversation: the calls that are open, the replies, the forms taken."""
+"""The provider's view of a conversation: open calls, replies, accepted forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNNING = "Still running."
 
 
 def call(provider: str, id: str, name: str) -> dict[str, Any]:
-    """A call as it stands in a message of the model."""
+    """Return a call as in a message of the model."""
     match provider:
         case "openai":
             return {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
@@ -54,7 +54,7 @@ def turn(provider: str, *calls: dict[str, Any]) -> dict[str, Any]:
 
 
 def result(provider: str, id: str, name: str) -> dict[str, Any]:
-    """The message with one result."""
+    """Return the message with one result."""
     match provider:
         case "openai":
             return {"role": "tool", "tool_call_id": id, "content": "done"}
@@ -75,8 +75,8 @@ def begun(said: Recorded) -> list[dict[str, Any]]:
 
 
 def sent(said: Recorded, context: Any) -> dict[str, Any]:
-    """The body of the request for this context; the provider would take it, and the context is as it
-    was before."""
+    """Return the request body for this context; the provider would accept the body, and the
+    context is unchanged."""
     before = copy.deepcopy(context)
     settings = said.settings("http://127.0.0.1:1")
     backend = LlmBackend(settings, {})
@@ -112,7 +112,7 @@ def test_each_open_call_of_the_turn_gets_a_reply(said: Recorded) -> None:
     assert texts[:3] == [RUNNING, PAUSED, RUNNING] and len(texts) == 4
 
 
-def test_a_call_that_has_its_result_gets_no_other(said: Recorded) -> None:
+def test_a_call_with_a_result_gets_no_other(said: Recorded) -> None:
     own = said.said["call"]
     calls = [call(said.provider, own, "modify_file"), call(said.provider, "call_a", "other")]
     messages = [
@@ -138,7 +138,7 @@ def test_a_result_with_a_text_behind_it_keeps_its_place() -> None:
     assert [block["type"] for block in last["content"]] == ["tool_result"] * 2 + ["text"] * 2
 
 
-def test_a_conversation_without_an_open_call_just_gets_the_question(said: Recorded) -> None:
+def test_a_conversation_without_an_open_call_gets_the_question_only(said: Recorded) -> None:
     messages = begun(said)
     assert len(_behind(said, sent(said, messages), messages)) == 1
     own = said.said["call"]
@@ -158,7 +158,7 @@ def _behind(said: Recorded, body: dict[str, Any], messages: list[Any]) -> list[s
     return said.texts({key: [*range(before), *body[key][len(messages) :]]})
 
 
-def test_a_plain_form_is_taken_by_each(said: Recorded) -> None:
+def test_a_plain_form_is_accepted_by_each_provider(said: Recorded) -> None:
     """`system`, `user` and `assistant` with a text."""
     plain = [
         {"role": "system", "content": "Be careful."},
@@ -187,8 +187,8 @@ def test_without_a_conversation_the_question_goes_alone(said: Recorded, context:
     assert len(body[key]) == 1 and body[key][0]["role"] == "user" and "tools" not in body
 
 
-def test_what_the_model_is_told_is_the_context_s_own(said: Recorded) -> None:
-    """The configuration's `system` stands where the context says nothing."""
+def test_the_contexts_system_prompt_takes_precedence(said: Recorded) -> None:
+    """The configuration's `system` applies where the context has none."""
     provider = _PROVIDERS[said.provider]
     settings = said.settings("http://127.0.0.1:1", system="Configured.")
 
@@ -212,7 +212,7 @@ def test_a_key_is_in_a_header_and_nowhere_else(said: Recorded) -> None:
 
 
 @pytest.mark.parametrize(("own", "bound"), [(True, "max_completion_tokens"), (False, "max_tokens")])
-def test_openai_and_the_others_bound_an_answer_by_different_names(own: bool, bound: str) -> None:
+def test_the_answer_limit_has_each_providers_name(own: bool, bound: str) -> None:
     said = recorded("openai")
     settings = said.settings("http://127.0.0.1:1", max_tokens=5, is_default_url=own)
     asked = Exchange(Conversation(), (), (Turn("user", "Well?"),), {})
@@ -231,13 +231,13 @@ def test_openai_and_the_others_bound_an_answer_by_different_names(own: bool, bou
         ([], None),
     ],
 )
-def test_the_call_that_asks_is_found_by_id_then_by_name_then_alone(
+def test_the_asking_call_is_found_by_id_then_name_then_alone(
     calls: list[OpenCall], found: int | None
 ) -> None:
     assert find_paused(calls, "c", "my_tool") == (None if found is None else calls[found])
 
 
-def test_a_name_that_is_shown_as_another_finds_its_call() -> None:
+def test_a_mapped_name_finds_its_call() -> None:
     [shown] = exposed(["süß"]).values()
     assert find_paused([OpenCall("a", "x"), OpenCall("b", shown)], "c", "süß") is not None
     assert shown != "süß"
@@ -254,7 +254,7 @@ def test_a_name_that_is_shown_as_another_finds_its_call() -> None:
     ],
     ids=lambda kind: type(kind).__name__,
 )
-def test_the_schema_of_an_answer_is_one_that_the_provider_takes(
+def test_the_schema_of_an_answer_is_accepted_by_the_provider(
     said: Recorded, answer_type: AnswerType
 ) -> None:
     written = fit(schema("tool_call.x.y", answer_type), said.provider)
@@ -265,7 +265,7 @@ def test_the_schema_of_an_answer_is_one_that_the_provider_takes(
 
 
 @pytest.mark.parametrize("provider", NAMES)
-def test_whatever_comes_back_is_read_without_an_error(provider: ProviderName) -> None:
+def test_any_reply_is_parsed_without_an_error(provider: ProviderName) -> None:
     reads = _PROVIDERS[provider].read
     nothing: list[Any] = [None, [], "x", 7, {}, {"choices": [], "content": 3, "candidates": [None]}]
     for junk in nothing:
@@ -281,7 +281,7 @@ def test_whatever_comes_back_is_read_without_an_error(provider: ProviderName) ->
 
 
 @pytest.mark.parametrize("provider", NAMES)
-def test_whatever_messages_there_are_the_open_calls_are_found_without_an_error(
+def test_open_calls_of_any_messages_are_found_without_an_error(
     provider: ProviderName,
 ) -> None:
     found = _PROVIDERS[provider].open_calls

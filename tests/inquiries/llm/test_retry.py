@@ -1,4 +1,4 @@
-"""What becomes of a request: tried again, after how long, or failed for good."""
+"""The fate of a request: retried, after a pause, or failed for good."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def received(status: int, body: bytes = b"", /, **headers: Any) -> Received:
     return Received(status, named, body)
 
 
-def test_a_reply_is_read() -> None:
+def test_a_reply_is_parsed() -> None:
     assert decided(received(200)) is None
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529, 599])
-def test_what_may_pass_is_tried_again(status: int) -> None:
+def test_a_transient_error_is_retried(status: int) -> None:
     assert isinstance(decided(received(status)), Pause)
 
 
 @pytest.mark.parametrize("status", [201, 204, 301, 307, 400, 401, 403, 404, 413, 422])
-def test_what_does_not_pass_is_not(status: int) -> None:
+def test_a_permanent_error_is_not_retried(status: int) -> None:
     assert isinstance(decided(received(status)), GiveUp)
 
 
-def test_the_pause_doubles_up_to_a_bound_and_half_of_it_is_chance() -> None:
+def test_the_pause_doubles_up_to_a_bound_and_half_of_it_is_random() -> None:
     pauses = [decided(Unsent("broke off"), tries, attempts=20).seconds for tries in range(1, 10)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     assert decided(Unsent("broke off"), 3, chance=0.0).seconds == 1.0
@@ -70,18 +70,16 @@ def test_the_pause_doubles_up_to_a_bound_and_half_of_it_is_chance() -> None:
         ({"retry_after": "9" * 400}, 0.5),
     ],
 )
-def test_the_server_is_left_alone_for_as_long_as_it_asks(
-    headers: dict[str, str], seconds: float
-) -> None:
+def test_a_requested_pause_is_respected(headers: dict[str, str], seconds: float) -> None:
     assert decided(received(429, **headers)) == Pause(seconds)
 
 
-def test_who_wants_more_than_a_minute_is_not_waited_for() -> None:
+def test_a_requested_pause_over_a_minute_is_not_waited_for() -> None:
     end = decided(received(429, retry_after="3600"))
     assert isinstance(end, GiveUp) and "3600 s" in end.why
 
 
-def test_the_attempts_have_an_end() -> None:
+def test_attempts_are_bounded() -> None:
     assert isinstance(decided(received(503), 3), Pause)
     end = decided(received(503, b'{"error": {"type": "overloaded_error"}}'), 4)
     assert end == GiveUp("the model's server answered with HTTP 503 overloaded_error, 4 times")
@@ -98,7 +96,7 @@ def test_the_attempts_have_an_end() -> None:
     tries=st.integers(1, 30),
     chance=st.floats(0, 1),
 )
-def test_whatever_comes_there_is_a_decision_and_it_ends(
+def test_any_sequence_of_replies_ends_in_a_decision(
     status: int, body: bytes, after: str, tries: int, chance: float
 ) -> None:
     outcome = Received(status, {"retry-after": after}, body)
@@ -118,7 +116,7 @@ def test_whatever_comes_there_is_a_decision_and_it_ends(
         b"canary",
     ],
 )
-def test_nothing_of_a_body_is_in_a_message_but_a_plain_word(body: bytes) -> None:
+def test_messages_contain_only_plain_words_of_a_body(body: bytes) -> None:
     for status in (400, 401, 404, 503):
         end = decided(received(status, body), 4)
         assert isinstance(end, GiveUp) and "canary" not in end.why and str(status) in end.why

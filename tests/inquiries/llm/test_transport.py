@@ -1,4 +1,4 @@
-"""What goes over one connection to a provider's server, and what is left of it when nobody wants it."""
+"""A connection to a provider's server after cancellation."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from haftd.inquiries.llm.transport import Transport
 
 @pytest.mark.parametrize("size", [10, 1 << 25])
 async def test_a_cancelled_request_leaves_no_generator_for_the_collector(size: int) -> None:
-    """One that is being sent still (no server takes so much unread), and one that is answered never."""
+    """A request still being sent (no server takes so much unread), and an unanswered one."""
     before = {id(one) for one in gc.get_objects() if inspect.isasyncgen(one)}
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
     async with listener, httpx.AsyncClient(transport=Transport(False)) as client:
-        gc.disable()  # it would hide what it finds
+        gc.disable()  # the hook would hide its finds
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(lambda: client.post(url, content=bytes(size), timeout=None))

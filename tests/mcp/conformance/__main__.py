@@ -1,11 +1,9 @@
-"""Run the suites: `python -m tests.mcp.conformance FOLDER`; FOLDER has the pinned packages, installed by `make`.
-
-Each revision is run once over the wire that it is of, by the suite of the 0.2 line, and the older ones by the released
-one as well. A scenario that does not apply stands in a list beside this file with
-the reason; one that stands there and passes fails the run, so the list stays true. Then the daemon's own client
-(`client`) calls the suite's servers; what is left out of `CLIENT` is about logins (`auth/`, by OAuth) and skills, which
-the client does not have.
-"""
+"""Run the suites: `python -m tests.mcp.conformance FOLDER`; FOLDER has the pinned packages,
+installed by `make`. Each revision runs over its own wire by the suite of the 0.2 line, the
+older ones by the released suite as well. Inapplicable scenarios are listed beside this file
+with reasons; a listed scenario that passes fails the run. Then the daemon's own client
+(`client`) calls the suite's servers; `CLIENT` leaves out logins (`auth/`, by OAuth) and
+skills."""
 
 from __future__ import annotations
 
@@ -85,7 +83,7 @@ def node() -> str:
 
 
 def _selected(line: str, revision: str) -> list[str]:
-    """Return the scenarios of a revision: all that it is scored by where the suite knows them."""
+    """Return the scenarios of a revision: all scored ones that the suite knows."""
     if line == "released":
         return ["--suite", "active"]
     if revision == RUNS[0][1]:

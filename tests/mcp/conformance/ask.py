@@ -1,4 +1,4 @@
-"""A tool of the conformance suite: asks each `id:type` of its arguments, one after the other."""
+"""A tool of the conformance suite: asks each `id:type` of its arguments in turn."""
 
 import json
 import os

@@ -1,8 +1,6 @@
 """The daemon as a client of the suite's server: `python -m tests.mcp.conformance.client URL`.
-
-The suite runs it once a scenario. A daemon of its own lists the tools at the address and calls each of them; a
-question is answered with what it offers, or with anything that fits.
-"""
+The suite runs the module once per scenario. A daemon of its own lists and calls the tools at
+the address; a question gets its offered answer, or any valid one."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ CALLS = {one["name"]: one["arguments"] for one in CONTEXT.get("toolCalls", ())}
 
 
 def focal(tools: list[dict[str, Any]]) -> Any:
-    """Return the schema that the scenario wants back as it was listed."""
+    """Return the schema that the scenario expects, as listed."""
     return next(t["parameters"] for t in tools if "json_schema_2020_12" in t["name"])
 
 
@@ -58,7 +56,7 @@ def arguments(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_all(daemon: RunningDaemon) -> None:
-    """Answer every question that comes up, as a person would who agrees."""
+    """Answer every open question as an agreeing user."""
     with contextlib.suppress(EOFError), Wire(daemon.socket, timeout=60) as wire:
         while True:
             for inquiry in wire.call("inquiries/list", session="*")["inquiries"]:
@@ -82,7 +80,7 @@ def answer_all(daemon: RunningDaemon) -> None:
 
 
 def call(wire: Wire, tool: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    """Call a tool with what the scenario wants, else with anything that may fit."""
+    """Call a tool with the scenario's arguments, else with any valid ones."""
     name = tool["name"].removeprefix("x_")
     given = {"schema": focal(tools)} if name == "json_schema_echo" else CALLS.get(name)
     given = arguments(tool["parameters"]) if given is None else given
