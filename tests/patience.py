@@ -1,7 +1,5 @@
-"""How long a test waits for what must come, before it fails.
-
-No law: a machine that does much else takes its time, and a law that is broken is seen a minute later.
-"""
+"""Seconds that a test waits for a certain event before failing: generous, since the machine may
+be busy."""
 
 from __future__ import annotations
 

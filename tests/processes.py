@@ -1,4 +1,4 @@
-"""Whether a process runs, as the kernel has it: a zombie that nobody has reaped does not."""
+"""Process state as the kernel reports: a zombie is not running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.patience import PATIENCE_S
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process with this number exists and has not ended."""
+    """Return true if a process with this pid exists and has not ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -18,7 +18,8 @@ def is_running(pid: int) -> bool:
 
 
 def wait_for_environment(pid: int, timeout: float = PATIENCE_S) -> None:
-    """Return when the process has its environment, or has ended: for a moment in execve(2) it has none."""
+    """Return once the process has its environment, or has ended: within execve(2) there is a
+    moment without."""
     end = time.monotonic() + timeout
     while is_running(pid) and not Path(f"/proc/{pid}/environ").read_bytes():
         assert time.monotonic() < end, f"process {pid} does not execute its program"

@@ -1,4 +1,4 @@
-"""A real git repository with three hunks to stage, for tests and for what is made of real dialogues."""
+"""A real git repository with three hunks to stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def git(repo: Path, *args: str) -> str:
 
 
 def make_repository(folder: Path) -> Path:
-    """A repository whose one file has three hunks to stage."""
+    """Make a repository with a file of three changed hunks."""
     folder.mkdir()
     git(folder, "init", "-q")
     (folder / "poem.txt").write_text(_FIRST)

@@ -1,10 +1,8 @@
-"""Run the few tests again that failed beside all others, each alone, and say which.
-
-A race that a busy machine shows once in ten thousand tests must not hide the verdict on the others, and must not be
-hidden itself: the run passes only when each of these tests passes every repetition, and its last lines name them.
-
-Usage: `python -m tests.rerun STATUS FILE`, with the exit status of the run before and the names of its failed tests.
-"""
+"""Run the few failed tests again, each alone, and report them. A race that a busy machine shows
+once in ten thousand tests must neither hide the verdict on the others nor be hidden: the run
+passes only when each of these tests passes every repetition, and its last lines name them.
+Usage: `python -m tests.rerun STATUS FILE`, with the exit status of the run before and the
+names of its failed tests."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ _TESTS_FAILED = 1
 
 
 def run_alone(tests: Sequence[str]) -> int:
-    """Run these tests one after the other, and return the exit status of pytest."""
+    """Run these tests in order, and return the exit status of pytest."""
     return subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "0", *tests]).returncode
 
 
 def main(status: int, names: Path, run: Callable[[Sequence[str]], int] = run_alone) -> int:
-    """Return the exit status of the whole run, 0 if every test that failed has passed each time now."""
+    """Return the exit status of the whole run, 0 if every failed test has passed each time now."""
     failed = names.read_text().splitlines() if names.exists() else []
     if status != _TESTS_FAILED or not 0 < len(failed) <= MAX_TESTS:
         return status

@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own, in folders of its own, for tests."""
+"""A real daemon in a process and folders of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.wire import Framing, Wire
 
 
 class RunningDaemon:
-    """Starts `haftd` below `base`, talks to it, kills it, starts it again in the same folders."""
+    """Starts `haftd` below `base`, calls, kills and restarts the daemon in the same folders."""
 
     def __init__(
         self, base: Path, *, config: str = "", env: Mapping[str, str | None] | None = None
@@ -39,7 +39,7 @@ class RunningDaemon:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of the daemon and of clients that shall find it."""
+        """Return the environment of the daemon and of clients that shall find the daemon."""
         env = {
             key: value
             for key, value in os.environ.items()
@@ -51,7 +51,7 @@ class RunningDaemon:
             "XDG_CONFIG_HOME": str(self.config),
             "HOME": str(self.home),
         }
-        # Whoever wants no bytecode written would have every daemon compile all of its modules anew.
+        # With PYTHONDONTWRITEBYTECODE every daemon would compile all of its modules anew.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         for key, value in self._env.items():
             if value is None:
@@ -77,9 +77,10 @@ class RunningDaemon:
         prefix: Sequence[str] = (),
         as_child: bool = False,
     ) -> RunningDaemon:
-        """Start it, with so many descriptors at most and behind a `prefix` that executes it; with
-        `wait`, return when it answers. It is a child of this process if any of these need that, or
-        with `as_child`; else of the fork server, which is some ten times as fast."""
+        """Start the daemon, with at most so many descriptors and behind a `prefix` that executes
+        haftd; with `wait`, return once a call is answered. The daemon is a child of this
+        process if any option needs that, or with `as_child`; else of the fork server, which
+        is some ten times as fast."""
         args = ("--log-format", "json", *args)
         limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)]
         before = [*(limit if descriptors is not None else ()), *prefix]
@@ -101,7 +102,7 @@ class RunningDaemon:
         return self
 
     def wait_until_up(self, timeout: float = 20.0) -> None:
-        """Ask until it answers."""
+        """Poll until a call is answered."""
         end = time.monotonic() + timeout
         while True:
             probe = socket.socket(socket.AF_UNIX)
@@ -124,20 +125,20 @@ class RunningDaemon:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def kill9(self) -> None:
-        """End it as a crash would."""
+        """Kill the daemon as a crash would."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def stop(self, timeout: float = 20.0) -> int:
-        """Ask it to stop by SIGTERM; returns its exit status."""
+        """Send SIGTERM; return the exit status."""
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
     def close(self) -> None:
-        """End it whatever its state."""
+        """End the daemon in any state."""
         if self.process is not None and self.process.poll() is None:
             try:
                 self.stop(10)

@@ -1,4 +1,4 @@
-"""Being a sub-reaper for the time of a test, as the daemon is for its life."""
+"""Sub-reaper mode for the time of a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SET, _GET = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
 
 @contextmanager
 def subreaper() -> Iterator[None]:
-    """Adopt orphans; afterwards the process is again what it was, for the tests that come next."""
+    """Adopt orphans for the block, and restore the process afterwards."""
     prctl = ctypes.CDLL(None).prctl
     before = ctypes.c_int()
     prctl(_GET, ctypes.byref(before), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The audit log's file: whose it is, how long it grows, and what happens when it cannot be written."""
+"""The audit log's file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def no_longer_than(size: int) -> Iterator[None]:
-    """Let no file of this process grow past `size`: what a full disk is like."""
+    """Limit files of this process to `size`, as a full disk would."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -37,7 +37,7 @@ def no_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_record_is_one_line_that_only_the_user_can_read(path: Path) -> None:
+def test_a_record_is_one_line_readable_by_the_user_only(path: Path) -> None:
     audit = Audit(str(path), clock=lambda: 12.34567)
     audit.record("apply", handle="a", input="x\ny\u2028")
     audit.record("abort", handle="a")
@@ -64,7 +64,7 @@ def test_a_record_is_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(written) == 1 and written[0].endswith(b"\n")
 
 
-def test_a_file_of_ours_that_others_may_read_is_closed_to_them(path: Path) -> None:
+def test_a_log_readable_by_others_is_made_private(path: Path) -> None:
     path.write_text("")
     path.chmod(0o644)
     Audit(str(path)).record("abort")
@@ -72,7 +72,7 @@ def test_a_file_of_ours_that_others_may_read_is_closed_to_them(path: Path) -> No
 
 
 @pytest.mark.parametrize("what", ["link", "folder", "pipe", "no folder"])
-def test_what_is_no_file_of_ours_is_refused_named_and_harms_nothing(path: Path, what: str) -> None:
+def test_a_foreign_file_is_refused_named_and_harms_nothing(path: Path, what: str) -> None:
     other = path.with_name("other")
     other.write_text("mine")
     match what:
@@ -94,7 +94,7 @@ def test_what_is_no_file_of_ours_is_refused_named_and_harms_nothing(path: Path, 
     assert other.read_text() == "mine"
 
 
-def test_a_file_of_somebody_else_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("")
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     audit = Audit(str(path))
@@ -102,7 +102,7 @@ def test_a_file_of_somebody_else_is_refused(path: Path, monkeypatch: pytest.Monk
     assert "belongs to the user" in audit.problems[0].message and path.read_text() == ""
 
 
-def test_it_is_bounded_and_one_older_is_kept(path: Path) -> None:
+def test_the_log_is_bounded_and_one_older_file_is_kept(path: Path) -> None:
     audit = Audit(str(path), limit=1000)
     for n in range(100):
         audit.record("apply", n=n)
@@ -115,7 +115,7 @@ def test_it_is_bounded_and_one_older_is_kept(path: Path) -> None:
     assert MAX_FILE_SIZE == 8 * 1024 * 1024
 
 
-def test_two_daemons_share_it_and_lose_nothing_but_the_oldest(path: Path) -> None:
+def test_two_daemons_share_the_log_and_lose_only_the_oldest_records(path: Path) -> None:
     both = [Audit(str(path), limit=2000) for _ in range(2)]
     for n in range(60):
         both[n % 2].record("apply", n=n)
@@ -123,7 +123,7 @@ def test_two_daemons_share_it_and_lose_nothing_but_the_oldest(path: Path) -> Non
     assert kept == list(range(60 - len(kept), 60)) and len(kept) > 25
 
 
-def test_a_log_that_was_moved_away_is_begun_anew(path: Path) -> None:
+def test_a_moved_log_is_begun_anew(path: Path) -> None:
     audit = Audit(str(path))
     audit.record("one")
     path.rename(path.with_name("kept"))
@@ -151,7 +151,7 @@ def test_on_a_full_disk_work_goes_on_and_the_gap_is_named(path: Path) -> None:
     assert events[1]["records"] == 3
 
 
-def test_a_line_that_a_daemon_before_this_one_left_torn_spoils_no_other(path: Path) -> None:
+def test_a_torn_line_of_an_earlier_daemon_spoils_no_other(path: Path) -> None:
     path.write_bytes(b'{"at":1,"eve')
     Audit(str(path)).record("next")
     assert json.loads(path.read_text().splitlines()[-1])["event"] == "next"
@@ -169,7 +169,7 @@ def test_a_line_that_a_daemon_before_this_one_left_torn_spoils_no_other(path: Pa
         ({"keys": ["a"] * 100}, {"input": {"keys": ["a"] * 64}, "length": 100}),
     ],
 )
-def test_an_input_is_kept_as_it_was_given_and_a_long_one_cut(
+def test_an_input_is_recorded_unchanged_and_a_long_one_cut(
     form: object, kept: dict[str, object]
 ) -> None:
     assert input_fields(form) == kept

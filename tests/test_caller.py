@@ -1,5 +1,3 @@
-"""What a connection may do, by the process that has made it."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ def of_a_handle(*may: str) -> Caller:
     return Caller("unix", confinement=Confinement("handle", "h", "mine", frozenset(may)))
 
 
-def test_who_haftd_has_not_started_may_do_all() -> None:
+def test_a_caller_not_started_by_haftd_may_do_everything() -> None:
     person = Caller("unix")
     assert all(person.may(one) for one in PERMISSIONS)
     assert person.may_use("any") and person.may_use("*") and person.may_reach(ALL)
@@ -31,7 +29,7 @@ def test_who_haftd_has_not_started_may_do_all() -> None:
 
 
 @pytest.mark.parametrize("granted", PERMISSIONS)
-def test_a_program_may_do_what_its_definition_grants_and_nothing_else(granted: Permission) -> None:
+def test_a_program_has_exactly_the_rights_of_its_definition(granted: Permission) -> None:
     program = of_a_handle(granted)
     assert [one for one in PERMISSIONS if program.may(one)] == [granted]
     assert program.may_use("mine")
@@ -41,13 +39,13 @@ def test_a_program_may_do_what_its_definition_grants_and_nothing_else(granted: P
 
 
 @pytest.mark.parametrize("why", ["started", "gone"])
-def test_what_is_of_no_handle_uses_no_session(why: Any) -> None:
+def test_a_process_of_no_handle_may_use_no_session(why: Any) -> None:
     program = Caller("unix", confinement=Confinement(why))
     assert not any(map(program.may_use, ("default", "*", "mine")))
     assert not any(map(program.may, PERMISSIONS)) and not program.may_reach(ALL)
 
 
-def test_a_refusal_says_who_is_refused_and_where_it_runs() -> None:
+def test_a_refusal_names_the_caller_and_its_handle() -> None:
     told = {
         why: Caller("unix", confinement=Confinement(cast(Any, why), *names)).refusal("do this")
         for why, names in (("handle", ("h", "mine")), ("started", ()), ("gone", ()))
@@ -59,9 +57,7 @@ def test_a_refusal_says_who_is_refused_and_where_it_runs() -> None:
     assert "connect again" in told["gone"].message and "Unix socket" in told["gone"].message
 
 
-def test_the_audit_log_names_the_handle_that_a_caller_runs_in_and_nothing_that_is_not_known() -> (
-    None
-):
+def test_the_audit_log_names_the_callers_handle_where_known() -> None:
     assert Caller("unix", 7, "c").identity == {"name": "c", "pid": 7, "transport": "unix"}
     assert of_a_handle().identity == {"transport": "unix", "session": "mine", "handle": "h"}
     gone = Caller("websocket", confinement=Confinement("gone"))
@@ -71,13 +67,13 @@ def test_the_audit_log_names_the_handle_that_a_caller_runs_in_and_nothing_that_i
 @pytest.mark.parametrize(
     ("name", "pid", "label"), [("c", 7, "c"), (None, 7, "pid 7"), (None, None, "unix")]
 )
-def test_a_caller_is_called_by_what_is_known_of_it(
+def test_a_caller_is_named_by_its_known_facts(
     name: str | None, pid: int | None, label: str
 ) -> None:
     assert Caller("unix", pid, name).label == label
 
 
-def test_a_connection_that_has_said_nothing_yet_is_itself_and_is_asked_nothing() -> None:
+def test_a_connection_before_initialize_is_unnamed_and_asked_nothing() -> None:
     caller = Caller("unix")
     assert not (caller.initialized or caller.inquiry or caller.approval)
     assert caller != Caller("unix") and len({caller, Caller("unix")}) == 2
@@ -91,7 +87,7 @@ def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confineme
     return confine(cast(Any, supervisor), PeerProcess(9, 0, None, lineage))
 
 
-def test_a_process_is_confined_by_what_it_descends_from() -> None:
+def test_a_process_is_confined_by_its_ancestors() -> None:
     handle = SimpleNamespace(id="h", session="mine", settings=SimpleNamespace(may=ALL))
     use = SimpleNamespace(handle=handle)
     assert confined(()) is None
@@ -111,7 +107,7 @@ def test_a_process_is_confined_by_what_it_descends_from() -> None:
         (Confinement("handle", "h", "mine", frozenset(["handles"])), "default"),
     ],
 )
-def test_calls_that_name_no_session_are_of_the_one_that_the_caller_may_use(
+def test_calls_without_a_session_use_the_callers_permitted_one(
     confinement: Confinement | None, session: str
 ) -> None:
     rpc_context = RpcContext(

@@ -1,4 +1,4 @@
-"""Requests of the daemon to a client: matched, bounded, and harmed by nothing that a peer does."""
+"""Requests of the daemon to a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.rpc.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
 
 @dataclass
 class Talk:
-    """One client and the link to it."""
+    """A client and its link."""
 
     served: Served
     client: Client
@@ -38,7 +38,7 @@ class Talk:
         await self.client.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def note(self, *, method: str = "question", params: object = ()) -> None:
-        """Ask, and note what comes of it."""
+        """Send a request, and note the outcome."""
         try:
             self.outcomes.append(await self.link.ask(method, params))
         except (RpcError, BadReply, Unreachable) as error:
@@ -92,7 +92,7 @@ async def test_a_request_gets_its_own_reply_in_any_order_also_in_a_batch(kind: K
         ({"result": [[[]]] * 3}, list),
     ],
 )
-async def test_an_odd_reply_is_the_end_of_one_request(
+async def test_an_invalid_reply_ends_one_request(
     reply: dict[str, Any], outcome: type[object]
 ) -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
@@ -108,7 +108,7 @@ async def test_an_odd_reply_is_the_end_of_one_request(
         assert talk.outcomes[1] == "fine"
 
 
-async def test_a_reply_that_is_nested_too_deeply_is_none() -> None:
+async def test_a_too_deeply_nested_reply_is_invalid() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         nursery.start_soon(talk.note)
         number = (await talk.said())["id"]
@@ -118,7 +118,7 @@ async def test_a_reply_that_is_nested_too_deeply_is_none() -> None:
         assert isinstance(talk.outcomes[0], BadReply)
 
 
-async def test_replies_that_nobody_waits_for_are_counted_and_not_answered() -> None:
+async def test_unsolicited_replies_are_counted_and_not_answered() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         nursery.start_soon(talk.note)
         number = (await talk.said())["id"]
@@ -131,7 +131,7 @@ async def test_replies_that_nobody_waits_for_are_counted_and_not_answered() -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_who_no_longer_wants_to_know_says_so_once(kind: Kind) -> None:
+async def test_a_cancelled_request_is_notified_once(kind: Kind) -> None:
     async with talking(kind) as talk:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
@@ -147,7 +147,7 @@ async def test_who_no_longer_wants_to_know_says_so_once(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_with_the_peer_all_that_it_was_asked_has_failed(kind: Kind) -> None:
+async def test_a_disconnected_peer_fails_all_its_requests(kind: Kind) -> None:
     async with talking(kind) as talk, trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(talk.note)
@@ -160,7 +160,7 @@ async def test_with_the_peer_all_that_it_was_asked_has_failed(kind: Kind) -> Non
         assert talk.link.notify("told", {}) is False
 
 
-async def test_a_peer_that_has_stopped_sending_cannot_answer() -> None:
+async def test_a_half_closed_peer_cannot_answer() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         nursery.start_soon(talk.note)
         await talk.said()
@@ -169,7 +169,7 @@ async def test_a_peer_that_has_stopped_sending_cannot_answer() -> None:
         assert isinstance(talk.outcomes[0], Unreachable)
 
 
-async def test_what_one_peer_leaves_open_is_bounded() -> None:
+async def test_open_requests_of_a_peer_are_bounded() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         for _ in range(MAX_REQUESTS):
             nursery.start_soon(talk.note)
@@ -184,7 +184,7 @@ async def test_what_one_peer_leaves_open_is_bounded() -> None:
         await talk.until(MAX_REQUESTS + 1)
 
 
-async def test_a_peer_that_does_not_read_is_told_nothing_more_and_holds_nobody_up() -> None:
+async def test_a_peer_that_does_not_read_is_sent_nothing_more_and_delays_no_task() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         big = "x" * 200_000
         told = 0
@@ -201,7 +201,7 @@ async def test_a_peer_that_does_not_read_is_told_nothing_more_and_holds_nobody_u
         assert talk.outcomes == ["late"]
 
 
-async def test_one_who_waits_for_room_does_not_outlive_the_peer() -> None:
+async def test_a_task_waiting_for_room_ends_with_the_peer() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
         while talk.link.notify("told", {"text": "x" * 200_000}):
             pass

@@ -1,5 +1,3 @@
-"""The distributions that pyproject.toml declares are those that the product imports, no more and no fewer."""
-
 from __future__ import annotations
 
 import ast
@@ -57,7 +55,7 @@ def distributions(packages: set[str]) -> set[str]:
     return {normalized(known[package][0]) for package in packages}
 
 
-def test_what_is_imported_is_declared_and_nothing_else() -> None:
+def test_imported_distributions_are_exactly_the_declared_ones() -> None:
     extras = PROJECT["optional-dependencies"]
     expected = declared(PROJECT["dependencies"]).union(
         *(declared(extras[name]) for name in extras if name not in FOR_TESTS)
@@ -65,7 +63,7 @@ def test_what_is_imported_is_declared_and_nothing_else() -> None:
     assert distributions(set(imported())) == expected
 
 
-def test_what_an_extra_brings_is_imported_by_its_own_room_only() -> None:
+def test_an_extras_distributions_are_imported_by_its_own_room_only() -> None:
     for package, paths in imported().items():
         if distributions({package}) & declared(PROJECT["optional-dependencies"]["llm"]):
             assert {path.parent.name for path in paths} == {"llm"}, package

@@ -1,4 +1,4 @@
-"""The pages under docs/ say what is so: the reference is as the types are, the examples as they run."""
+"""The pages under docs/ match the code."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ DECISIONS = ROOT / "docs" / "decisions"
 RECORDS = sorted({*DECISIONS.glob("*.md")} - {DECISIONS / "README.md"})
 
 
-def test_the_reference_is_what_the_types_say() -> None:
+def test_the_reference_matches_the_types() -> None:
     text = PAGE.read_text()
     assert page(text) == text, "docs/protocol.md is stale: run `python -m tests.gendocs`"
 
 
-def test_the_typescript_declarations_are_what_the_types_say() -> None:
+def test_the_typescript_declarations_match_the_types() -> None:
     text = DECLARATIONS.read_text()
     assert declarations() == text, "docs/haft.d.ts is stale: run `python -m tests.gendocs`"
 
 
-def test_every_type_that_a_declaration_names_is_declared() -> None:
+def test_every_type_named_by_a_declaration_is_declared() -> None:
     text = re.sub(r"/\*\*.*?\*/|//[^\n]*|\"[^\"]*\"", "", DECLARATIONS.read_text(), flags=re.DOTALL)
     declared = re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE)
     named = set(re.findall(r"(?<![.\w?])[A-Z]\w+", text))
@@ -49,11 +49,11 @@ def test_the_configuration_page_has_every_key() -> None:
     assert undescribed() == set()
 
 
-def test_every_meaning_is_of_a_field_that_exists() -> None:
+def test_every_meaning_belongs_to_an_existing_field() -> None:
     assert unused() == set()
 
 
-def test_the_dialogues_on_the_pages_are_what_the_daemon_says(short_tmp: Path) -> None:
+def test_the_dialogues_on_the_pages_match_the_daemon(short_tmp: Path) -> None:
     made = dialogues(short_tmp)
     for one in DIALOGUES:
         text = one.read_text()
@@ -75,7 +75,7 @@ def conversation() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(said[at][1], said[at + 1][1]) for at in range(0, len(said), 2)]
 
 
-def test_the_conversation_on_the_page_is_what_the_daemon_says(daemon: RunningDaemon) -> None:
+def test_the_conversation_on_the_page_matches_the_daemon(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
         for request, reply in conversation():
             wire.send(request)
@@ -83,19 +83,19 @@ def test_the_conversation_on_the_page_is_what_the_daemon_says(daemon: RunningDae
 
 
 def covers(whole: object, part: object) -> bool:
-    """Whether `whole` is `part`, with more fields perhaps."""
+    """Return true if `whole` is `part`, possibly with more fields."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(key in whole and covers(whole[key], value) for key, value in part.items())
     return whole == part
 
 
-def test_the_requests_on_the_page_are_right() -> None:
+def test_the_requests_on_the_page_are_valid() -> None:
     for request, _ in conversation():
         msgspec.convert(request["params"], METHODS[request["method"]].params)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_every_link_has_a_target(path: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if "://" in target:
             continue
@@ -120,7 +120,7 @@ def test_a_decision_has_a_number_a_title_and_three_parts(path: Path) -> None:
         assert int(match[1]) == number, f"{path.name}: {match[1]} stands where {number} comes next"
 
 
-def test_every_file_that_a_decision_names_exists() -> None:
+def test_every_file_named_by_a_decision_exists() -> None:
     for path in RECORDS:
         for name in re.findall(r"`([\w/]+\.py)`", path.read_text()):
             assert any((root / name).exists() for root in (ROOT, ROOT / "daemon" / "haftd")), name
@@ -138,13 +138,13 @@ def anchors(path: Path) -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """What a page or a docstring names: words in backticks, of a path each part."""
+    """Return the names in a page or a docstring: words in backticks, and each part of a path."""
     return {word for name in re.findall(r"`([\w/]+)`", text) for word in name.split("/")}
 
 
 def test_the_map_leads_to_every_file_of_the_house() -> None:
-    """The page names each room and what stands between them; a room's head names what is in it, or
-    imports it as the verbs' table does."""
+    """The page names each room and the folders between; a room's head names its modules, or
+    imports them as the table of methods does."""
     assert contents(ROOT / "daemon/haftd") <= named((ROOT / "ARCHITECTURE.md").read_text())
     for room in [
         *(ROOT / "daemon/haftd").rglob("__init__.py"),

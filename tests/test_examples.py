@@ -1,5 +1,3 @@
-"""Each public class with behaviour shows its use in a doctest, and all examples run."""
-
 from __future__ import annotations
 
 import doctest
@@ -61,9 +59,7 @@ def test_a_class_with_behaviour_has_an_example(kind: type) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_the_examples_of_a_module_are_right(
-    module: ModuleType, shared_daemon: RunningDaemon
-) -> None:
+def test_the_examples_of_a_module_run(module: ModuleType, shared_daemon: RunningDaemon) -> None:
     runner = doctest.DocTestRunner(verbose=False)
     output: list[str] = []
     for test in examples(module, socket=str(shared_daemon.socket)):

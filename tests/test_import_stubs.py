@@ -14,23 +14,23 @@ _LEAVE_OUT = (
 
 
 def run(code: str) -> str:
-    """What a Python that has loaded nothing prints."""
+    """Return the output of a Python that has loaded nothing."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 @pytest.mark.parametrize("name", ["rich.console", "asyncio.events", "jsonrpcserver.server"])
-def test_what_was_left_out_can_be_imported_afterwards(name: str) -> None:
+def test_a_stubbed_module_can_be_imported_afterwards(name: str) -> None:
     assert run(f"import sys; {_LEAVE_OUT}import {name}; print({name}.__name__)") == name
 
 
-def test_what_is_loaded_already_stays_as_it_is() -> None:
+def test_loaded_modules_are_left_alone() -> None:
     code = "import sys, asyncio, rich; there = asyncio, rich; " + _LEAVE_OUT
     assert run(code + "print(there == (sys.modules['asyncio'], sys.modules['rich']))") == "True"
 
 
-def test_no_stand_in_is_left() -> None:
+def test_no_stub_is_left() -> None:
     stubbed = ("rich", "asyncio", "jsonrpcserver")
     code = f"import sys; {_LEAVE_OUT}print([n for n in {stubbed} if n in sys.modules])"
     assert run(code) == "[]"

@@ -1,4 +1,4 @@
-"""What a use was made of goes when nobody holds it any more: no circle of it waits for the collector."""
+"""Objects of an execution are freed with their last reference: no cycle waits for the collector."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def no_collector() -> Iterator[None]:
 
 
 def living() -> tuple[int, int]:
-    """How many handles there are, and how many uses."""
+    """Return the numbers of handles and executions."""
     everything = gc.get_objects()
     return tuple(sum(isinstance(one, kind) for one in everything) for kind in (Handle, Execution))  # type: ignore[return-value]
 
@@ -71,7 +71,7 @@ async def use_it(held: Supervisor, runtime: Runtime, call: Call) -> None:
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("kind", STARTS)
-async def test_what_has_ended_and_is_forgotten_is_freed_without_a_collector(kind: str) -> None:
+async def test_a_forgotten_handle_is_freed_without_a_collector(kind: str) -> None:
     before = living()
     async with trio.open_nursery() as nursery:
         held = Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
@@ -80,7 +80,7 @@ async def test_what_has_ended_and_is_forgotten_is_freed_without_a_collector(kind
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_so_is_what_a_call_has_waited_for(autojump_clock: MockClock) -> None:
+async def test_an_awaited_call_is_freed_without_a_collector(autojump_clock: MockClock) -> None:
     async def wait() -> None:
         handle = handle_of("h")
         holds = lambda: True if handle.stopped else None  # noqa: E731
@@ -88,13 +88,13 @@ async def test_so_is_what_a_call_has_waited_for(autojump_clock: MockClock) -> No
 
     before = living()
     await wait()
-    await trio.lowlevel.checkpoint()  # the loop holds what it has just woken a task with
+    await trio.lowlevel.checkpoint()  # the loop holds the value of the task that it has just woken
     assert living() == before
 
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "late"])
-async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
+async def test_a_refused_call_is_freed_without_a_collector(waits: bool) -> None:
     async def late() -> object:
         return refuse(None, None)
 

@@ -1,5 +1,3 @@
-"""The log: one line a line, no secret in it, and nothing waits for it."""
-
 from __future__ import annotations
 
 import json
@@ -38,7 +36,7 @@ def lines(read: int) -> list[str]:
     return os.read(read, 1 << 20).decode().splitlines()
 
 
-def test_what_is_no_terminal_gets_json(pipe: tuple[int, int]) -> None:
+def test_a_non_terminal_gets_json(pipe: tuple[int, int]) -> None:
     configure("info", None, env={}, fd=pipe[1])
     log = structlog.get_logger()
     log.debug("hidden")
@@ -70,7 +68,7 @@ def test_console_lines_are_colored_on_a_terminal_without_no_color(
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_X16_a_line_is_one_line_whatever_is_in_it(pipe: tuple[int, int], style: str) -> None:
+def test_X16_a_record_is_one_line_with_any_content(pipe: tuple[int, int], style: str) -> None:
     configure("info", "json" if style == "json" else "console", env={}, fd=pipe[1])
     structlog.get_logger().info("a\nb\x1b[31m", value="c\r\nd\u2028e\x9b", other=["\n"])
     (line,) = lines(pipe[0])
@@ -89,7 +87,7 @@ def test_the_journal_gets_a_priority(pipe: tuple[int, int]) -> None:
     assert all("timestamp" not in line for line in found)
 
 
-def test_a_journal_that_is_another_file_is_none(pipe: tuple[int, int]) -> None:
+def test_a_journal_variable_for_another_file_is_ignored(pipe: tuple[int, int]) -> None:
     configure("info", None, env={"JOURNAL_STREAM": "1:2"}, fd=pipe[1])
     structlog.get_logger().info("x")
     assert lines(pipe[0])[0].startswith("{")
@@ -125,11 +123,11 @@ def test_W07_and_X17_secrets_are_hidden(pipe: tuple[int, int], style: str) -> No
         max_leaves=10,
     )
 )
-def test_a_secret_key_hides_all_below_it(value: object) -> None:
+def test_a_secret_key_hides_its_subtree(value: object) -> None:
     assert CANARY not in json.dumps(redact({"my_secret": value}))
 
 
-def test_a_full_pipe_drops_lines_and_says_how_many(pipe: tuple[int, int]) -> None:
+def test_a_full_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None:
     read, write = pipe
     sink = Sink(write)
     for number in range(5000):
@@ -153,7 +151,7 @@ def test_a_torn_line_does_not_swallow_the_next(pipe: tuple[int, int]) -> None:
     assert lines(read) == ["", "1 log lines were dropped", "whole"]
 
 
-def test_L10_a_log_that_cannot_be_written_is_no_fault() -> None:
+def test_L10_an_unwritable_log_is_no_fault() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     sink = Sink(full)
     sink.msg("x")
@@ -162,7 +160,7 @@ def test_L10_a_log_that_cannot_be_written_is_no_fault() -> None:
     assert sink.dropped == 2
 
 
-def test_a_reader_that_went_is_no_fault(pipe: tuple[int, int]) -> None:
+def test_a_closed_reader_is_no_fault(pipe: tuple[int, int]) -> None:
     read, write = pipe
     os.close(read)
     sink = Sink(write)
@@ -170,12 +168,12 @@ def test_a_reader_that_went_is_no_fault(pipe: tuple[int, int]) -> None:
     assert sink.dropped == 1
 
 
-def test_what_is_no_utf8_is_still_a_line(pipe: tuple[int, int]) -> None:
+def test_invalid_utf8_is_still_a_line(pipe: tuple[int, int]) -> None:
     Sink(pipe[1]).msg("\udcff")
     assert lines(pipe[0]) == ["\\udcff"]
 
 
-def test_U10_a_library_that_floods_gets_a_line_a_second(pipe: tuple[int, int]) -> None:
+def test_U10_a_flooding_library_gets_a_line_a_second(pipe: tuple[int, int]) -> None:
     configure("info", None, env={}, fd=pipe[1])
     now = 0.0
     handler = RateLimitedHandler(structlog.get_logger(), clock=lambda: now)

@@ -1,4 +1,4 @@
-"""Whether another user could replace what a path leads to."""
+"""Replaceability of a path by another user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A file three folders down, the first of which is reached by a link."""
+    """A file three folders down, the first of which is a symlink."""
     (tmp_path / "real" / "haft" / "tools").mkdir(parents=True)
     (tmp_path / "home").symlink_to("real")
     file = tmp_path / "home" / "haft" / "tools" / "one.toml"
@@ -44,7 +44,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES)
-def test_P17_a_way_that_another_user_could_change_is_not_gone(
+def test_P17_a_path_changeable_by_another_user_is_not_followed(
     place: Path, change: Callable[[Path], None], said: str
 ) -> None:
     top = place.parents[3]
@@ -62,8 +62,8 @@ def test_P17_a_way_that_another_user_could_change_is_not_gone(
 
 
 @as_root
-def test_P17_a_link_of_another_user_to_a_clone_brings_no_tools(tmp_path: Path) -> None:
-    """The clone belongs to the user, who has not trusted it; the link leads to its folder."""
+def test_P17_another_users_symlink_to_a_clone_brings_no_tools(tmp_path: Path) -> None:
+    """The clone belongs to the user, who has not trusted it; the symlink leads to its folder."""
     clone = tmp_path / "clone" / ".haft" / "tools"
     clone.mkdir(parents=True)
     (clone / "evil.toml").write_text("[tools.evil]\ncommand = 'true'\n")
@@ -78,12 +78,12 @@ def test_P17_a_link_of_another_user_to_a_clone_brings_no_tools(tmp_path: Path) -
     assert problem.file.endswith("evil.toml") and str(shared / "haft") in problem.message
 
 
-def test_what_is_ones_own_in_a_sticky_folder_is_ones_own(place: Path) -> None:
+def test_a_users_own_file_in_a_sticky_folder_is_trusted(place: Path) -> None:
     (place.parents[3] / "real").chmod(0o1777)
     assert why_replaceable(str(place)) == ""
 
 
-def test_every_step_is_named_with_links_followed(place: Path) -> None:
+def test_every_step_is_named_with_symlinks_followed(place: Path) -> None:
     top = place.parents[3]
     inner = top / "real" / "haft"
     (inner / "up").symlink_to("../../home/./haft")
@@ -95,7 +95,7 @@ def test_every_step_is_named_with_links_followed(place: Path) -> None:
     ]
 
 
-def test_a_circle_of_links_ends(tmp_path: Path) -> None:
+def test_a_symlink_loop_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
@@ -103,10 +103,10 @@ def test_a_circle_of_links_ends(tmp_path: Path) -> None:
 
 
 @as_root
-def test_roots_folders_count_as_roots_where_root_has_no_number(
+def test_roots_folders_count_as_roots_without_a_mapping_of_root(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a user namespace of one user, `/` belongs to whoever has no number there."""
+    """In a user namespace with one user, `/` belongs to the overflow uid."""
     give_away(place.parents[3] / "real")
     monkeypatch.setattr(ownership, "_unmapped", lambda: ANOTHER)
     assert why_replaceable(str(place)) == ""

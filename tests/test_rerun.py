@@ -14,14 +14,14 @@ from tests import rerun
 
 
 def failed(folder: Path, *names: str) -> Path:
-    """Write the names as a run does in which these tests failed."""
+    """Write the failed tests' names as a run does."""
     file = folder / "failed"
     file.write_text("".join(f"{name}\n" for name in names))
     return file
 
 
 def runner(*statuses: int) -> tuple[Callable[[Sequence[str]], int], list[Sequence[str]]]:
-    """Make a run that ends with each of these in turn, and the list of its calls."""
+    """Return a run that ends with each of these in turn, and the list of its calls."""
     calls: list[Sequence[str]] = []
 
     def run(tests: Sequence[str]) -> int:
@@ -90,7 +90,7 @@ def test_a_run_writes_the_names_of_its_failed_tests(tmp_path: Path) -> None:
     assert names == ["test_it.py::test_b", "test_it.py::test_c"]
 
 
-def test_a_test_that_fails_alone_is_seen(tmp_path: Path) -> None:
+def test_a_test_that_fails_alone_is_reported(tmp_path: Path) -> None:
     test = tmp_path / "test_it.py"
     test.write_text("def test_it(): assert 0\n")
     assert rerun.run_alone([f"{test}::test_it"]) == 1

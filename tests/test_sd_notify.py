@@ -1,5 +1,3 @@
-"""sd_notify: the service manager hears what it should, and its absence costs nothing."""
-
 from __future__ import annotations
 
 import os
@@ -25,7 +23,7 @@ def manager(request: pytest.FixtureRequest, short_tmp: Path) -> Iterator[tuple[s
     sock.close()
 
 
-def test_what_the_manager_hears(manager: tuple[socket.socket, str]) -> None:
+def test_the_manager_gets_each_notification(manager: tuple[socket.socket, str]) -> None:
     sock, address = manager
     with closing(Notifier.from_environment({"NOTIFY_SOCKET": address})) as notifier:
         notifier.ready("serving\nWATCHDOG=trigger")
@@ -42,13 +40,13 @@ def test_what_the_manager_hears(manager: tuple[socket.socket, str]) -> None:
 
 
 @pytest.mark.parametrize("address", [None, "", "vsock:2:1", "relative"])
-def test_without_a_manager_nothing_is_said(address: str | None) -> None:
+def test_without_a_manager_nothing_is_sent(address: str | None) -> None:
     with closing(Notifier(address)) as notifier:
         notifier.ready()
     assert notifier.failed == 0
 
 
-def test_a_manager_that_went_is_counted(short_tmp: Path) -> None:
+def test_a_lost_manager_is_counted(short_tmp: Path) -> None:
     with closing(Notifier(str(short_tmp / "none"))) as notifier:
         notifier.ready()
     assert notifier.failed == 1
@@ -65,11 +63,11 @@ def test_a_manager_that_went_is_counted(short_tmp: Path) -> None:
         ({"WATCHDOG_USEC": "x"}, None),
     ],
 )
-def test_the_watchdog_is_fed_only_when_wanted(env: dict[str, str], interval: float | None) -> None:
+def test_the_watchdog_is_fed_only_on_request(env: dict[str, str], interval: float | None) -> None:
     assert watchdog_interval_s(env, 7) == interval
 
 
-async def test_P35_signs_of_life_come_from_the_loop(
+async def test_P35_watchdog_messages_come_from_the_loop(
     manager: tuple[socket.socket, str], autojump_clock: object
 ) -> None:
     sock, address = manager

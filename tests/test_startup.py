@@ -1,5 +1,3 @@
-"""What is done before READY, where it can be looked at without a daemon."""
-
 from __future__ import annotations
 
 import contextlib
@@ -19,10 +17,10 @@ from haftd.startup import CannotStart
     ("code", "starts"),
     [(errno.ENOLCK, True), (errno.EOPNOTSUPP, True), (errno.EIO, False), (errno.EACCES, False)],
 )
-def test_a_state_folder_that_knows_no_locks_is_named_and_used(
+def test_a_state_folder_without_locks_is_named_and_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, starts: bool
 ) -> None:
-    """A home on a network may have none; then nothing but that keeps a daemon from starting."""
+    """A network home may have no locks; nothing else may prevent a start."""
     env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
     paths = find_paths(env, 7)
     startup.private_folders(paths)

@@ -19,7 +19,7 @@ from tests.core.disks import make
 
 
 class Peer:
-    """A connection that takes nothing more than `send` gets once it is `full`."""
+    """A connection that takes no more than `send` gets once `full`."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []

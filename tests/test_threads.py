@@ -1,4 +1,4 @@
-"""CPU-bound work in a thread blocks the loop neither while it runs nor by its result."""
+"""CPU-bound work in a thread blocks the loop neither while running nor by its result."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import trio
 from haftd.threads import run_in_thread
 
 
-async def test_the_work_is_done_in_another_thread_and_comes_back() -> None:
+async def test_work_is_done_in_another_thread_and_returned() -> None:
     assert await run_in_thread(threading.get_ident) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         await run_in_thread(lambda: 1 // 0)
 
 
-async def test_what_was_made_is_no_matter_of_the_search_for_garbage() -> None:
+async def test_a_result_is_not_tracked_by_the_garbage_collector() -> None:
     try:
         made = await run_in_thread(lambda: {n: [n] for n in range(1000)})
         assert not any(one is made for one in gc.get_objects())
@@ -25,7 +25,7 @@ async def test_what_was_made_is_no_matter_of_the_search_for_garbage() -> None:
         gc.unfreeze()
 
 
-async def test_who_is_cancelled_does_not_wait_for_it() -> None:
+async def test_a_cancelled_caller_does_not_wait_for_the_thread() -> None:
     begun, done, over = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""The systemd units say what they mean: systemd itself reads them, and the traps are held."""
+"""The systemd units, checked by systemd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(name: str) -> configparser.ConfigParser:
     return parser
 
 
-def test_systemd_accepts_them(short_tmp: Path) -> None:
+def test_systemd_accepts_the_units(short_tmp: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not here")
@@ -40,13 +40,13 @@ def test_systemd_accepts_them(short_tmp: Path) -> None:
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
-def test_L09_the_start_limit_is_where_it_counts() -> None:
+def test_L09_the_start_limit_is_in_the_effective_section() -> None:
     unit = read("haftd.service")
     assert "StartLimitIntervalSec" in unit["Unit"]
     assert "StartLimitIntervalSec" not in unit["Service"]
 
 
-def test_the_daemon_is_asked_first_and_nothing_stays() -> None:
+def test_the_daemon_is_signalled_first_and_nothing_stays() -> None:
     service = read("haftd.service")["Service"]
     assert service["KillMode"] == "mixed"
     assert service["Type"] == "notify"
@@ -56,14 +56,14 @@ def test_the_daemon_is_asked_first_and_nothing_stays() -> None:
     assert set(service["RestartPreventExitStatus"].split()) == {"75", "78"}
 
 
-def test_nothing_that_a_tool_would_inherit_is_set() -> None:
+def test_no_variable_that_a_tool_would_inherit_is_set() -> None:
     service = read("haftd.service")["Service"]
     for key in service:
         assert not key.startswith(("Limit", "Private", "Protect", "Restrict")), key
         assert key not in ("UMask", "NoNewPrivileges", "RuntimeDirectory", "SystemCallFilter")
 
 
-def test_U02_and_U03_the_socket_is_the_users_alone() -> None:
+def test_U02_and_U03_the_socket_is_private_to_the_user() -> None:
     sock = read("haftd.socket")["Socket"]
     assert sock["ListenStream"] == "%t/haft/haftd.sock"
     assert sock["SocketMode"] == "0600"

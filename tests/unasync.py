@@ -1,4 +1,4 @@
-"""`python -m tests.unasync`: make the blocking client's typed calls from those of the client on trio."""
+"""`python -m tests.unasync`: make the blocking client's typed calls from the trio client's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Made from `aio_calls` by `python -m tests.unasync`: edit that module.
 
 
 class _Blocking(ast.NodeTransformer):
-    """Turns coroutines into functions with a `timeout`, which they hand to `self.call`."""
+    """Turns coroutines into functions with a `timeout` passed to `self.call`."""
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)

@@ -1,7 +1,5 @@
-"""A client of the wire written from the protocol alone: a blocking socket and JSON, nothing of ours.
-
-Tests that speak of the wire use it, so that a fault of our own codecs cannot hide on both sides.
-"""
+"""A client of the wire written from the protocol alone: a blocking socket and JSON. Tests of the
+wire use this client, so that a fault of our own codecs cannot hide on both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ class Refused(Exception):
 
 
 class Wire:
-    """One connection. `call` sends one request and waits for its reply, keeping others."""
+    """A connection; `call` sends a request and waits for its reply, keeping other messages."""
 
     def __init__(self, path: str | Path, framing: Framing = "lines", timeout: float = 20.0) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -60,7 +58,7 @@ class Wire:
             self.send_raw(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
     def receive(self) -> Any:
-        """The next message, whoever it is for; raises EOFError when the daemon closed."""
+        """Return the next message of any kind; raise EOFError at a close."""
         while True:
             message = self._take()
             if message is not None:
@@ -94,7 +92,7 @@ class Wire:
         return number
 
     def finish(self, number: int) -> Any:
-        """The result of a request sent before; raises `Refused`."""
+        """Return the result of an earlier request; raise `Refused`."""
         for at, message in enumerate(self._kept):
             if message.get("id") == number:
                 return _result(self._kept.pop(at))
@@ -105,7 +103,7 @@ class Wire:
             self._kept.append(message)
 
     def told(self, method: str) -> Any:
-        """The next message of the daemon with that method; other messages are kept."""
+        """Return the next message of the daemon with that method; others are kept."""
         for at, message in enumerate(self._kept):
             if message.get("method") == method:
                 return self._kept.pop(at)
@@ -116,7 +114,7 @@ class Wire:
             self._kept.append(message)
 
     def call(self, method: str, **params: Any) -> Any:
-        """One request and its result; raises `Refused`."""
+        """Return the result of a request; raise `Refused`."""
         return self.finish(self.start(method, **params))
 
 

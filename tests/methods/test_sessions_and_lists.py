@@ -106,7 +106,7 @@ def test_a_star_lists_the_handles_of_all_sessions(room: Room) -> None:
     runs, over = rows[theirs, "a"], rows[room.session, "a"]
     assert runs["state"] == "running" and is_running(runs["pid"])
     assert over["state"] == "stopped" and over["exit"] == {"code": 3} and over["bytes"] == 6
-    # The list is of whoever asks; it neither joins them nor reads their output.
+    # The list neither joins the sessions nor reads their output.
     assert all(one["session"] != "*" for one in room.wire.call("session/list")["sessions"])
     assert room.call("fetch", id="a")["content"] == "hello\n"
     assert [one["id"] for one in room.call("handles/list")["handles"]] == ["a"]

@@ -10,7 +10,7 @@ from tests.methods.conftest import Room
 from tests.wire import Refused
 
 
-def test_points_tell_when_each_burst_was_printed(room: Room) -> None:
+def test_points_give_the_time_of_each_burst(room: Room) -> None:
     room.spawn("cat", "exec cat", wait="none")
     before = room.call("output/timeline", id="cat")
     assert (before["points"], before["cursor"], before["more"]) == ([], 0, False)
@@ -41,7 +41,7 @@ def test_an_unknown_handle_is_refused(room: Room) -> None:
     assert caught.value.code == -32001
 
 
-def test_the_read_mark_stays(room: Room) -> None:
+def test_a_timeline_moves_no_read_offset(room: Room) -> None:
     room.spawn("once", "echo once", wait="none")
     room.call("await", all=["once"])
     room.call("output/timeline", id="once")

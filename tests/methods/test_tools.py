@@ -28,7 +28,7 @@ def test_the_tools_of_a_fresh_daemon_fit_each_provider(
             assert refusals(provider, *said) == []
 
 
-def test_the_list_without_a_word_is_the_generic_one(shared_daemon: RunningDaemon) -> None:
+def test_the_list_without_a_provider_is_the_generic_one(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         plain = wire.call("tools/list")
         assert plain == wire.call("tools/list", provider="generic", style="oneof")
@@ -41,7 +41,7 @@ def test_the_list_without_a_word_is_the_generic_one(shared_daemon: RunningDaemon
 
 
 @pytest.mark.parametrize("params", [{"provider": "nobody"}, {"style": "round"}, {"dialect": "x"}])
-def test_a_provider_that_there_is_not_is_refused(
+def test_an_unknown_provider_is_refused(
     params: dict[str, str], shared_daemon: RunningDaemon
 ) -> None:
     with shared_daemon.connect() as wire, pytest.raises(Refused) as caught:
@@ -49,7 +49,7 @@ def test_a_provider_that_there_is_not_is_refused(
     assert caught.value.code == -32602
 
 
-def test_a_tool_that_cannot_be_expressed_is_named_and_the_rest_stands(
+def test_a_tool_that_cannot_be_expressed_is_named_and_the_rest_listed(
     shared_daemon: RunningDaemon,
 ) -> None:
     shared_daemon.tools(
@@ -73,7 +73,7 @@ def test_a_tool_that_cannot_be_expressed_is_named_and_the_rest_stands(
         assert "problems" not in wire.call("tools/list")
 
 
-def test_tools_are_described_in_full_in_the_order_asked_for(shared_daemon: RunningDaemon) -> None:
+def test_tools_are_described_in_full_in_the_requested_order(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
         found = wire.call("tools/describe", tools=["shell", "run"])["tools"]
         assert [tool["name"] for tool in found] == ["shell", "run"]

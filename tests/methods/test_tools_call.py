@@ -1,5 +1,3 @@
-"""tools/call: a verb on a handle by `action`, else a run to the end; notices ride on the replies."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -37,7 +35,7 @@ def test_a_call_without_an_action_runs_to_the_end(room: Room) -> None:
     assert failed["call_id"] and failed["call_id"] != state["call_id"]
 
 
-def test_every_answer_is_of_the_published_form(room: Room) -> None:
+def test_every_answer_has_the_published_form(room: Room) -> None:
     document = room.call("rpc.discover")
     (method,) = [one for one in document["methods"] if one["name"] == "tools/call"]
     form = {**method["result"]["schema"], "components": document["components"]}
@@ -58,9 +56,7 @@ def test_every_answer_is_of_the_published_form(room: Room) -> None:
     assert answers[4]["completed"][0]["state"] == "stopped" and answers[2]["timed_out"] is True
 
 
-def test_it_takes_as_long_as_it_takes_and_others_are_served_meanwhile(
-    room: Room, beside: Beside
-) -> None:
+def test_a_run_has_no_time_limit_and_delays_no_other_call(room: Room, beside: Beside) -> None:
     running = room.start(
         "tools/call", tool="run", arguments=sh("read x < $FIFO || sleep 60; echo $x")
     )
@@ -71,7 +67,7 @@ def test_it_takes_as_long_as_it_takes_and_others_are_served_meanwhile(
     assert room.wire.finish(running)["ended_by"]["by"] == "abort"
 
 
-def test_an_action_is_the_verb_of_that_name(room: Room) -> None:
+def test_an_action_is_the_method_of_that_name(room: Room) -> None:
     spawned = call(
         room, arguments={"action": "spawn", "id": "one", **sh("read x; echo got $x; read y")}
     )
@@ -84,7 +80,7 @@ def test_an_action_is_the_verb_of_that_name(room: Room) -> None:
     assert aborted["state"] == "stopped" and aborted["ended_by"]["by"] == "abort"
 
 
-def test_what_a_model_writes_as_text_is_taken_for_what_is_wanted(room: Room) -> None:
+def test_a_models_texts_are_converted_to_the_expected_types(room: Room) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": '["cat"]'})
     state = call(
         room, arguments={"action": "fetch", "id": "one", "wait": "output", "timeout_ms": "0"}
@@ -95,7 +91,7 @@ def test_what_a_model_writes_as_text_is_taken_for_what_is_wanted(room: Room) -> 
 
 
 @pytest.mark.parametrize("text", ['{"line":"x"}\n', '{"eof": true}', "true", "2", "[1]", '"a"'])
-def test_a_text_given_to_a_program_stays_that_text(room: Room, text: str) -> None:
+def test_text_input_to_a_program_is_not_converted(room: Room, text: str) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
     given = {"action": "apply", "id": "one", "input": text, "wait": "output"}
     assert call(room, arguments=given)["content"] == text
@@ -109,7 +105,7 @@ def test_an_input_that_is_null_or_missing_is_required(room: Room, given: dict[st
     assert caught.value.code == -32005
 
 
-def test_a_spawn_waits_as_it_is_told(room: Room) -> None:
+def test_a_spawn_waits_as_requested(room: Room) -> None:
     spawn = {
         "action": "spawn",
         "id": "one",
@@ -124,7 +120,7 @@ def test_a_spawn_waits_as_it_is_told(room: Room) -> None:
     assert call(room, arguments=pattern)["waited"] == "matched"
 
 
-def test_all_that_is_wrong_with_a_spawn_is_said_at_once(room: Room) -> None:
+def test_all_faults_of_a_spawn_are_reported_at_once(room: Room) -> None:
     wrong = {"action": "spawn", "id": "no id", "argv": [], "wait": "soon", "timeout_ms": -1}
     with pytest.raises(Refused) as caught:
         call(room, arguments=wrong)
@@ -138,7 +134,7 @@ def test_a_call_without_an_action_may_name_it_null(room: Room) -> None:
 
 
 @pytest.mark.parametrize("name", ["id", "wait", "timeout_ms", "input"])
-def test_what_goes_with_an_action_is_refused_without_one(room: Room, name: str) -> None:
+def test_action_parameters_without_an_action_are_refused(room: Room, name: str) -> None:
     with pytest.raises(Refused, match=f"{name}: it goes with an `action`") as caught:
         call(room, arguments={name: "x", "argv": []})
     assert [one["path"] for one in caught.value.data["problems"]] == [name, "argv"]
@@ -158,7 +154,7 @@ def test_what_goes_with_an_action_is_refused_without_one(room: Room, name: str) 
         ({"action": "fetch", "id": "none"}, "handle_not_found", "none"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_by_its_name(
+def test_each_fault_is_reported_by_its_name(
     room: Room, arguments: dict[str, Any], kind: str, about: str
 ) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
@@ -168,14 +164,14 @@ def test_what_is_wrong_is_said_by_its_name(
     assert set(states(room)) == {"one"}
 
 
-def test_all_that_is_wrong_is_said_at_once(room: Room) -> None:
+def test_all_faults_of_a_call_are_reported_at_once(room: Room) -> None:
     wrong = {"action": "fetch", "wat": 1, "timeout_ms": "soon"}
     with pytest.raises(Refused) as caught:
         call(room, arguments=wrong)
     assert {one["path"] for one in caught.value.data["problems"]} == {"id", "wat", "timeout_ms"}
 
 
-def test_a_handle_is_its_tools(room: Room) -> None:
+def test_a_handle_belongs_to_its_tool(room: Room) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
     with pytest.raises(Refused, match="handle of the tool `run`") as caught:
         call(room, "shell", arguments={"action": "fetch", "id": "one"})
@@ -211,7 +207,7 @@ def test_a_run_ends_with_its_call(room: Room, beside: Beside, how: str) -> None:
     until(lambda: set(states(room).values()) == {"stopped"}, "its work has ended")
 
 
-def test_a_wait_that_is_cancelled_harms_no_handle(room: Room) -> None:
+def test_a_cancelled_wait_harms_no_handle(room: Room) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
     waiting = room.start(
         "tools/call", tool="run", arguments={"action": "fetch", "id": "one", "wait": "output"}
@@ -232,7 +228,7 @@ def test_a_retry_of_a_call_starts_nothing_twice(room: Room, beside: Beside) -> N
     assert len(states(room)) == 1
 
 
-def test_a_long_result_is_cut_and_says_so(room: Room) -> None:
+def test_a_long_result_is_cut_and_reported_as_cut(room: Room) -> None:
     state = call(room, arguments=sh("head -c 1000000 /dev/zero | tr '\\0' x"))
     assert state["truncated"]["bytes"] == 1_000_000
     assert len(state["result"]) < 300_000 and "bytes left out" in state["result"]
@@ -246,7 +242,7 @@ def kinds(notices: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def begun(room: Room, name: str, end: str) -> None:
-    """Start what ends later, so that no reply has shown its end."""
+    """Start processes that end later, so that no reply has shown their end."""
     go = room.daemon.base / f"go-{room.session}"
     room.spawn(name, f"while [ ! -e {go} ]; do sleep 0.01; done; {end}")
 
@@ -256,7 +252,7 @@ def settled(room: Room, *names: str) -> None:
     until(lambda: all(states(room)[name] == "stopped" for name in names), "they have stopped")
 
 
-def test_what_has_happened_meanwhile_rides_on_the_next_call_once(room: Room) -> None:
+def test_a_notice_rides_on_the_next_call_once(room: Room) -> None:
     begun(room, "good", "true")
     begun(room, "bad", "exit 4")
     settled(room, "good", "bad")
@@ -267,7 +263,7 @@ def test_what_has_happened_meanwhile_rides_on_the_next_call_once(room: Room) -> 
     assert call(room, arguments=sh("true"))["notifications"] == []
 
 
-def test_what_the_session_has_read_or_awaited_is_no_news(room: Room) -> None:
+def test_read_or_awaited_ends_are_no_notices(room: Room) -> None:
     for name in ("read", "awaited", "aborted", "unread"):
         begun(room, name, "true")
     room.call("abort", id="aborted")
@@ -278,7 +274,7 @@ def test_what_the_session_has_read_or_awaited_is_no_news(room: Room) -> None:
     assert room.call("notifications/drain")["notifications"] == []
 
 
-def test_notices_are_their_sessions_own(room: Room) -> None:
+def test_notices_belong_to_their_session(room: Room) -> None:
     begun(room, "one", "true")
     settled(room, "one")
     elsewhere = f"{room.session}b"
@@ -290,7 +286,7 @@ def test_notices_are_their_sessions_own(room: Room) -> None:
 
 
 def batch(room: Room, *calls: dict[str, Any]) -> list[Any]:
-    """One batch of calls of `run`; the replies by request."""
+    """Send a batch of calls of `run`; return the replies by request."""
     params = [{"tool": "run", "session": room.session} | one for one in calls]
     room.wire.send(
         [
@@ -303,7 +299,7 @@ def batch(room: Room, *calls: dict[str, Any]) -> list[Any]:
     return replies
 
 
-def test_a_batch_spawns_and_awaits_what_it_spawned(room: Room) -> None:
+def test_a_batch_spawns_and_awaits_its_own_handles(room: Room) -> None:
     check = {"arguments": {"action": "spawn", "id": "check", **sh("echo checked")}}
     test = {"arguments": {"action": "spawn", "id": "test", **sh("echo tested; exit 1")}}
     both = {"tool": "await", "arguments": {"all": ["check", "test"]}}
@@ -311,7 +307,7 @@ def test_a_batch_spawns_and_awaits_what_it_spawned(room: Room) -> None:
     assert all("result" in one for one in spawned)
     done = {one["id"]: one for one in waited["result"]["completed"]}
     assert done["check"]["exit"] == {"code": 0} and done["test"]["exit"] == {"code": 1}
-    # Whether the spawn's own reply has shown the output already is a matter of time.
+    # The spawn's own reply may have shown the output already, depending on timing.
     assert room.call("fetch", id="check", view="all")["result"] == "checked\n"
 
 
@@ -324,7 +320,7 @@ def test_a_batch_with_a_clash_runs_nothing_and_names_the_id(room: Room) -> None:
     assert states(room) == {} and not trace.exists()
 
 
-def test_a_wrong_call_of_a_batch_fails_alone(room: Room) -> None:
+def test_an_invalid_call_of_a_batch_fails_alone(room: Room) -> None:
     wrong = {"arguments": {"action": "spawn", "id": "no spaces", "argv": ["true"]}}
     unknown = {"tool": "no_such_tool"}
     good = {"arguments": sh("echo fine")}
@@ -342,22 +338,20 @@ def test_a_run_to_the_end_reads_the_end_of_its_input(room: Room, argv: list[str]
     assert state["state"] == "stopped" and "exit" in state
 
 
-def test_a_tool_on_a_terminal_wants_an_action(room: Room) -> None:
+def test_a_tool_on_a_terminal_requires_an_action(room: Room) -> None:
     with pytest.raises(Refused, match="terminal") as caught:
         call(room, "shell")
     assert caught.value.data["problems"][0]["path"] == "action" and states(room) == {}
 
 
-def test_what_could_not_be_started_is_told_once_and_without_the_environment(room: Room) -> None:
+def test_a_failed_start_is_reported_once_and_without_the_environment(room: Room) -> None:
     with pytest.raises(Refused) as caught:
         call(room, arguments={"argv": ["no-such-program-here"]})
     assert caught.value.code == -32012 and "/bin" not in caught.value.message
     assert room.call("notifications/drain")["notifications"] == []
 
 
-def test_a_retry_that_is_cancelled_leaves_the_first_calls_run_alone(
-    room: Room, beside: Beside
-) -> None:
+def test_a_cancelled_retry_leaves_the_first_calls_run_alone(room: Room, beside: Beside) -> None:
     arguments = sh("exec sleep 300")
     room.start("tools/call", tool="run", arguments=arguments, call_id="again")
     until(lambda: "running" in states(beside()).values(), "it runs")
@@ -389,7 +383,7 @@ def test_a_run_goes_on_while_a_retry_waits_for_it(room: Room, beside: Beside) ->
     until(lambda: list(states(room).values()) == ["stopped"], "it is ended with the last")
 
 
-def test_a_result_is_as_long_as_its_definition_lets_it_be(make_daemon: Any) -> None:
+def test_a_result_is_bounded_by_its_definition(make_daemon: Any) -> None:
     daemon = make_daemon()
     daemon.tools(
         "[tools.long]\nsource = 'local'\noutput = 'raw'\nsize_threshold = 1000\n"

@@ -1,5 +1,5 @@
-"""How long a turn's end waits, on a clock of the test's own: for the answer, and again for what it
-says is to be waited for."""
+"""The waits of a turn's end, on a simulated clock: for the answer, and again for the awaited
+handles."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def running(policy: Literal["inquire", "await"]) -> Handle:
 
 
 async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, float]:
-    """The reply to a turn's end in a session of this handle, and how long it took."""
+    """Return the reply to a turn's end in a session with this handle, and its duration."""
     began = trio.current_time()
     services: Any = SimpleNamespace(
         access=SimpleNamespace(
@@ -66,7 +66,7 @@ async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, f
 
 
 @pytest.mark.parametrize("stops", [True, False])
-async def test_the_wait_that_was_answered_has_the_whole_time_anew(
+async def test_an_answered_wait_has_the_whole_time_anew(
     nursery: trio.Nursery, autojump_clock: MockClock, stops: bool
 ) -> None:
     handle = running("inquire")
@@ -82,7 +82,7 @@ async def test_the_wait_that_was_answered_has_the_whole_time_anew(
     assert took == pytest.approx(ANSWERED_S + TIMEOUT_S - stops)
 
 
-async def test_what_is_awaited_has_the_time_once(
+async def test_an_awaited_handle_has_the_time_once(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     result, took = await ended(nursery, running("await"))

@@ -1,5 +1,3 @@
-"""turn/begin, turn/end and on_disconnect: what outlasts a turn, and what the last connection."""
-
 from __future__ import annotations
 
 import tempfile
@@ -50,7 +48,7 @@ def states(result: dict[str, Any]) -> dict[str, str]:
     return {one["id"]: one["state"] for one in result["handles"]}
 
 
-def test_each_handle_is_treated_as_its_tool_says(room: Room, beside: Callable[[], Room]) -> None:
+def test_each_handle_is_treated_by_its_tools_policy(room: Room, beside: Callable[[], Room]) -> None:
     start(room, "ends", "a")
     start(room, "stays", "k")
     start(room, "waits", "w", "read x; echo $x")
@@ -58,7 +56,7 @@ def test_each_handle_is_treated_as_its_tool_says(room: Room, beside: Callable[[]
     room.spawn("over", "exit 0", wait="stopped")
     number = room.start("turn/end")
     other = beside()
-    # What it awaits goes on, and others are served meanwhile.
+    # The awaited handle goes on, and other calls are served meanwhile.
     other.call("apply", id="w", input={"line": "done"}, wait="none", view="tail", max_bytes=0)
     result = room.wire.finish(number)
     assert result["turn"] == 1
@@ -66,7 +64,7 @@ def test_each_handle_is_treated_as_its_tool_says(room: Room, beside: Callable[[]
     ended = {one["id"]: one.get("ended_by") for one in result["handles"]}
     assert ended["a"]["by"] == ended["run"]["by"] == "turn_end"
     assert ended["w"] == {"by": "exit"} and ended["k"] is None
-    # It was the host that read this: the assistant has still to be told.
+    # The host has read this end: the assistant has still to get the notice.
     told = room.call("notifications/drain")["notifications"]
     assert {one["id"] for one in told} == {"a", "w", "run"}
     assert room.call("fetch", id="w")["result"] == "done\n"
@@ -74,8 +72,8 @@ def test_each_handle_is_treated_as_its_tool_says(room: Room, beside: Callable[[]
 
 
 @pytest.mark.parametrize("policy", ["abort", "keep", "await"])
-def test_the_policy_of_the_call_is_for_all(room: Room, policy: str) -> None:
-    """Who is awaited in vain is kept."""
+def test_the_policy_of_the_call_holds_for_all_handles(room: Room, policy: str) -> None:
+    """A handle awaited in vain is kept."""
     start(room, "ends", "a")
     start(room, "stays", "k")
     result = room.call("turn/end", policy=policy, timeout_ms=50)
@@ -83,9 +81,7 @@ def test_the_policy_of_the_call_is_for_all(room: Room, policy: str) -> None:
     assert states(result) == {"a": expected, "k": expected}
 
 
-def test_what_is_decided_holds_although_the_client_goes_away(
-    room: Room, beside: Callable[[], Room]
-) -> None:
+def test_a_decision_holds_after_its_client_has_gone(room: Room, beside: Callable[[], Room]) -> None:
     start(room, "ends", "a", "trap '' TERM; echo up; while :; do sleep 1; done")
     room.call("fetch", id="a", wait="output")
     other = beside()
@@ -106,7 +102,7 @@ def test_turns_are_counted_and_a_closed_session_forgets_them(room: Room) -> None
     assert room.call("turn/end") == {"turn": 1, "handles": []}
 
 
-def test_with_the_last_connection_of_a_session_goes_what_says_so(
+def test_handles_end_with_the_last_connection_where_configured(
     room: Room, beside: Callable[[], Room]
 ) -> None:
     first, second, watcher = beside(), beside(), room.daemon.connect()

@@ -1,5 +1,3 @@
-"""What `view` shows: text by default, the bytes with `raw`, what draws the screen with `paint`."""
-
 from __future__ import annotations
 
 from base64 import b64decode
@@ -24,7 +22,7 @@ def raw_of(room: Room, id: str, **more: Any) -> tuple[bytes, Any]:
     return b64decode(state["content"]), state
 
 
-def test_raw_gives_every_byte_and_marks_nothing_as_read(room: Room) -> None:
+def test_raw_returns_every_byte_and_marks_nothing_as_read(room: Room) -> None:
     room.spawn("one", f"{COLOURED}; exec cat")
     room.call("fetch", id="one", wait="output", view="tail", max_bytes=0)
     data, state = raw_of(room, "one")
@@ -34,7 +32,7 @@ def test_raw_gives_every_byte_and_marks_nothing_as_read(room: Room) -> None:
     assert raw_of(room, "one", cursor=5)[0] == data[5:]
 
 
-def test_a_reader_of_bytes_goes_on_by_cursor_until_the_end(room: Room) -> None:
+def test_a_raw_reader_continues_by_cursor_until_the_end(room: Room) -> None:
     room.spawn("one", "seq 1 20000", wait="stopped")
     parts, cursor = [], 0
     while True:
@@ -45,18 +43,18 @@ def test_a_reader_of_bytes_goes_on_by_cursor_until_the_end(room: Room) -> None:
         parts.append(data)
         cursor = state["cursor"]
     assert b"".join(parts) == b"".join(b"%d\n" % n for n in range(1, 20_001))
-    # Beside the bytes the result is there as for anybody else.
+    # Beside the bytes the result is present as for any reader.
     assert state["state"] == "stopped" and state["result"].startswith("1\n2\n")
 
 
-def test_what_failed_has_its_error_and_its_bytes(room: Room) -> None:
+def test_a_failed_run_has_its_error_and_its_bytes(room: Room) -> None:
     room.spawn("one", f"{COLOURED}; exit 3", wait="stopped")
     data, state = raw_of(room, "one")
     assert data == b"\x1b[31mred\x1b[0m \xff\n"
     assert state["exit"] == {"code": 3} and "3" in state["error"]["message"]
 
 
-def test_the_painting_draws_the_screen_and_raw_goes_on_behind_it(room: Room) -> None:
+def test_paint_draws_the_screen_and_raw_goes_on_behind_it(room: Room) -> None:
     state = on_terminal(
         room, "one", r"printf '\033[1mbold\033[0m\r\n\033]0;t\007> '; read x; echo $x"
     )
@@ -73,14 +71,14 @@ def test_the_painting_draws_the_screen_and_raw_goes_on_behind_it(room: Room) -> 
 
 
 @pytest.mark.parametrize("view", ["screen", "paint"])
-def test_what_only_a_terminal_has_is_refused_for_a_pipe(room: Room, view: str) -> None:
+def test_terminal_views_are_refused_for_a_pipe(room: Room, view: str) -> None:
     room.spawn("one", "exec cat")
     with pytest.raises(Refused, match="no terminal") as caught:
         room.call("fetch", id="one", view=view)
     assert caught.value.code == -32602
 
 
-def test_who_watches_a_screen_is_answered_when_it_changes_and_not_before(room: Room) -> None:
+def test_a_screen_wait_is_answered_at_a_change_and_not_before(room: Room) -> None:
     on_terminal(room, "one", "echo first; read x; echo second; read y", view="tail", max_bytes=0)
     seen = room.call("fetch", id="one", view="screen", wait="output", timeout_ms=20_000)
     assert seen["waited"] == "output"
@@ -92,11 +90,11 @@ def test_who_watches_a_screen_is_answered_when_it_changes_and_not_before(room: R
     room.call("apply", id="one", input={"line": ""}, view="tail", max_bytes=0)
     state = room.wire.finish(watching)
     assert state["waited"] == "output"
-    # A reader of text has lost nothing by it.
+    # A reader of text has lost nothing by the wait.
     assert room.call("fetch", id="one")["content"].split() == ["first", "second"]
 
 
-def test_who_has_an_old_revision_is_answered_at_once(room: Room) -> None:
+def test_a_wait_with_an_old_revision_is_answered_at_once(room: Room) -> None:
     on_terminal(room, "one", "echo first; read x; echo second; read y")
     old = room.call("fetch", id="one", view="screen")["screen"]["revision"]
     room.call("apply", id="one", input={"line": ""}, view="screen", timeout_ms=20_000)
@@ -107,7 +105,7 @@ def test_who_has_an_old_revision_is_answered_at_once(room: Room) -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_a_pattern_is_looked_for_in_the_text(room: Room, terminal: bool) -> None:
+def test_a_pattern_is_matched_against_the_text(room: Room, terminal: bool) -> None:
     script = r"printf '\033[32mser\033[1mver\033[0m: ready\r\n'; exec sleep 60"
     args = {"argv": ["sh", "-c", script], "terminal": terminal}
     state = room.call(
@@ -118,7 +116,7 @@ def test_a_pattern_is_looked_for_in_the_text(room: Room, terminal: bool) -> None
     assert line["line"] == "server: ready" and line["cursor"] == 0
 
 
-def test_a_pattern_matches_across_a_sequence_that_comes_in_pieces(room: Room) -> None:
+def test_a_pattern_matches_across_a_split_sequence(room: Room) -> None:
     room.spawn("one", r"printf 'rea\033['; read x; printf '32mdy\n'; exec cat")
     waiting = room.start("fetch", id="one", wait="pattern", pattern="ready", timeout_ms=20_000)
     room.pause()
@@ -145,7 +143,7 @@ def test_a_pattern_waits_for_the_answer_and_not_for_the_echo(room: Room, argv: l
     assert not room.answered(waiting)
     go.touch()
     assert room.wire.finish(waiting)["waited"] == "matched"
-    # What is typed ahead of a prompt has the prompt in front of its answer.
+    # Input ahead of a prompt has the prompt in front of its answer.
     assert room.call("fetch", id="one", wait="input", timeout_ms=20_000)["waited"] == "input"
     again = room.call(
         "apply", id="one", input={"line": "echo READY now"}, pattern="^READY", timeout_ms=20_000

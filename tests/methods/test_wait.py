@@ -1,4 +1,4 @@
-"""A waiting call is woken when its condition holds, and looks in time: by a clock nobody waits for."""
+"""Waiting calls on a simulated clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from haftd.methods.wait import until
 
 
 class Bell:
-    """It stands for a handle that changes when `ring` is called."""
+    """A handle that changes when `ring` is called."""
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[], object]] = []
@@ -24,7 +24,7 @@ class Bell:
             listener()
 
 
-def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
+def test_a_condition_is_awaited_until_it_holds() -> None:
     async def main() -> tuple[int, int]:
         bell = Bell()
         async with trio.open_nursery() as nursery:
@@ -37,8 +37,8 @@ def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
     assert trio.run(main) == (1, 0)
 
 
-def test_a_change_makes_a_look_come_sooner() -> None:
-    """A program had long been looked at in vain; it has printed, and is looked at soon after."""
+def test_a_change_brings_the_next_look_forward() -> None:
+    """A program had long been inspected in vain; soon after its output comes another look."""
 
     async def main() -> tuple[float, list[Any]]:
         bell, due = Bell(), [100.0]

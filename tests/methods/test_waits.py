@@ -1,4 +1,4 @@
-"""When a call answers: the bounds that it did not ask for, and the quiet that it did."""
+"""The times at which calls answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ time.sleep(300)
 """
 
 
-def test_a_spawn_on_a_pipe_does_not_wait_for_what_prints_late(room: Room) -> None:
+def test_a_spawn_on_a_pipe_does_not_wait_for_late_output(room: Room) -> None:
     state = room.call("spawn", tool="run", id="h", args={"argv": ["sh", "-c", LATE]})
     assert state["waited"] == "deadline" and state["state"] == "running"
     assert state["content"] == "" and state["elapsed_ms"] >= 250
@@ -32,7 +32,7 @@ def test_a_spawn_on_a_pipe_answers_when_its_program_reads(room: Room) -> None:
     assert room.call("apply", id="h", input={"line": "x"}, wait="output")["content"] == "x\n"
 
 
-def test_what_was_printed_before_the_first_read_is_in_the_answer_to_a_spawn(room: Room) -> None:
+def test_output_before_the_first_read_is_in_the_reply_to_a_spawn(room: Room) -> None:
     args = {"argv": ["sh", "-c", "echo ready; read a; echo then"]}
     for number in range(20):
         state = room.call("spawn", tool="run", id=f"h{number}", args=args)
@@ -40,7 +40,7 @@ def test_what_was_printed_before_the_first_read_is_in_the_answer_to_a_spawn(room
         assert "input_wanted" not in state
 
 
-def test_an_apply_on_a_pipe_does_not_either(room: Room) -> None:
+def test_an_apply_on_a_pipe_does_not_wait_for_late_output(room: Room) -> None:
     room.spawn("h", f"read a; {LATE}")
     began = time.monotonic()
     state = room.call("apply", id="h", input={"line": "go"})
@@ -50,10 +50,10 @@ def test_an_apply_on_a_pipe_does_not_either(room: Room) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "apply"])
-def test_what_prints_within_the_bound_is_answered_with(room: Room, method: str) -> None:
+def test_output_within_the_bound_is_in_the_reply(room: Room, method: str) -> None:
     args = {"argv": ["sh", "-c", "echo now; read a; echo then; exec sleep 300"]}
     if method == "spawn":
-        # Something is printed, or the bound was passed on a machine that is that busy.
+        # Some output, or the bound was passed on a busy machine.
         state = room.call("spawn", tool="run", id="h", args=args)
         assert (state["waited"], state["content"]) in (("output", "now\n"), ("deadline", ""))
         return
@@ -63,19 +63,19 @@ def test_what_prints_within_the_bound_is_answered_with(room: Room, method: str) 
 
 
 @pytest.mark.parametrize("how", [{"wait": "output"}, {"timeout_ms": 20_000}])
-def test_a_wait_that_was_asked_for_is_not_cut_short(room: Room, how: dict[str, object]) -> None:
+def test_a_requested_wait_is_not_cut_short(room: Room, how: dict[str, object]) -> None:
     args = {"argv": ["sh", "-c", "sleep 1; echo late; exec sleep 300"]}
     state = room.call("spawn", tool="run", id="h", args=args, **how)
     assert state["waited"] == "output" and state["content"] == "late\n"
 
 
-def test_a_fetch_waits_for_nothing_unless_asked_to(room: Room) -> None:
+def test_a_fetch_waits_only_on_request(room: Room) -> None:
     room.spawn("h", "exec sleep 300")
     state = room.call("fetch", id="h")
     assert state["state"] == "running" and "waited" not in state
 
 
-def test_quiet_is_waited_for_from_the_last_output_on(room: Room) -> None:
+def test_quiet_is_counted_from_the_last_output(room: Room) -> None:
     args = {"argv": [sys.executable, "-S", "-c", DRIP]}
     room.call("spawn", tool="run", id="h", args=args, wait="output", view="tail", max_bytes=0)
     reply = room.call("fetch", id="h", wait="quiet", quiet_ms=300, cursor=0)
@@ -86,7 +86,7 @@ def test_quiet_is_waited_for_from_the_last_output_on(room: Room) -> None:
     whole = room.call("fetch", id="h", wait="pattern", pattern=r"(?:[\d.]+\n){10}", cursor=0)
     printed = [float(line) for line in whole["content"].split()]
     assert len(printed) == 10
-    # All of it, unless the machine held the program itself up for so long.
+    # All of it, unless the machine delayed the program for so long.
     rest = printed[len(shown) - 1 :]
     assert len(rest) == 1 or rest[1] - rest[0] >= 0.2
 

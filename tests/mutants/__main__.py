@@ -28,7 +28,7 @@ _MAX_UNSTEADY = 3
 
 
 def main() -> int:
-    """Print a line for each mutant, and the share that was caught; 1 where it is below `--at-least`."""
+    """Print a line for each mutant, and the share caught; return 1 below `--at-least`."""
     options = _options()
     if not is_possible():
         sys.stderr.write(

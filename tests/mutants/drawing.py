@@ -52,7 +52,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault: the text between two offsets of a file (in bytes) becomes another."""
+    """A fault: the text between two byte offsets of a file becomes another."""
 
     file: Path
     line: int
@@ -93,7 +93,7 @@ def draw(files: Iterable[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def faults_of(file: Path, source: bytes) -> list[Mutant]:
-    """Return every fault that a source can have, in the order of its lines."""
+    """Return every fault of a source, in the order of its lines."""
     reader = _Source(source)
     found = []
     for node, text in _changes(reader):
@@ -121,7 +121,7 @@ class _Source:
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.expr | ast.stmt) -> str:
-        """Return the source of a node, in parentheses where it is more than a name or a number."""
+        """Return the source of a node, in parentheses unless a name or a number."""
         start, stop = self.span(node)
         text = self._source[start:stop].decode()
         is_atom = isinstance(node, ast.Name | ast.Constant | ast.Attribute | ast.Subscript)

@@ -1,9 +1,7 @@
-"""Run tests on one changed file, without changing the checkout or anything outside.
-
-Rules: the changed file is mounted over the original in a mount namespace of the run's own, with an empty folder
-over its bytecode; processes are in a pid namespace of their own, so that whatever a fault leaves behind ends
-with the run; HOME and TMPDIR are the run's own. Needs the right to make namespaces, as root has it.
-"""
+"""Run tests on one changed file, without changing the checkout. The changed file is mounted over
+the original in a mount namespace, with an empty folder over its bytecode; a pid namespace
+ends every process with the run; HOME and TMPDIR are the run's own. Needs the right to make
+namespaces, as root has."""
 
 from __future__ import annotations
 

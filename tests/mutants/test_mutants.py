@@ -1,5 +1,3 @@
-"""Drawn faults are the same for the same seed, change one line, and are told from sources that are right."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""OutputWatcher: what is found is told together, once in a while; what nothing is wanted of costs nothing."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -46,14 +44,14 @@ def told_by(told: Told, began: float) -> object:
 PATTERNS = NoticeSettings(patterns=(NoticePattern("e", "error"), NoticePattern("w", "warning")))
 
 
-async def test_what_nothing_is_wanted_of_is_not_listened_to(nursery: trio.Nursery) -> None:
+async def test_a_handle_without_rules_is_not_listened_to(nursery: trio.Nursery) -> None:
     watching = OutputWatcher(nursery, lambda handle, matches: None)
     one = handle(NoticeSettings(on_success=False))
     watching.follow(one)
     assert len(watching) == 0 and one._listeners == ()
 
 
-async def test_what_is_found_in_quick_succession_is_told_together(
+async def test_matches_in_quick_succession_are_notified_together(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     told: Told = []
@@ -70,7 +68,7 @@ async def test_what_is_found_in_quick_succession_is_told_together(
     assert all(b - a >= BETWEEN_S - 0.001 for a, b in pairwise(times))
 
 
-async def test_the_end_is_looked_at_before_it_is_let_go(
+async def test_the_end_is_scanned_before_the_handle_is_released(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     told: Told = []
@@ -86,7 +84,7 @@ async def test_the_end_is_looked_at_before_it_is_let_go(
     assert len(watching) == 0 and one._listeners == ()
 
 
-async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
+async def test_a_flood_does_not_prevent_scans_of_other_handles(
     nursery: trio.Nursery,
 ) -> None:
     told: list[Handle] = []
@@ -101,7 +99,7 @@ async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
     assert told == [other, flood]
 
 
-async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nursery) -> None:
+async def test_between_two_scans_of_a_flood_other_tasks_have_a_turn(nursery: trio.Nursery) -> None:
     told: list[Handle] = []
     watching = OutputWatcher(nursery, lambda handle, matches: told.append(handle))
     flood = handle(PATTERNS)
@@ -114,7 +112,7 @@ async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nu
     assert turns >= flood.spool.end // 65_536
 
 
-async def test_it_rests_as_long_as_it_has_looked(
+async def test_the_watcher_rests_as_long_as_it_has_scanned(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     began: list[float] = []
@@ -133,11 +131,11 @@ async def test_it_rests_as_long_as_it_has_looked(
     assert [round(at - first) for at in began] == [0, 6, 12]
 
 
-async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
+async def test_between_two_scans_of_short_outputs_other_tasks_have_a_turn(
     nursery: trio.Nursery,
 ) -> None:
     class Turns(trio.abc.Instrument):
-        """Counts the loop's turns: in each, every task that can run does, in any order."""
+        """Counts the loop's turns: in each, every runnable task runs, in any order."""
 
         count = 0
 
@@ -156,7 +154,7 @@ async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
     assert told_in == sorted(set(told_in))
 
 
-async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:
+async def test_a_fault_in_notifying_affects_its_handle_only(nursery: trio.Nursery) -> None:
     good: list[Handle] = []
 
     def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:

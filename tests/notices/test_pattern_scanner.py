@@ -1,5 +1,3 @@
-"""Scanning: each line that matches once, however the output is cut, and a bounded slice at a time."""
-
 from __future__ import annotations
 
 import re
@@ -116,7 +114,7 @@ def test_a_slice_is_small_where_an_expression_is_costly() -> None:
 
 @pytest.mark.parametrize("line", ["er\x1b[31mror", "er\x1b]0;title\x07ror", "\x1b[1merr\x1b[mor é"])
 def test_a_line_split_by_slices_is_matched_whole(line: str) -> None:
-    """A sequence that the end of a slice cuts in two is no part of the line, as no other is."""
+    """An escape sequence split by the end of a slice is no part of the line."""
     data = line.encode()
     for cut in range(len(data) + 1):
         one = handle("^error( é)?$")
@@ -133,7 +131,7 @@ def test_output_dropped_by_the_spool_is_skipped() -> None:
     assert found and re.search("last error", found[-1][1]) and scan.offset == one.spool.end
 
 
-def test_a_spool_that_was_closed_ends_the_scan() -> None:
+def test_a_closed_spool_ends_the_scan() -> None:
     one = handle("error")
     scan = PatternScanner(one)
     one.append_output(b"error\n", 0.0)
@@ -142,7 +140,7 @@ def test_a_spool_that_was_closed_ends_the_scan() -> None:
     assert looked(scan) == [] and not scan.has_unread
 
 
-def test_the_next_line_is_found_where_one_matched_before_it_was_finished() -> None:
+def test_the_next_line_is_found_after_a_match_in_an_unfinished_one() -> None:
     one = handle("error")
     scan = PatternScanner(one)
     one.append_output(b"an error", 0.0)

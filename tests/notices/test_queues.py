@@ -151,7 +151,7 @@ def test_a_read_by_cursor_consumes_no_notice() -> None:
     assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
-# ── of output ────────────────────────────────────────────────────────────────────────────────────
+# ── output ───────────────────────────────────────────────────────────────────────────────────────
 
 OFF = {
     "success": NoticeSettings(on_success=False),
@@ -163,7 +163,7 @@ FATAL = NoticePattern("fatal", "FATAL", "critical")
 
 
 def lines(one: Handle, watched: NoticePattern, *texts: str) -> PatternMatches:
-    """Print these, as what a pattern has found."""
+    """Print these lines as matches of a pattern."""
     found = []
     for text in texts:
         one.append_output(text.encode() + b"\n", 1.0)

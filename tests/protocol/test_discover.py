@@ -1,5 +1,3 @@
-"""The OpenRPC document: complete, its references resolve, and its schemas judge as the daemon does."""
-
 from __future__ import annotations
 
 import json
@@ -29,12 +27,12 @@ def nodes(node: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def openrpc() -> dict[str, Any]:
-    """As a client gets it: through JSON."""
+    """Return the document as a client gets it: through JSON."""
     found: dict[str, Any] = json.loads(encode_reply(b"1", document("1.2.3")))["result"]
     return found
 
 
-def test_every_method_is_in_it_by_name(openrpc: dict[str, Any]) -> None:
+def test_every_method_is_listed_by_name(openrpc: dict[str, Any]) -> None:
     assert openrpc["openrpc"].startswith("1.")
     assert openrpc["info"]["version"] == "1.2.3"
     assert [method["name"] for method in openrpc["methods"]] == list(METHODS)
@@ -57,7 +55,7 @@ def test_every_reference_resolves(openrpc: dict[str, Any]) -> None:
             found = found[step]
 
 
-def test_every_schema_is_one_and_its_patterns_are_of_json_schema(openrpc: dict[str, Any]) -> None:
+def test_every_schema_is_valid_and_its_patterns_are_json_schemas(openrpc: dict[str, Any]) -> None:
     for schema in openrpc["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
     patterns = [n["pattern"] for n in nodes(openrpc) if isinstance(n.get("pattern"), str)]
@@ -119,7 +117,7 @@ STOPPED = {**STATE, "state": "stopped", "ended_by": {"by": "exit"}, "result": ""
         (RIDING, False),
     ],
 )
-def test_what_a_call_is_answered_has_a_schema(
+def test_every_result_has_a_schema(
     openrpc: dict[str, Any], reply: dict[str, Any], good: bool
 ) -> None:
     (method,) = [one for one in openrpc["methods"] if one["name"] == "tools/call"]
@@ -127,10 +125,10 @@ def test_what_a_call_is_answered_has_a_schema(
     assert jsonschema.Draft202012Validator(schema).is_valid(reply) is good
 
 
-def test_every_error_of_ours_is_in_it(openrpc: dict[str, Any]) -> None:
+def test_every_error_of_haft_is_listed(openrpc: dict[str, Any]) -> None:
     assert openrpc["components"]["errors"]["handle_not_found"]["code"] == -32001
     assert openrpc["components"]["errors"]["request_cancelled"]["code"] == -32800
 
 
-def test_it_is_made_once() -> None:
+def test_the_document_is_made_once() -> None:
     assert document("1") is document("1")

@@ -1,4 +1,4 @@
-"""What goes out: one line of JSON whatever is in it, with the id as it came."""
+"""Encoding: one line of JSON with any content, and the id unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_reply_is_one_json_line_that_holds_the_result(value: Any) -> None:
     assert json.loads(reply) == {"jsonrpc": "2.0", "id": 1, "result": value}
 
 
-def test_a_name_that_is_no_utf8_costs_nobody_a_reply() -> None:
+def test_a_name_that_is_not_utf8_still_gets_a_reply() -> None:
     reply = encode_reply(b"1", {"p\udcff": ["a\udcffb", 5]})
     assert json.loads(reply)["result"] == {"p?": ["a?b", 5]}
 
@@ -47,7 +47,7 @@ def test_a_batch_is_joined_in_order() -> None:
     ]
 
 
-def test_a_request_of_ours_has_an_id_and_a_notification_has_none() -> None:
+def test_a_daemon_request_has_an_id_and_a_notification_has_none() -> None:
     asked = {"jsonrpc": "2.0", "id": "haft.1", "method": "m", "params": {"a": "?"}}
     assert json.loads(encode_request("haft.1", "m", {"a": "\udcff"})) == asked
     del asked["id"]

@@ -1,5 +1,3 @@
-"""Errors: every kind has its code, and no message carries what it should not."""
-
 from __future__ import annotations
 
 import msgspec
@@ -37,7 +35,7 @@ def test_the_codes_are_those_of_section_9() -> None:
 
 
 def every_error(text: str) -> list[RpcError]:
-    """One of each kind with `text` wherever a caller's or a tool's text can get in."""
+    """Yield an error of each kind with `text` wherever a caller's or a tool's text can appear."""
     return [
         errors.parse_error(text),
         errors.invalid_request(text),
@@ -83,7 +81,7 @@ def test_U28_any_text_in_any_error_makes_a_reply(text: str) -> None:
 
 
 @given(st.text() | st.binary(), st.integers(10, 200))
-def test_shown_quotes_cuts_and_escapes(text: str | bytes, limit: int) -> None:
+def test_shown_text_is_quoted_cut_and_escaped(text: str | bytes, limit: int) -> None:
     found = shown(text, limit)
     assert len(found) <= limit
     assert found.isprintable()
@@ -105,7 +103,7 @@ def test_all_problems_are_in_the_data_up_to_a_hundred() -> None:
     assert "a.0: is unknown; a.1: is unknown" in error.message
 
 
-def test_a_kind_that_does_not_exist_is_a_mistake_of_ours() -> None:
+def test_an_undefined_kind_is_an_internal_error() -> None:
     with pytest.raises(KeyError):
         RpcError("no_such_kind", "x")
 
@@ -117,7 +115,7 @@ def test_a_message_ends_in_one_mark() -> None:
     assert says.message.endswith("it is not known.")
 
 
-def test_an_unknown_tool_is_told_all_tools_where_they_are_few() -> None:
+def test_an_unknown_tool_is_answered_with_all_tools_where_few() -> None:
     few = [f"tool_{at}" for at in range(12)]
     assert errors.tool_not_found("x", few).message == (
         f"There is no tool 'x'; the tools are: {', '.join(sorted(few))}."
@@ -125,7 +123,7 @@ def test_an_unknown_tool_is_told_all_tools_where_they_are_few() -> None:
     assert errors.tool_not_found("x", []).message == "There is no tool 'x'; there are none."
 
 
-def test_an_unknown_tool_is_told_the_nearest_and_how_many_more() -> None:
+def test_an_unknown_tool_is_answered_with_the_nearest_and_the_number_of_others() -> None:
     many = [*(f"other_{at:02}" for at in range(49)), "cargo_check", "cargo_test"]
     assert errors.tool_not_found("cargo_chek", many).message == (
         "There is no tool 'cargo_chek'; the nearest of 51 tools: cargo_check, cargo_test, and 49 "
@@ -137,7 +135,7 @@ def test_an_unknown_tool_is_told_the_nearest_and_how_many_more() -> None:
     )
 
 
-def test_an_unknown_tool_is_told_why_its_definition_is_not_used() -> None:
+def test_an_unknown_tool_is_answered_with_the_fault_of_its_definition() -> None:
     assert errors.tool_not_found("x", ["y"], "its definition was refused (f:3)").message == (
         "There is no tool 'x': its definition was refused (f:3); the tools are: y."
     )

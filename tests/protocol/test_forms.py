@@ -1,5 +1,3 @@
-"""Forms: a choice for each of several things in one answer, checked as all answers are."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -24,7 +22,7 @@ FORM = Form({"a": Choice(("wait", "abort"), "the first"), "b": Choice((1, True))
 QUESTION = Question(id="q", text="?", answer_type=FORM)
 
 
-def test_an_answer_has_a_choice_for_each() -> None:
+def test_an_answer_has_a_choice_for_each_field() -> None:
     assert check_answer(QUESTION, {"b": True, "a": "wait"}) == {"a": "wait", "b": True}
 
 
@@ -39,7 +37,7 @@ def test_an_answer_has_a_choice_for_each() -> None:
         ({"a": "wait", "b": False}, "`b` takes one of [1,true]"),
     ],
 )
-def test_what_is_wrong_is_named(answer: object, why: str) -> None:
+def test_each_fault_is_named(answer: object, why: str) -> None:
     with pytest.raises(InvalidAnswer) as wrong:
         check_answer(QUESTION, answer)
     assert why in str(wrong.value)
@@ -52,7 +50,7 @@ def test_an_error_is_short_however_long_the_form() -> None:
     assert len(str(wrong.value)) < 2_000
 
 
-def test_a_tool_may_ask_one_and_an_empty_one_is_refused() -> None:
+def test_a_tool_may_ask_a_form_and_an_empty_one_is_refused() -> None:
     form: dict[str, Any] = {"type": "form", "fields": {"a": {"options": ["x"]}}}
     asked = read_question({"id": "q", "text": "?", "answer_type": form})
     assert asked.answer_type == Form({"a": Choice(("x",))})
@@ -68,7 +66,7 @@ ANSWERS = st.dictionaries(
 
 
 @given(answer=ANSWERS | st.sampled_from(["wait", 1, None]))
-def test_the_schema_takes_what_is_taken(answer: object) -> None:
+def test_the_schema_accepts_exactly_the_valid_answers(answer: object) -> None:
     try:
         check_answer(QUESTION, answer)
         is_taken = True

@@ -1,5 +1,3 @@
-"""Framing: any cut of the bytes gives the same messages, and nothing is held past a limit."""
-
 from __future__ import annotations
 
 import time
@@ -14,7 +12,7 @@ from haft_protocol.framing import Framer, encode_headers, encode_lines
 
 BIG = 1 << 20
 
-# What a framer sees of a message is bytes without a line end that begin like JSON.
+# A framer sees a message as bytes without a line end that begin like JSON.
 messages = st.lists(
     st.binary(max_size=60).map(lambda body: b"{" + body.replace(b"\n", b".") + b"}"),
     min_size=1,
@@ -63,7 +61,7 @@ def test_headers_survive_any_cut(sent: list[bytes], sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("encode", [encode_lines, encode_headers])
-def test_byte_by_byte_gives_what_whole_gives(encode: Callable[[bytes], bytes]) -> None:
+def test_byte_by_byte_gives_the_same_messages(encode: Callable[[bytes], bytes]) -> None:
     sent = [b'{"a":1}', b"[1]", b'{"b":"' + b"x" * 300 + b'"}']
     stream = b"".join(map(encode, sent))
     whole, _ = fed(stream, [])
@@ -72,7 +70,7 @@ def test_byte_by_byte_gives_what_whole_gives(encode: Callable[[bytes], bytes]) -
 
 
 @given(messages, st.binary(max_size=30), cuts)
-def test_junk_behind_takes_nothing_from_what_came_before(
+def test_invalid_bytes_do_not_affect_earlier_messages(
     sent: list[bytes], junk: bytes, sizes: list[int]
 ) -> None:
     for encode in (encode_lines, encode_headers):
@@ -81,8 +79,8 @@ def test_junk_behind_takes_nothing_from_what_came_before(
 
 
 @given(st.binary(max_size=200), cuts)
-def test_any_bytes_any_cut_one_verdict(data: bytes, sizes: list[int]) -> None:
-    """The messages, and whether there is a fault, do not depend on how the bytes arrive."""
+def test_any_bytes_in_any_cut_have_one_verdict(data: bytes, sizes: list[int]) -> None:
+    """Messages and faults do not depend on how the bytes arrive."""
     whole, one = fed(data, [], 50), fed(data, sizes, 50)
     assert whole[0] == one[0]
     assert (whole[1].fault is None) == (one[1].fault is None)
@@ -108,7 +106,7 @@ def test_any_bytes_any_cut_one_verdict(data: bytes, sizes: list[int]) -> None:
     ).map(b"".join),
     cuts,
 )
-def test_any_header_like_bytes_any_cut_one_verdict(tail: bytes, sizes: list[int]) -> None:
+def test_any_header_like_bytes_in_any_cut_have_one_verdict(tail: bytes, sizes: list[int]) -> None:
     data = b"Content-Length: 2\r\n\r\n{}" + tail
     whole, one = fed(data, []), fed(data, sizes)
     assert whole[0] == one[0] or whole[1].fault is not None
@@ -118,13 +116,13 @@ def test_any_header_like_bytes_any_cut_one_verdict(tail: bytes, sizes: list[int]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_takes_whatever_a_read_gives(kind: Callable[[bytes], Any]) -> None:
+def test_a_framer_takes_any_read_size(kind: Callable[[bytes], Any]) -> None:
     framer = Framer(BIG)
     assert framer.feed(kind(b'{"a":1}\n{"b"')) == [b'{"a":1}']
     assert framer.feed(kind(b":2}\n")) == [b'{"b":2}']
 
 
-def test_a_message_does_not_change_when_the_read_buffer_does() -> None:
+def test_a_message_is_independent_of_the_read_buffer() -> None:
     framer, buffer = Framer(BIG), bytearray(b'{"a":1}\n{"b"')
     got = framer.feed(buffer)
     buffer[:] = b"#" * len(buffer)
@@ -137,7 +135,7 @@ def test_blank_lines_and_carriage_returns_are_no_messages() -> None:
     assert not framer.partial
 
 
-def test_partial_says_whether_a_message_was_begun() -> None:
+def test_partial_reports_a_begun_message() -> None:
     framer, seen = Framer(BIG), []
     for piece in (b"", b"  ", b"{", b"}\n", b"[]\n{", b"}"):
         framer.feed(piece)
@@ -176,7 +174,7 @@ def test_a_stream_that_ends_within_a_block_is_a_parse_error(size: int) -> None:
 @pytest.mark.parametrize(
     "first", [b"x", b"GET / HTTP/1.1\r\n", b"\xef\xbb\xbf{}", b"\0", b'"a"\n', b"1\n"]
 )
-def test_U14_a_stream_that_begins_otherwise_is_a_parse_error(first: bytes) -> None:
+def test_U14_a_stream_with_another_beginning_is_a_parse_error(first: bytes) -> None:
     framer = Framer(BIG)
     assert framer.feed(first) == []
     assert framer.fault is not None
@@ -229,7 +227,7 @@ def test_U04_the_limit_holds_for_a_line_begun_behind_others() -> None:
     assert not framer.partial
 
 
-def test_U04_what_is_complete_before_the_fault_is_handed_out() -> None:
+def test_U04_messages_before_the_fault_are_returned() -> None:
     framer = Framer(10)
     assert framer.feed(b"{}\n[]\n" + b"[" * 11 + b"\n{}\n") == [b"{}", b"[]"]
     assert framer.fault is not None
@@ -258,7 +256,7 @@ def test_U04_what_is_complete_before_the_fault_is_handed_out() -> None:
         b"Content-Length: 2\r\nX: " + b"y" * 4096 + b"\r\n\r\n{}",
     ],
 )
-def test_a_bad_header_block_is_a_parse_error_however_it_is_cut(block: bytes) -> None:
+def test_a_malformed_header_block_is_a_parse_error_in_any_cut(block: bytes) -> None:
     for sizes in ([], [1] * len(block), [4000]):
         got, framer = fed(block, sizes)
         assert got == []
@@ -276,7 +274,7 @@ def test_a_header_block_may_have_other_headers_in_any_case_up_to_4_KiB() -> None
         assert fed(block + b"{}", sizes)[0] == [b"{}"]
 
 
-def test_blanks_between_blocks_are_passed_over() -> None:
+def test_blanks_between_blocks_are_skipped() -> None:
     stream = b"\r\n" + encode_headers(b"{}") + b"\n \r\n" + encode_headers(b"[]") + b"\n"
     for sizes in ([], [1] * 100):
         got, framer = fed(stream, sizes)
@@ -288,7 +286,7 @@ def test_an_empty_body_is_a_message() -> None:
     assert fed(b"Content-Length: 0\r\n\r\n" + encode_headers(b"{}"), [])[0] == [b"", b"{}"]
 
 
-def test_replies_use_the_framing_that_the_peer_used() -> None:
+def test_replies_use_the_peers_framing() -> None:
     framer = Framer(BIG)
     assert framer.frame(b"{}") == b"{}\n"
     framer.feed(b"Content-Length: 2\r\n\r\n{}")
@@ -304,7 +302,8 @@ def test_a_message_with_line_ends_in_it_stays_one_line() -> None:
 
 @pytest.mark.parametrize("encode", [encode_lines, encode_headers])
 def test_a_long_message_in_small_pieces_is_not_quadratic(encode: Callable[[bytes], bytes]) -> None:
-    """8 MiB in pieces of 4 KiB: about 10 ms; to copy or search it anew each time takes seconds."""
+    """8 MiB in pieces of 4 KiB take about 10 ms; copying or searching anew each time takes
+    seconds."""
     stream = encode(b"[" * (8 << 20))
     framer, got, begun = Framer(1 << 24), 0, time.process_time()
     for at in range(0, len(stream), 4096):

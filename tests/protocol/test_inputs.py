@@ -1,5 +1,3 @@
-"""Inputs of apply: every form of section 4 is read, everything else is refused in words."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -42,7 +40,7 @@ from haft_protocol.inputs import SIGNALS, Input, Mouse, read_input
         ({"line": "pw", "secret": False}, Input(kind="line", text="pw")),
     ],
 )  # fmt: skip
-def test_each_form_is_read(form: object, read: Input) -> None:
+def test_each_form_is_parsed(form: object, read: Input) -> None:
     assert read_input(form) == read
 
 
@@ -95,7 +93,7 @@ def test_each_form_is_read(form: object, read: Input) -> None:
         ({"line": "a", "secret": 1}, "`secret` is true or false"),
     ],
 )  # fmt: skip
-def test_everything_else_is_refused_in_words(form: object, words: str) -> None:
+def test_any_other_input_is_refused_with_a_sentence(form: object, words: str) -> None:
     with pytest.raises(RpcError) as caught:
         read_input(form)
     assert caught.value.code == -32602
@@ -118,14 +116,14 @@ def test_everything_else_is_refused_in_words(form: object, words: str) -> None:
         ),
     )
 )
-def test_any_value_is_read_or_refused(form: Any) -> None:
+def test_any_value_is_parsed_or_refused(form: Any) -> None:
     try:
         assert read_input(form).kind
     except RpcError as error:
         assert error.code == -32602
 
 
-def test_what_was_typed_is_in_no_repr_and_in_no_refusal() -> None:
+def test_typed_text_is_in_no_repr_and_in_no_refusal() -> None:
     good: list[object] = ["hunter2", {"line": "hunter2", "secret": True}, {"keys": ["hunter2"]}]
     for form in good:
         assert "hunter2" not in repr(read_input(form))
@@ -140,7 +138,7 @@ def test_what_was_typed_is_in_no_repr_and_in_no_refusal() -> None:
         assert "hunter2" not in str(caught.value)
 
 
-def test_every_signal_is_one_of_the_system() -> None:
+def test_every_signal_is_known_to_the_system() -> None:
     import signal
 
     assert all(hasattr(signal, f"SIG{name}") for name in SIGNALS)

@@ -1,4 +1,4 @@
-"""Notices as Markdown: what a program says is text in its item, read by a parser that others use."""
+"""Notices as Markdown, judged by an independent parser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_notice_is_an_item_with_its_level() -> None:
 
 
 @given(said=st.lists(NASTY, min_size=1, max_size=4), lines=st.lists(NASTY, max_size=3))
-def test_nothing_that_is_said_becomes_structure(said: list[str], lines: list[str]) -> None:
+def test_no_notice_text_becomes_structure(said: list[str], lines: list[str]) -> None:
     notices = [
         Notice(
             "tool.failed",
@@ -90,6 +90,6 @@ def test_nothing_that_is_said_becomes_structure(said: list[str], lines: list[str
             assert token.content.count("\n") == len(lines)
 
 
-def test_what_is_very_long_is_cut() -> None:
+def test_a_very_long_notice_is_cut() -> None:
     text = notices_markdown([Notice("x", "error", "y" * 1_000_000, 1.0, lines=("z" * 1_000_000,))])
     assert len(text) < 3_000 and text.count("…") == 2

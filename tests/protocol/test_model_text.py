@@ -1,5 +1,3 @@
-"""A reply as a model reads it: how it stands, what was printed, and what to do next."""
-
 from __future__ import annotations
 
 import json
@@ -85,18 +83,18 @@ def line(kind: str, *, certain: bool = True, prompt: str = "") -> dict[str, Any]
         (state(elapsed_ms=7_200_000), "[h: running, 2 h]"),
     ],
 )
-def test_the_header_says_how_it_stands(shown: Any, header: str) -> None:
+def test_the_header_has_the_state(shown: Any, header: str) -> None:
     assert state_text(shown) == header
 
 
-def test_only_a_tool_that_says_so_has_failed() -> None:
+def test_only_a_tools_own_failure_is_a_failure() -> None:
     assert has_failed(ended(error=ERROR))
     assert not has_failed(ended(exit={"code": 3}, content="", error=ERROR))
     assert not has_failed(ended("limit", error=ERROR))
     assert not has_failed(state()) and not has_failed(ended(result=""))
 
 
-def test_the_output_stands_behind_the_header_with_what_ended_it() -> None:
+def test_the_output_follows_the_header_with_the_cause_of_its_end() -> None:
     limit = ended("limit", exit={"signal": "KILL"}, content="so far\n", error=ERROR)
     assert state_text(limit).splitlines()[1:] == ["so far", "It broke."]
     assert state_text(ended(exit={"code": 1}, content="said\n", error=ERROR)).splitlines()[1:] == [
@@ -104,7 +102,7 @@ def test_the_output_stands_behind_the_header_with_what_ended_it() -> None:
     ]
 
 
-def test_a_prompt_stands_once_behind_the_output() -> None:
+def test_a_prompt_appears_once_behind_the_output() -> None:
     asks = line("line", prompt="ok?\x07")
     assert state_text(state(content="a\n", input_wanted=asks)).splitlines()[1:] == ["a", "ok? "]
     again = state(content="a\nok? ", input_wanted=line("line", prompt="ok? "))
@@ -130,7 +128,7 @@ def test_a_start_waits_for_approval_only_where_there_is_one() -> None:
     assert list_text([row], {"h"}) == "h: waits for approval, 1.0 s: x"
 
 
-def test_a_screen_is_its_rows_and_where_the_cursor_is() -> None:
+def test_a_screen_is_its_rows_and_the_cursor_position() -> None:
     screen = {
         "rows": 4, "cols": 20, "cursor": [1, 2], "alt": True, "title": "", "revision": 1, "scrollback": 0,
         "lines": ["one   ", "", "two", "", ""],
@@ -141,7 +139,7 @@ def test_a_screen_is_its_rows_and_where_the_cursor_is() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_left_out_can_be_read_from_where_it_begins() -> None:
+def test_omitted_output_can_be_read_from_its_offset() -> None:
     body = "one\n… 50 bytes left out …\nlast\n"
     cut = state_text(state(content=body, cursor=100, omitted=50))
     hint = cut.splitlines()[-1]
@@ -150,7 +148,7 @@ def test_what_is_left_out_can_be_read_from_where_it_begins() -> None:
     assert state_text(state(content="x", omitted=7)).splitlines()[-1] == "[7 bytes left out]"
 
 
-def test_what_a_result_has_left_out_is_in_a_file_or_gone() -> None:
+def test_omissions_of_a_result_are_in_a_file_or_gone() -> None:
     kept = {"bytes": 5_000, "kept": 1_000, "path": "/spool/h"}
     saved = ended(exit={"code": 0}, result="x", truncated=kept)
     assert state_text(saved).endswith("\n[4,000 bytes left out; all is in /spool/h]")
@@ -189,7 +187,7 @@ def inquiry(shown: Waiting, target: Target = "assistant") -> Inquiry:
         ),
     ],
 )
-def test_a_question_says_what_it_takes_and_how_it_is_answered(
+def test_a_question_shows_its_input_and_how_to_answer(
     answer_type: AnswerType, takes: str, example: object
 ) -> None:
     shown = asks(answer_type)
@@ -199,7 +197,7 @@ def test_a_question_says_what_it_takes_and_how_it_is_answered(
     assert told == f"[takes {takes}" and json.loads(call) == {"id": "h", "answer": example}
 
 
-def test_what_is_not_the_models_to_answer_is_said_to_be_anothers() -> None:
+def test_a_question_not_for_the_model_is_marked() -> None:
     shown = asks(Boolean())
     assert state_text(shown).endswith("\n[another client is being asked]")
     by_a_person = "\n[a person answers: haft answer tool_call.run.c]"
@@ -208,7 +206,7 @@ def test_what_is_not_the_models_to_answer_is_said_to_be_anothers() -> None:
     assert state_text(secret, inquiry=inquiry(secret)).endswith(by_a_person)
 
 
-def test_several_handles_are_told_one_after_the_other() -> None:
+def test_several_handles_are_listed_in_order() -> None:
     done = ended(exit={"code": 0}, result="out\n")
     shown = asks(Boolean())
     runs = state(id="r", content="not told here")
@@ -222,7 +220,7 @@ def test_several_handles_are_told_one_after_the_other() -> None:
     assert "another client" in await_text(result, {})
 
 
-def test_a_list_has_a_line_a_handle() -> None:
+def test_a_list_has_a_line_per_handle() -> None:
     row = {
         "state": "running",
         "elapsed_ms": 5,

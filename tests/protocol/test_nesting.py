@@ -26,14 +26,14 @@ tricky = st.text(st.sampled_from('[]{}"\\,:a\n'), max_size=8)
         max_leaves=30,
     )
 )
-def test_nesting_is_counted_right_whatever_the_texts_hold(value: object) -> None:
+def test_nesting_is_counted_correctly_with_any_texts(value: object) -> None:
     assert nesting(json.dumps(value).encode()) == depth(value)
     assert nesting(json.dumps(value, indent=1).encode()) == depth(value)
 
 
 @given(st.lists(st.integers(-30, 30).filter(bool), max_size=60))
-def test_deep_nesting_is_counted_right(steps: list[int]) -> None:
-    """Up and down in long runs, as trees of hundreds of levels have them."""
+def test_deep_nesting_is_counted_correctly(steps: list[int]) -> None:
+    """Long runs up and down, as in trees of hundreds of levels."""
     written, level, deepest = b"[", 1, 1
     for step in steps:
         if step > 0:

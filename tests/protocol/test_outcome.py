@@ -1,5 +1,3 @@
-"""What a tool prints: both generations of forms are read, everything else stays raw."""
-
 from __future__ import annotations
 
 import json
@@ -61,7 +59,7 @@ FORMS: list[tuple[dict[str, Any], Outcome]] = [
 
 
 @pytest.mark.parametrize(("form", "read"), FORMS)
-def test_each_form_is_read(form: dict[str, Any], read: Outcome) -> None:
+def test_each_form_is_parsed(form: dict[str, Any], read: Outcome) -> None:
     for indent in (None, 2):
         text = b"\n " + json.dumps(form, indent=indent).encode() + b"\r\n"
         assert read_outcome(text) == read
@@ -118,7 +116,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("form", "why"), MALFORMED)
-def test_an_outcome_with_a_wrong_field_is_malformed_and_names_the_field(
+def test_an_outcome_with_an_invalid_field_is_malformed_and_names_the_field(
     form: dict[str, Any], why: str
 ) -> None:
     text = json.dumps(form).encode()
@@ -172,7 +170,7 @@ def test_only_the_notification_state_is_read_from_an_envelope() -> None:
         ),
     ).map(lambda v: json.dumps(v).encode())
 )
-def test_any_output_is_read_without_an_exception(text: bytes) -> None:
+def test_any_output_is_parsed_without_an_exception(text: bytes) -> None:
     assert isinstance(
         read_outcome(text), Success | Failure | NeedsInput | Progress | Malformed | Raw
     )
@@ -198,6 +196,6 @@ def test_a_binary_describes_its_tools() -> None:
         (b'{"tools":[{"name":"a","parameters":[]}]}', "parameters"), (b'{"tools":[{"name":"\xff"}]}', "no description"),
     ],
 )  # fmt: skip
-def test_a_binary_that_does_not_describe_itself_is_told_why(text: bytes, words: str) -> None:
+def test_an_invalid_self_description_has_a_reason(text: bytes, words: str) -> None:
     with pytest.raises(SchemaUnreadable, match=words):
         read_schema(text)

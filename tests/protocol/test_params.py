@@ -1,5 +1,3 @@
-"""Params: a wrong call is told which field is wrong and what it takes."""
-
 from __future__ import annotations
 
 import json
@@ -45,7 +43,7 @@ def test_absent_params_are_the_defaults(absent: bytes | None) -> None:
     assert "the field `id` is missing" in refused(absent, FetchParams).message
 
 
-def test_an_unknown_field_is_named_with_what_the_method_takes() -> None:
+def test_an_unknown_field_is_named_with_the_methods_fields() -> None:
     error = refused(b'{"tool":"run","id":"a","timout_ms":5}', SpawnParams)
     assert error.code == -32602
     assert "unknown field `timout_ms`" in error.message
@@ -54,12 +52,12 @@ def test_an_unknown_field_is_named_with_what_the_method_takes() -> None:
     assert error.data == {"kind": "invalid_params", "field": "timout_ms"}
 
 
-def test_the_caller_may_say_which_method_it_is() -> None:
+def test_the_caller_may_name_the_method_in_params() -> None:
     assert "ping takes: session, root" in refused(b'{"x":1}', Empty, "ping").message
 
 
 @pytest.mark.parametrize("raw", [b'["build"]', b"[[1]]", b"[[]]", b"[null]"])
-def test_a_list_is_told_that_params_go_by_name(raw: bytes) -> None:
+def test_a_list_is_refused_because_params_are_by_name(raw: bytes) -> None:
     for kind in (FetchParams, Empty):
         error = refused(raw, kind)
         assert error.code == -32602
@@ -67,7 +65,7 @@ def test_a_list_is_told_that_params_go_by_name(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"5", b'"x"', b"true"])
-def test_a_scalar_is_told_that_params_is_an_object(raw: bytes) -> None:
+def test_a_scalar_is_refused_because_params_is_an_object(raw: bytes) -> None:
     error = refused(raw, Empty)
     assert error.code == -32602
     assert "object" in error.message
@@ -101,7 +99,7 @@ def test_a_scalar_is_told_that_params_is_an_object(raw: bytes) -> None:
         (InitializeParams, b'{"protocol":"2","client":{"name":"x"}}', "protocol", "must be an integer"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_named_with_what_it_takes(
+def test_an_invalid_field_is_named_with_its_valid_values(
     kind: type[Any], raw: bytes, field: str, words: str
 ) -> None:
     error = refused(raw, kind)
@@ -111,7 +109,7 @@ def test_a_wrong_field_is_named_with_what_it_takes(
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"1" * 5000, b"1" * 1_000_000])
-def test_U15_a_number_that_nothing_holds_is_a_parse_error(number: bytes) -> None:
+def test_U15_an_unrepresentable_number_is_a_parse_error(number: bytes) -> None:
     for raw in (
         b'{"tool":"t","id":"a","args":{"n":[' + number + b"]}}",
         b'{"tool":"t","id":"a","quiet_ms":' + number + b"}",
@@ -122,12 +120,12 @@ def test_U15_a_number_that_nothing_holds_is_a_parse_error(number: bytes) -> None
         assert len(error.message) < 200
 
 
-def test_a_field_of_session_star_is_allowed_for_the_list_only() -> None:
+def test_session_star_is_allowed_for_the_list_only() -> None:
     assert read_params(Raw(b'{"session":"*"}'), HandlesListParams).session == "*"
 
 
 @given(st.text(max_size=300))
-def test_U28_whatever_a_field_is_called_the_message_is_short_and_plain(name: str) -> None:
+def test_U28_the_message_is_short_and_plain_for_any_field_name(name: str) -> None:
     try:
         raw = json.dumps({name: 1}, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -193,7 +191,7 @@ def test_params_are_written_without_their_defaults() -> None:
     assert msgspec.json.encode(Empty()) == b"{}"
 
 
-def test_nesting_that_decoding_cannot_follow_is_refused() -> None:
+def test_too_deep_nesting_is_refused() -> None:
     raw = b'{"tool":"t","id":"a","args":' + b'{"a":' * 5000 + b"1" + b"}" * 5001
     assert refused(raw, SpawnParams).code == -32602
 
@@ -211,7 +209,7 @@ def test_nesting_that_decoding_cannot_follow_is_refused() -> None:
         (ToolsDescribeParams, b'{"names":["run"]}', "names", "tools"),
     ],
 )
-def test_a_word_of_mcp_is_answered_with_ours(
+def test_an_mcp_term_is_answered_with_ours(
     kind: type[Any], raw: bytes, word: str, ours: str
 ) -> None:
     error = refused(raw, kind)

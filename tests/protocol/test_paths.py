@@ -1,5 +1,3 @@
-"""Places: daemon and client find the same ones, and what cannot be bound is said before it is tried."""
-
 from __future__ import annotations
 
 import os
@@ -36,8 +34,9 @@ def folder_facts(mode: int, uid: int) -> os.stat_result:
 
 
 @pytest.mark.parametrize("value", [None, "", "relative"])
-def test_the_login_s_folder_is_used_where_the_variable_names_none(value: str | None) -> None:
-    """A host that starts its children with six variables leads to the daemon of the terminal beside it."""
+def test_the_login_folder_is_used_without_the_variable(value: str | None) -> None:
+    """A host that starts its children with six variables leads to the daemon of the terminal
+    beside."""
     env = {"HOME": "/h"} if value is None else {"HOME": "/h", "XDG_RUNTIME_DIR": value}
     asked: list[str] = []
 
@@ -62,7 +61,7 @@ def test_the_login_s_folder_is_used_where_the_variable_names_none(value: str | N
         (0, 0),
     ],
 )
-def test_a_login_s_folder_that_is_not_ours_alone_is_not_used(mode: int, uid: int) -> None:
+def test_a_login_folder_with_other_users_access_is_not_used(mode: int, uid: int) -> None:
     def lstat(path: str) -> os.stat_result:
         if not mode:
             raise FileNotFoundError(path)
@@ -72,7 +71,7 @@ def test_a_login_s_folder_that_is_not_ours_alone_is_not_used(mode: int, uid: int
 
 
 @pytest.mark.parametrize("value", ["", "relative", "run/user/7"])
-def test_a_variable_that_names_no_folder_counts_as_absent(value: str) -> None:
+def test_a_variable_without_a_valid_folder_counts_as_absent(value: str) -> None:
     assert socket_path({"XDG_RUNTIME_DIR": value}, 7) == "/tmp/haft-7/haftd.sock"
     assert socket_path({"HAFT_SOCKET": ""}, 7) == "/tmp/haft-7/haftd.sock"
     env = {"HOME": "/h", "XDG_CONFIG_HOME": value, "XDG_STATE_HOME": value}
@@ -80,11 +79,11 @@ def test_a_variable_that_names_no_folder_counts_as_absent(value: str) -> None:
     assert state_folder(env) == "/h/.local/state/haft"
 
 
-def test_a_slash_at_the_end_changes_nothing() -> None:
+def test_a_trailing_slash_changes_nothing() -> None:
     assert socket_path({"XDG_RUNTIME_DIR": "/run/u//"}, 7) == "/run/u/haft/haftd.sock"
 
 
-def test_L04_a_chosen_path_that_is_too_long_is_refused_with_path_length_and_limit() -> None:
+def test_L04_a_chosen_path_over_the_limit_is_refused_with_path_length_and_limit() -> None:
     path = "/" + "x" * (MAX_SOCKET_PATH - 1)
     assert socket_path({"HAFT_SOCKET": path}, 7) == path
     for env, option in (({"HAFT_SOCKET": path + "y"}, None), ({}, path + "y")):
@@ -106,7 +105,7 @@ def test_U03_a_path_that_is_no_absolute_file_is_refused(path: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=80, max_size=300))
-def test_a_long_runtime_folder_gives_way_to_a_short_one_of_its_own(name: str) -> None:
+def test_a_long_runtime_folder_is_replaced_by_a_short_one(name: str) -> None:
     base = "/" + name
     found = socket_path({"XDG_RUNTIME_DIR": base}, 7)
     assert len(found.encode()) <= MAX_SOCKET_PATH
@@ -118,12 +117,12 @@ def test_a_long_runtime_folder_gives_way_to_a_short_one_of_its_own(name: str) ->
         assert found != socket_path({"XDG_RUNTIME_DIR": base}, 8)
 
 
-def test_a_folder_name_that_is_no_utf8_is_taken_as_it_is() -> None:
+def test_a_folder_name_with_invalid_utf8_is_kept() -> None:
     assert socket_path({"XDG_RUNTIME_DIR": "/\udcff"}, 7) == "/\udcff/haft/haftd.sock"
     assert socket_path({"XDG_RUNTIME_DIR": "/" + "\udcff" * 100}, 7).startswith("/tmp/haft-7/")
 
 
-def test_runtime_files_sit_beside_the_socket_wherever_that_is() -> None:
+def test_runtime_files_are_beside_the_socket() -> None:
     found = runtime_paths({"XDG_RUNTIME_DIR": "/run/user/7"}, 7)
     assert found.folder == "/run/user/7/haft"
     assert found.token == "/run/user/7/haft/token"
@@ -148,7 +147,7 @@ def test_a_machine_has_one_name_that_does_not_disclose_its_id() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "uninitialized\n", MACHINE[1:], MACHINE.upper()])
-def test_without_a_machine_id_boot_and_pid_namespace_name_it(text: str) -> None:
+def test_without_a_machine_id_boot_and_pid_namespace_identify_the_machine(text: str) -> None:
     names = {machine_name(text, boot, ns) for boot in ("a\n", "b") for ns in (1, 2)}
     assert len(names) == 4
 
@@ -164,7 +163,7 @@ def test_configuration_and_state_have_their_homes() -> None:
         config_file({}, config="y.toml")
 
 
-def test_without_any_home_the_message_says_what_to_set() -> None:
+def test_without_a_home_the_message_names_the_variable() -> None:
     with pytest.raises(PathError, match="XDG_CONFIG_HOME nor HOME"):
         config_file({})
     with pytest.raises(PathError, match="XDG_STATE_HOME nor HOME"):

@@ -1,5 +1,3 @@
-"""Pushed notifications say only what they have to."""
-
 from __future__ import annotations
 
 import msgspec
@@ -7,7 +5,7 @@ import msgspec
 from haft_protocol.pushes import PushedOutput
 
 
-def test_output_with_nothing_left_out_says_nothing_of_it() -> None:
+def test_output_without_an_omission_has_no_field_for_it() -> None:
     pushed = PushedOutput(subscription="s", id="h", generation=1, start=0, cursor=3, data="abc")
     assert msgspec.to_builtins(pushed) == {
         "subscription": "s",
@@ -19,7 +17,7 @@ def test_output_with_nothing_left_out_says_nothing_of_it() -> None:
     }
 
 
-def test_a_reader_may_rely_on_zero_where_nothing_was_left_out() -> None:
+def test_a_reader_may_rely_on_zero_without_an_omission() -> None:
     text = b'{"subscription":"s","id":"h","generation":1,"start":0,"cursor":3,"data":"abc"}'
     pushed = msgspec.json.decode(text, type=PushedOutput)
     assert (pushed.omitted, pushed.omitted_from) == (0, 0)

@@ -1,5 +1,3 @@
-"""Questions: both generations of answer types are read, and an answer fits or changes nothing."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -38,12 +36,12 @@ def asks(answer_type: AnswerType) -> Question:
         ({"Select": {"options": ["a", 1]}}, Select(("a", 1))),
     ],
 )
-def test_both_generations_of_answer_types_are_read(form: object, read: AnswerType) -> None:
+def test_both_generations_of_answer_types_are_parsed(form: object, read: AnswerType) -> None:
     found = read_question({"id": "q", "text": "t", "answer_type": form, "more": "x"})
     assert found == asks(read)
 
 
-def test_what_is_beside_the_question_is_kept() -> None:
+def test_unknown_fields_of_a_question_are_kept() -> None:
     found = read_question(
         {"id": "q", "text": "t", "pre_amble": "p", "default": "d", "answer_type": "Text"}
     )
@@ -62,13 +60,13 @@ def test_what_is_beside_the_question_is_kept() -> None:
         {"id": "q", "text": "t", "answer_type": {"Select": {}}},
     ],
 )  # fmt: skip
-def test_what_is_no_question_is_refused(form: object) -> None:
+def test_an_invalid_question_is_refused(form: object) -> None:
     with pytest.raises(msgspec.ValidationError):
         read_question(form)
 
 
 @given(st.sampled_from([Boolean(), Text(), Secret(), Select(("a", 1, True))]))
-def test_only_the_newer_form_is_written_and_it_is_read_again(answer_type: AnswerType) -> None:
+def test_only_the_newer_form_is_written_and_it_is_parsed_again(answer_type: AnswerType) -> None:
     written = msgspec.to_builtins(asks(answer_type))
     assert isinstance(written["answer_type"], dict)
     assert "type" in written["answer_type"]
@@ -85,7 +83,7 @@ def test_only_the_newer_form_is_written_and_it_is_read_again(answer_type: Answer
         (Select((True, 0)), [True, 0], [1, False, "true"]),
     ],
 )
-def test_an_answer_fits_or_is_refused_with_what_would(
+def test_an_answer_is_valid_or_refused_with_the_valid_ones(
     answer_type: AnswerType, good: list[Any], bad: list[Any]
 ) -> None:
     for value in good:

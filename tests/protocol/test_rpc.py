@@ -1,5 +1,3 @@
-"""The envelope: what a message is, which faults it has, and that an id comes back as it was sent."""
-
 from __future__ import annotations
 
 import json
@@ -72,7 +70,7 @@ def request(**fields: Any) -> bytes:
     ids,
     st.booleans(),
 )
-def test_a_request_is_read_as_it_was_written(
+def test_a_request_is_parsed_as_written(
     method: str, params: dict[str, Any], id_: Any, pretty: bool
 ) -> None:
     message = json.dumps(
@@ -114,7 +112,7 @@ def test_U17_an_id_is_echoed_exactly(id_: Any) -> None:
         b'"' + b"\\u00e9" * 128 + b'"',
     ],
 )
-def test_U17_good_ids(written: bytes) -> None:
+def test_U17_valid_ids_are_accepted(written: bytes) -> None:
     found = single(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
     assert isinstance(found, Request)
     assert found.id == written
@@ -129,7 +127,7 @@ def test_U17_good_ids(written: bytes) -> None:
         '"é'.encode() + b"x" * 255 + b'"',
     ],
 )  # fmt: skip
-def test_U17_bad_ids_are_refused_with_a_null_id(written: bytes) -> None:
+def test_U17_invalid_ids_are_refused_with_a_null_id(written: bytes) -> None:
     found = invalid(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
     assert found.error.code == -32600
     assert found.id == b"null"
@@ -155,7 +153,7 @@ def test_another_version_is_an_invalid_request_with_its_id(version: Any) -> None
 
 
 @pytest.mark.parametrize("method", [None, 1, ["m"], {}, True])
-def test_a_method_that_is_no_text_is_an_invalid_request(method: Any) -> None:
+def test_a_non_text_method_is_an_invalid_request(method: Any) -> None:
     found = invalid(request(method=method, id="x"))
     assert (found.error.code, found.id) == (-32600, b'"x"')
     assert "method" in found.error.message
@@ -171,11 +169,11 @@ def test_a_scalar_is_an_invalid_request(message: bytes) -> None:
     assert refused(message).code == -32600
 
 
-def test_members_that_are_not_of_the_envelope_are_passed_over() -> None:
+def test_unknown_members_of_the_envelope_are_ignored() -> None:
     assert single(request(method="m", id=1, trace="x")) == Request("m", None, b"1")
 
 
-def test_blanks_around_a_message_are_passed_over() -> None:
+def test_blanks_around_a_message_are_ignored() -> None:
     assert single(b" \r\n\t" + request(method="m") + b"\r\n") == Request("m", None, None)
 
 
@@ -203,7 +201,7 @@ def test_blanks_around_a_message_are_passed_over() -> None:
         b'[{"a":}]',
     ],
 )
-def test_what_is_no_json_is_a_parse_error(message: bytes) -> None:
+def test_invalid_json_is_a_parse_error(message: bytes) -> None:
     assert refused(message).code == -32700
 
 
@@ -223,9 +221,7 @@ def test_what_is_no_json_is_a_parse_error(message: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["method", "params", "id", "key", "other"])
-def test_U14_text_that_is_no_unicode_is_a_parse_error_wherever_it_is(
-    text: bytes, place: str
-) -> None:
+def test_U14_invalid_unicode_is_a_parse_error_anywhere(text: bytes, place: str) -> None:
     fields = {"jsonrpc": b'"2.0"', "method": b'"m"', "id": b"1"}
     quoted = b'"' + text + b'"'
     match place:
@@ -243,7 +239,7 @@ def test_U14_text_that_is_no_unicode_is_a_parse_error_wherever_it_is(
         assert text.startswith(b"\\u") == ("surrogate pair" in refused(whole).message)
 
 
-def test_U14_a_byte_order_mark_is_a_parse_error_that_says_so() -> None:
+def test_U14_a_byte_order_mark_is_a_named_parse_error() -> None:
     error = refused(b"\xef\xbb\xbf" + request(method="m", id=1))
     assert error.code == -32700
     assert "byte order mark" in error.message
@@ -256,7 +252,7 @@ def test_U14_a_surrogate_pair_is_a_character() -> None:
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"nan"])
-def test_U15_what_is_no_number_is_a_parse_error(number: bytes) -> None:
+def test_U15_an_invalid_number_is_a_parse_error(number: bytes) -> None:
     assert (
         refused(b'{"jsonrpc":"2.0","method":"m","id":1,"params":{"a":' + number + b"}}").code
         == -32700
@@ -288,7 +284,7 @@ def test_U13_nesting_over_the_limit_is_refused_with_the_id() -> None:
     assert "64" in found.error.message
 
 
-def test_U13_in_a_batch_only_the_element_that_is_too_deep_is_refused() -> None:
+def test_U13_in_a_batch_only_the_too_deep_element_is_refused() -> None:
     deep = request(method="m", id=2, params={"a": json.loads("[" * 63 + "]" * 63)})
     found = read(b"[" + request(method="m", id=1) + b"," + deep + b"]")
     assert isinstance(found, Batch)
@@ -301,7 +297,7 @@ def test_U13_in_a_batch_only_the_element_that_is_too_deep_is_refused() -> None:
 # ── batches ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_element_of_a_batch_is_read_for_itself() -> None:
+def test_each_element_of_a_batch_is_parsed_separately() -> None:
     found = read(
         b'[1, {"jsonrpc":"2.0","method":"m","id":1}, {"foo":1}, [], {"jsonrpc":"2.0","method":"n"}]'
     )
@@ -334,7 +330,7 @@ def test_U11_a_batch_of_thousands_is_one_small_error() -> None:
 
 
 @given(st.lists(values, min_size=1, max_size=5))
-def test_any_batch_gives_one_item_an_element(elements: list[Any]) -> None:
+def test_any_batch_gives_an_item_per_element(elements: list[Any]) -> None:
     message = msgspec.json.encode(elements)
     found = read(message)
     assert isinstance(found, Batch)
@@ -357,13 +353,13 @@ def test_any_batch_gives_one_item_an_element(elements: list[Any]) -> None:
         (b'{"jsonrpc":"2.0","id":{},"result":1,"error":1}', b"null"),
     ],
 )
-def test_U19_a_response_is_never_answered_however_odd_it_is(message: bytes, id_: bytes) -> None:
+def test_U19_an_invalid_response_is_never_answered(message: bytes, id_: bytes) -> None:
     found = single(message)
     assert isinstance(found, Response)
     assert found.id == id_
 
 
-def test_U19_a_response_that_is_too_deep_is_passed_over_like_any() -> None:
+def test_U19_a_too_deep_response_is_ignored() -> None:
     found = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
     assert isinstance(found, Response)
     assert found.id == b"1"
@@ -373,7 +369,7 @@ def test_U19_a_response_that_is_too_deep_is_passed_over_like_any() -> None:
 
 
 @given(st.binary(max_size=200) | values.map(lambda value: encode_reply(b"1", value)))
-def test_any_bytes_are_read_without_an_exception(message: bytes) -> None:
+def test_any_bytes_are_parsed_without_an_exception(message: bytes) -> None:
     found = read(message)
     assert isinstance(found, Single | Batch | ParseFault)
     if isinstance(found, ParseFault):
@@ -381,7 +377,7 @@ def test_any_bytes_are_read_without_an_exception(message: bytes) -> None:
 
 
 @given(st.data())
-def test_a_damaged_message_is_read_without_an_exception(data: st.DataObject) -> None:
+def test_a_damaged_message_is_parsed_without_an_exception(data: st.DataObject) -> None:
     whole = bytearray(
         b'[{"jsonrpc":"2.0","method":"m\\u00e9","id":"a","params":{"a":[1,2.5e1,"\xc3\xa9"]}},{"id":1,"result":1}]'
     )

@@ -1,4 +1,4 @@
-"""A long message is counted before decoding: too many values are refused, by id where there is one."""
+"""Long messages: values are counted before decoding."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_batch_of_too_many_values_is_one_error() -> None:
     assert isinstance(read, ParseFault) and read.error.data["limit"] == "max_values"
 
 
-def test_of_a_message_that_is_too_deep_and_has_too_many_values_it_is_said_that_it_has() -> None:
-    """Its brackets were counted only up to where there were too many."""
+def test_too_many_values_are_reported_before_too_deep_nesting() -> None:
+    """Its brackets were counted only up to the maximum of values."""
     message = request(id=1, params=json.loads("[" * 70 + "0" + "]" * 70))
     for max_values, limit in ((99, "max_nesting"), (9, "max_values")):
         read = read_counted(message, max_values=max_values)
@@ -66,7 +66,7 @@ def test_of_a_message_that_is_too_deep_and_has_too_many_values_it_is_said_that_i
         assert read.item.error.data["limit"] == limit
 
 
-def test_a_response_of_too_many_values_is_an_error_to_whoever_asked() -> None:
+def test_a_response_of_too_many_values_is_an_error_to_its_request() -> None:
     read = read_counted(b'{"jsonrpc":"2.0","id":7,"result":[1,2,3,4,5,6,7,8,9]}', max_values=9)
     assert isinstance(read, Single) and isinstance(read.item, Response)
     assert read.item.id == b"7" and read.item.result is None

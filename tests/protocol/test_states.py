@@ -1,4 +1,4 @@
-"""Handle states on the wire: what is not there is not said, and what is written is read again."""
+"""Handle states on the wire."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ STATES: list[tuple[HandleState, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def test_a_state_is_written_with_exactly_what_it_has_and_read_again() -> None:
+def test_a_state_is_written_with_exactly_its_fields_and_parsed_again() -> None:
     for state, own in STATES:
         written = msgspec.json.encode(state)
         assert json.loads(written) == {**COMMON, **own}
         assert msgspec.json.decode(written, type=HandleState) == state
 
 
-def test_timed_out_is_said_only_when_it_is_so() -> None:
+def test_timed_out_is_written_only_when_true() -> None:
     assert msgspec.to_builtins(AwaitResult((), ())) == {"completed": (), "pending": ()}
     assert msgspec.to_builtins(AwaitResult((), (), True))["timed_out"] is True

@@ -1,5 +1,5 @@
-"""The public surface: every name that is offered exists, nothing is offered by accident, and a
-client pays little for it."""
+"""The public surface: every listed name exists, nothing is public by accident, and imports are
+cheap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_rooms_are_those_of_the_design() -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_what_a_module_offers_is_what_it_defines_in_public(name: str) -> None:
+def test_a_modules_exports_are_its_public_definitions(name: str) -> None:
     module = importlib.import_module(f"haft_protocol.{name}")
     assert len(set(module.__all__)) == len(module.__all__)
     assert module.__file__ is not None

@@ -1,4 +1,4 @@
-"""The counter of names and values finds the same count however the text is sliced."""
+"""The counter of names and values gives the same count with any slices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 def counted(value: Any) -> int:
-    """Names and values in it; an empty list or object counts one more."""
+    """Return the number of names and values; an empty list or object counts one more."""
     if isinstance(value, dict):
         return 1 + max(1, sum(1 + counted(one) for one in value.values()))
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def test_counting_ends_past_the_limit() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"x", b"\\\\", b'\\"', b"[", b'"",', b"\\", b"\xff"])
-def test_a_step_is_bounded_whatever_the_message_is(unit: bytes) -> None:
+def test_a_step_is_bounded_for_any_message(unit: bytes) -> None:
     message = b'{"a":"' + unit * (1_000_000 // len(unit))
     counter, steps = ValueCounter(message, len(message)), 1
     while not counter.step():

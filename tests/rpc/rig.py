@@ -1,4 +1,4 @@
-"""A daemon's RPC layer with a table of toy verbs, and clients for each transport, for the tests."""
+"""The daemon's RPC layer with a table of toy methods, and clients for each transport."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass
 class Rig:
-    """What the toy verbs did, and what holds up those that wait."""
+    """The effects of the toy methods, and the events that the waiting ones await."""
 
     limits: LimitsResult = LIMITS
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -115,7 +115,7 @@ class Rig:
         self.moved.unpark_all()
 
     async def until(self, law: Any) -> None:
-        """Wait until `law()` holds, woken by whatever happens in the rig."""
+        """Wait until `law()` holds, woken by every event of the rig."""
         with trio.fail_after(PATIENCE_S):
             while not law():
                 await self.moved.park()
@@ -189,7 +189,7 @@ class Rig:
 
 
 class Client(Protocol):
-    """A peer that speaks one framing; `receive` gives `None` at the end."""
+    """A peer that uses one framing; `receive` returns `None` at the end."""
 
     async def send(self, *messages: bytes) -> None: ...
     async def receive(self) -> bytes | None: ...
@@ -269,7 +269,7 @@ class WebSocketClient:
 
 @dataclass
 class Served:
-    """An RPC context that listens, and how to reach it."""
+    """A listening RPC context, and its addresses."""
 
     rig: Rig
     path: str
@@ -304,7 +304,7 @@ class Served:
 async def serving(
     rig: Rig, *, websocket: bool = True, seconds: float = 3 * PATIENCE_S
 ) -> AsyncIterator[Served]:
-    """The RPC context of `rig`, listening on both transports in a folder of its own."""
+    """Serve the RPC context of `rig` on both transports in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="haft-rpc-") as folder:
         path = str(Path(folder, "s"))
         unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -340,9 +340,9 @@ HANDSHAKE = {
 
 
 async def upgrade(port: int, **changes: str | bytes | None) -> tuple[int, str]:
-    """Shake hands by hand, headers changed or (`None`) left out; the status and all that came.
-
-    Words in `changes` are header names with `_` for `-`. An upgraded connection is closed."""
+    """Shake hands by hand, with headers changed or (`None`) left out; return the status and the
+    whole reply. Words in `changes` are header names with `_` for `-`. An upgraded connection
+    is closed."""
     headers: dict[str, str | bytes] = {**HANDSHAKE}
     names = {name.lower(): name for name in headers}
     for key, value in changes.items():
@@ -361,7 +361,7 @@ async def upgrade(port: int, **changes: str | bytes | None) -> tuple[int, str]:
 
 
 async def shake(port: int, data: bytes) -> tuple[int, str]:
-    """Send `data` to the WebSocket's port; the status and all that came, 0 where nothing did."""
+    """Send `data` to the WebSocket's port; return the status and the reply, 0 without one."""
     with trio.fail_after(PATIENCE_S):
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         got = b""
@@ -390,7 +390,7 @@ def batch(*messages: bytes) -> bytes:
 
 
 async def read(client: Client) -> Any:
-    """The next message, decoded; `None` at the end."""
+    """Return the next message, decoded; `None` at the end."""
     with trio.fail_after(PATIENCE_S):
         message = await client.receive()
     return None if message is None else json.loads(message)

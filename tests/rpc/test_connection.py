@@ -1,4 +1,4 @@
-"""One connection by itself, on a wire that does what it is told to: what it bounds, and how it ends."""
+"""A connection on a scripted wire: bounds and ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .rig import Rig, limits, request
 
 
 class Told:
-    """A wire with these messages on it. What is written is taken when `reads` is set, or never."""
+    """A wire with these messages. Writes are accepted when `reads` is set, or never."""
 
     transport: Literal["unix", "websocket"] = "unix"
     fault: RpcError | None = None
@@ -68,8 +68,9 @@ class Told:
         return {one["id"]: one for one in map(json.loads, self.written.splitlines())}
 
 
-async def test_a_message_has_so_many_values_at_most_however_short_it_is() -> None:
-    """Only what is longer than the limit can have too many, and only that is counted."""
+async def test_the_values_of_a_message_are_bounded_however_short_it_is() -> None:
+    """Only a message longer than the limit can have too many, and only such a message is
+    counted."""
     rig = Rig(limits=limits(max_values=100))
     wire = Told(
         request("none", 1, a=[0] * 200), request("echo", 2, text="x" * 500), request("ping", 3)
@@ -83,8 +84,8 @@ async def test_a_message_has_so_many_values_at_most_however_short_it_is() -> Non
     assert told[2]["result"] == "x" * 500 and "result" in told[3]
 
 
-async def test_replies_that_nobody_reads_are_kept_up_to_a_bound(nursery: trio.Nursery) -> None:
-    """Four times `max_queued`, beside what is queued; what was kept and then read counts no more."""
+async def test_unread_replies_are_kept_up_to_a_bound(nursery: trio.Nursery) -> None:
+    """Four times `max_queued`, beside the queue; a reply that was read counts no more."""
     rig = Rig(limits=limits(max_queued=1000, max_in_flight=64))
     calls = [request("late", n, name="g", size=900) for n in range(5)]
     wire = Told(*calls)
@@ -120,7 +121,7 @@ async def test_replies_that_nobody_reads_are_kept_up_to_a_bound(nursery: trio.Nu
     ("then", "graceful", "faults"),
     [(None, False, 0), (Disconnected("planted"), False, 0), (ZeroDivisionError(), False, 1)],
 )
-async def test_only_who_is_sent_away_is_waited_for_at_the_end(
+async def test_only_a_disconnected_peer_is_waited_for_at_the_end(
     then: BaseException | None, graceful: bool, faults: int
 ) -> None:
     rig = Rig()
@@ -131,7 +132,7 @@ async def test_only_who_is_sent_away_is_waited_for_at_the_end(
     assert (wire.graceful, rig.rpc_context.connections.refused["fault"]) == (graceful, faults)
 
 
-async def test_who_is_sent_away_may_still_read_its_last_reply(nursery: trio.Nursery) -> None:
+async def test_a_disconnected_peer_may_read_its_last_reply(nursery: trio.Nursery) -> None:
     rig = Rig()
     wire = Told(request("wait", 1, name="g"))
     wire.reads.set()
@@ -144,7 +145,7 @@ async def test_who_is_sent_away_may_still_read_its_last_reply(nursery: trio.Nurs
     assert wire.graceful and wire.replies()[1]["result"] == "g"
 
 
-async def test_nothing_is_kept_of_a_call_that_was_answered(nursery: trio.Nursery) -> None:
+async def test_nothing_is_kept_of_an_answered_call(nursery: trio.Nursery) -> None:
     rig = Rig()
     wire = Told(*(request("wait", 1, name=name) for name in "ab"))
     wire.reads.set()

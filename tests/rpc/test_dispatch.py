@@ -1,4 +1,4 @@
-"""From a message to its answer, without a connection: once decoded, decided at once."""
+"""From a message to its answer, without a connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(rig: Rig, message: bytes, caller: Caller | None = None, room: int = 8
 
 
 def settled(steps: Generator[None, None, Any]) -> Any:
-    """What comes of all the steps."""
+    """Return the result of all steps."""
     while True:
         try:
             next(steps)
@@ -71,13 +71,13 @@ def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyP
     assert seen == ["ping", "none"]
 
 
-def test_one_verb_keeps_nothing_of_another_call(rig: Rig) -> None:
+def test_a_method_keeps_nothing_of_another_call(rig: Rig) -> None:
     answer(rig, request("echo", text="a"))
     assert plain(answer(rig, request("echo")))["result"] == ""
     assert all(method.params is None for method in rig.rpc_context.dispatcher._methods.values())  # type: ignore[attr-defined]
 
 
-def test_a_verb_may_call_the_dispatcher_again(rig: Rig) -> None:
+def test_a_method_may_call_the_dispatcher_again(rig: Rig) -> None:
     """Between `bind` and the call nothing runs, but within the call something may."""
     depth = [0]
 
@@ -91,7 +91,7 @@ def test_a_verb_may_call_the_dispatcher_again(rig: Rig) -> None:
     assert plain(answer(rig, request("again", text="outer")))["result"] == "outer"
 
 
-def test_a_suspending_verb_is_our_fault_and_said_so(rig: Rig) -> None:
+def test_a_suspending_method_is_an_internal_error(rig: Rig) -> None:
     class Suspends:
         def __await__(self) -> Any:
             yield "never"
@@ -104,32 +104,32 @@ def test_a_suspending_verb_is_our_fault_and_said_so(rig: Rig) -> None:
     assert plain(answer(rig, request("odd")))["error"]["code"] == -32603
 
 
-def test_what_waits_is_handed_out(rig: Rig) -> None:
+def test_a_deferred_reply_is_returned(rig: Rig) -> None:
     waiting = answer(rig, request("wait", "a", name="x"))
     assert isinstance(waiting, PendingRequest)
     assert (waiting.id, waiting.key) == (b'"a"', "a")
     assert answer(rig, notification("$/cancelRequest", id="a")) == Cancel("a")
 
 
-def test_cancel_names_an_id_and_nothing_else(rig: Rig) -> None:
+def test_cancel_takes_only_an_id(rig: Rig) -> None:
     for params in ({"id": 1.5}, {"id": True}, {"id": [1]}, {}, {"id": 1, "x": 2}):
         assert answer(rig, notification("$/cancelRequest", **params)) is None
     assert plain(answer(rig, request("$/cancelRequest", 7, id=1)))["error"]["code"] == -32600
 
 
-def test_ids_written_differently_are_the_same(rig: Rig) -> None:
+def test_equal_ids_written_differently_are_the_same(rig: Rig) -> None:
     waiting = answer(rig, b'{"jsonrpc":"2.0","id":"\\u0061","method":"wait","params":{"name":"x"}}')
     assert waiting.id == b'"\\u0061"'
     assert answer(rig, notification("$/cancelRequest", id="a")) == Cancel(waiting.key)
 
 
-def test_a_batch_cancels_what_it_holds(rig: Rig) -> None:
+def test_a_batch_cancels_its_own_calls(rig: Rig) -> None:
     found = answer(rig, batch(request("wait", 1, name="x"), notification("$/cancelRequest", id=1)))
     assert isinstance(found, PendingBatch)
     assert found.cancels == [Cancel(1)] and found.reply is None
 
 
-def test_a_batch_that_cancels_and_holds_nothing_that_waits_is_answered(rig: Rig) -> None:
+def test_a_batch_with_a_cancellation_and_no_deferred_call_is_answered(rig: Rig) -> None:
     cancel = notification("$/cancelRequest", id=9)
     found = answer(rig, batch(cancel, request("ping", 1), request("none", 2)))
     assert isinstance(found, PendingBatch) and found.cancels == [Cancel(9)]
@@ -138,13 +138,13 @@ def test_a_batch_that_cancels_and_holds_nothing_that_waits_is_answered(rig: Rig)
     assert isinstance(found, PendingBatch) and found.reply is None
 
 
-def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:
+def test_a_batch_shares_the_reply_bound(rig: Rig) -> None:
     found = answer(rig, batch(*(request("wait", n, name="x") for n in range(4))), room=2)
     assert [isinstance(slot, PendingRequest) for slot in found.slots] == [True, True, False, False]
     assert found.slots[3].error.data["limit"] == "max_in_flight"
 
 
-def test_a_reserve_that_fails_fails_the_batch(rig: Rig) -> None:
+def test_a_failed_reservation_fails_the_batch(rig: Rig) -> None:
     def broken(*_: object) -> Generator[None, None, Verdicts]:
         raise KeyError("planted")
 
@@ -154,7 +154,7 @@ def test_a_reserve_that_fails_fails_the_batch(rig: Rig) -> None:
     assert rig.calls == []
 
 
-def test_a_reply_to_nothing_is_passed_over(rig: Rig) -> None:
+def test_a_response_to_an_unknown_request_is_ignored(rig: Rig) -> None:
     assert answer(rig, b'{"jsonrpc":"2.0","id":3,"result":{"a":1}}') is None
     assert rig.calls == []
 
@@ -171,7 +171,7 @@ async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> 
     assert plain(rig.rpc_context.dispatcher.encode(reply))["error"]["code"] == -32603
 
 
-def test_a_websocket_says_hello_first(rig: Rig) -> None:
+def test_a_websocket_starts_with_initialize(rig: Rig) -> None:
     caller = Caller("websocket")
     assert plain(answer(rig, request("ping"), caller))["error"]["code"] == -32006
     assert plain(answer(rig, request("none"), caller))["error"]["code"] == -32006
@@ -181,7 +181,7 @@ def test_a_websocket_says_hello_first(rig: Rig) -> None:
 
 
 def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
-    """Whether they clash was found out for all of them at once."""
+    """Their clashes were checked for all at once."""
     calls = [request("spawn", n, tool="t", id=str(n)) for n in (1, 3)]
     steps = rig.rpc_context.dispatcher.receive(
         Caller("unix"), batch(calls[0], request("note", 2, name="n"), calls[1]), 8
@@ -193,8 +193,8 @@ def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
     assert rig.calls == ["spawn 1", "spawn 3", "n"]
 
 
-def test_others_have_their_turns_between_the_spawns_of_a_batch(rig: Rig) -> None:
-    """Their ids are kept for them meanwhile, and given up when they take them."""
+def test_other_tasks_run_between_the_spawns_of_a_batch(rig: Rig) -> None:
+    """The spawns' ids are reserved meanwhile, and released when taken."""
     calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
     steps = rig.rpc_context.dispatcher.receive(Caller("unix"), batch(*calls), 30)
     assert isinstance(steps, Generator)
@@ -204,7 +204,7 @@ def test_others_have_their_turns_between_the_spawns_of_a_batch(rig: Rig) -> None
     assert rig.given_up == [str(n) for n in range(20)]
 
 
-def test_a_batch_that_is_dropped_gives_up_what_was_kept_for_it(rig: Rig) -> None:
+def test_a_dropped_batch_releases_its_reservations(rig: Rig) -> None:
     calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
     steps = rig.rpc_context.dispatcher.receive(Caller("unix"), batch(*calls), 30)
     assert isinstance(steps, Generator)
@@ -213,8 +213,8 @@ def test_a_batch_that_is_dropped_gives_up_what_was_kept_for_it(rig: Rig) -> None
     assert sorted(rig.given_up, key=int) == [str(n) for n in range(20)]
 
 
-def test_nothing_is_looked_at_for_who_has_not_said_hello(rig: Rig) -> None:
-    """A tool's program may be run to find out what it takes."""
+def test_no_program_is_described_before_initialize(rig: Rig) -> None:
+    """A tool's program may be run to find out its parameters."""
     looked: list[str] = []
 
     def unready(name: str, params: object) -> None:

@@ -1,4 +1,4 @@
-"""The way out: everything leaves in order and whole, or the peer is given up."""
+"""The outbound queue: everything leaves in order and whole, or the peer is given up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 
 class Trickle:
-    """A wire that takes what it is told to take: `at_once` per write, then `later` per send."""
+    """A wire that takes `at_once` bytes per write, then `later` per send."""
 
     transport: Literal["unix", "websocket"] = "unix"
     fault: RpcError | None = None
@@ -60,7 +60,7 @@ class Trickle:
     st.lists(st.integers(0, 40), max_size=12),
     st.lists(st.integers(1, 40), max_size=30),
 )
-def test_whatever_is_taken_when_it_arrives_whole_and_in_order(
+def test_taken_frames_arrive_whole_and_in_order(
     frames: list[bytes], at_once: list[int], later: list[int]
 ) -> None:
     async def main() -> None:
@@ -115,7 +115,7 @@ async def test_one_frame_may_be_larger_than_the_bound(nursery: trio.Nursery) -> 
     assert len(wire.taken) == 5000
 
 
-async def test_a_queue_that_passes_its_bound_gives_the_peer_up(nursery: trio.Nursery) -> None:
+async def test_a_queue_over_its_bound_gives_up_the_peer(nursery: trio.Nursery) -> None:
     given_up: list[str] = []
     outbox = Outbox(Trickle([], []), nursery, 100, given_up.append)
     for _ in range(3):
@@ -126,7 +126,7 @@ async def test_a_queue_that_passes_its_bound_gives_the_peer_up(nursery: trio.Nur
 
 
 @pytest.mark.parametrize("at_once", [[-1], [0]])
-async def test_a_peer_that_went_is_reported(nursery: trio.Nursery, at_once: list[int]) -> None:
+async def test_a_disconnected_peer_is_reported(nursery: trio.Nursery, at_once: list[int]) -> None:
     given_up: list[str] = []
     wire = Trickle(at_once, [-1])
     outbox = Outbox(wire, nursery, 100, given_up.append)
@@ -136,10 +136,10 @@ async def test_a_peer_that_went_is_reported(nursery: trio.Nursery, at_once: list
     assert given_up == ["planted"]
 
 
-async def test_there_is_room_again_when_half_of_a_small_bound_is_left(
+async def test_half_of_a_small_bound_frees_room(
     nursery: trio.Nursery,
 ) -> None:
-    """Not only when all is written: who makes replies and who takes them work side by side."""
+    """Not only when all is written: making and taking replies overlap."""
     wire = Trickle([], [40, 1])
     outbox = Outbox(wire, nursery, 100, pytest.fail)
     outbox.send(b"x" * 50)

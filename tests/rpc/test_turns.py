@@ -1,4 +1,4 @@
-"""What a peer sends in one message, or is sent in one reply, leaves others their turns."""
+"""Fairness: a long message or reply leaves other tasks their turns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 @dataclass
 class Told:
-    """A wire with one message on it, which notes how many turns others had before each write."""
+    """A wire with one message, which notes the turns of other tasks before each write."""
 
     message: bytes
     transport: Literal["unix", "websocket"] = "unix"
@@ -70,7 +70,7 @@ class Told:
 
 
 @pytest.mark.parametrize("unit", [b"x", b"\\n", b'","'])
-async def test_others_have_their_turns_while_a_long_message_is_looked_at(unit: bytes) -> None:
+async def test_other_tasks_run_while_a_long_message_is_parsed(unit: bytes) -> None:
     rig = Rig(limits=limits(max_message=4 * MIB, max_values=10 * MIB))
     value = b'["' + unit * (2 * MIB // len(unit)) + b'"]'
     wire = Told(b'{"jsonrpc":"2.0","id":1,"method":"none","params":{"a":' + value + b"}}")
@@ -79,7 +79,7 @@ async def test_others_have_their_turns_while_a_long_message_is_looked_at(unit: b
     assert wire.before[0] >= 2 * MIB // 65_536
 
 
-async def test_others_have_their_turns_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two members, between two replies, and in the portions of these."""
     monkeypatch.setattr(connection, "_TURN_S", 0)
     calls = [
@@ -88,14 +88,14 @@ async def test_others_have_their_turns_within_a_batch(monkeypatch: pytest.Monkey
     wire = Told(json.dumps(calls).encode())
     await wire.be_served(Rig())
     assert [one["id"] for one in json.loads(wire.written)] == list(range(40))
-    # Who is first in a round is left to chance, also in the one that is counted from.
+    # The order within a round is left to chance, also in the round that is counted from.
     assert wire.before[0] >= 3 * 40 - 1
 
 
-async def test_a_batch_that_was_begun_is_done_and_waited_for_when_its_peer_goes(
+async def test_a_started_batch_is_finished_and_awaited_when_its_peer_disconnects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What one of it started would otherwise go on, with nobody who ends it."""
+    """A started member would otherwise go on, with no owner to end it."""
     monkeypatch.setattr(connection, "_TURN_S", 0)
     rig = Rig()
     names = [
@@ -118,8 +118,8 @@ async def test_a_batch_that_was_begun_is_done_and_waited_for_when_its_peer_goes(
 async def test_a_call_of_a_batch_is_cancelled_while_the_batch_is_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that had to wait is decided while its peer is read: of what is decided by then the work
-    ends, and what is not is not begun."""
+    """Reading the peer goes on meanwhile: the work of members decided by then ends, and later
+    members are not begun."""
     monkeypatch.setattr(connection, "_TURN_S", 0)
     rig = Rig()
     decided: list[str] = []

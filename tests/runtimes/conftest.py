@@ -1,4 +1,4 @@
-"""What a runtime starts and what that loses is ours to find, as it is the daemon's."""
+"""A runtime's processes and leaks are this process's, as in the daemon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def adopting() -> Iterator[None]:
 
 
 class Clock:
-    """Every look at it finds a millisecond gone."""
+    """A clock that advances by a millisecond at each reading."""
 
     now = 0.0
 
@@ -32,14 +32,14 @@ class Clock:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every piece that is drawn takes a millisecond."""
+    """Every drawn piece takes a millisecond."""
     load()
     monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The sizes of all that the terminal library is given."""
+    """Collect the sizes of all pieces given to the terminal library."""
     sizes: list[int] = []
     core = load()
     feed = core.Terminal.feed

@@ -1,7 +1,5 @@
-"""The sessions of the corpus: what is run, and what a person types.
-
-Each step is typed when the program has been still for a while. The recording ends with the last.
-"""
+"""The sessions of the corpus: programs and a user's keys. Each step is typed once the program
+has been still for a while. The recording ends with the last."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One recording."""
+    """A recording's script."""
 
     name: str
     argv: tuple[str, ...]
@@ -44,7 +42,7 @@ _PASTE = "\x1b[200~def f(n):\n    if n < 2:\n        return 1\n    return n * f(
 
 
 def _printf(name: str, text: str, rows: int = 24, cols: int = 80) -> Session:
-    """What a script prints with escapes of its own, in `printf` of a shell."""
+    """Return a script's output with escapes, as a shell's `printf` command."""
     return Session(name, ("sh", "-c", f"printf '{text}'; exec sleep 5"), rows=rows, cols=cols)
 
 

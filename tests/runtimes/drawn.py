@@ -1,4 +1,4 @@
-"""What tests of the screen share: bytes that programs draw with, and all that a screen is."""
+"""Shared by tests of the screen: drawing bytes, and the whole state of a screen."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _OTHER = st.sampled_from(
 _PART = st.one_of(_TEXT, _TEXT, _CONTROL, _MOVE, _PLACE, _STYLE, _REGION, _MODE, _OTHER)
 session = st.builds(
     lambda clusters, parts: clusters + b"".join(parts),
-    # At the start alone: text that was drawn without it stays as wide as it was.
+    # At the start only: text drawn without the mode keeps its width.
     st.sampled_from([b"", b"", b"\x1b[?%dh" % _CLUSTERS]),
     st.lists(_PART, max_size=30),
 )
@@ -90,7 +90,7 @@ def new(replies: list[bytes] | None = None, rows: int = _SIZE[0], cols: int = _S
 
 
 def modes(screen: Screen) -> tuple[object, ...]:
-    """The modes that change what the program is sent, and how text goes on."""
+    """Return the modes that change the program's input, and the continuation of text."""
     screen.catch_up()
     terminal = screen._terminal
     return (
@@ -103,5 +103,5 @@ def modes(screen: Screen) -> tuple[object, ...]:
 
 
 def whole(screen: Screen) -> tuple[ScreenShot, tuple[object, ...]]:
-    """All that two screens are alike in."""
+    """Return everything that two equal screens share."""
     return screen.snapshot(), modes(screen)

@@ -1,4 +1,4 @@
-"""What the tests of the real runtimes share: calls of shell scripts, and who of them lives."""
+"""Shared by the tests of the real runtimes: calls of scripts, and their living processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 
 def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
-    """A call of a program, with a mark of its own."""
+    """Return a call of a program, with its own tag."""
     mark = str(ProcessTag("0" * 12, _instance, next(_numbers)))
     whole = {
         "PATH": os.environ["PATH"],
@@ -38,7 +38,7 @@ def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
 
 
 def asking(first: Call) -> Call:
-    """A call whose tool may ask: the answers are in `tool.answers` of HAFT_CALL."""
+    """Return a call whose tool may ask: the answers are in `tool.answers` of HAFT_CALL."""
 
     def again(answers: Mapping[str, Any]) -> Call:
         told = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
@@ -60,7 +60,7 @@ def python(script: str, **fields: Any) -> Call:
 
 
 def lives(of: Call) -> list[int]:
-    """The processes that carry the mark of `of` and live, found without the daemon's rooms."""
+    """Return the living processes with the tag of `of`, found without the daemon's rooms."""
     needle = b"\0HAFT_HANDLE=" + of.mark.encode() + b"\0"
     found = []
     for pid in every_pid():
@@ -73,5 +73,5 @@ def lives(of: Call) -> list[int]:
 
 
 def fds() -> int:
-    """How many descriptors this process has open."""
+    """Return the number of this process's descriptors."""
     return len(os.listdir("/proc/self/fd"))

@@ -1,18 +1,12 @@
-"""Record the corpus: what real programs print on a terminal, and what tmux makes of the same bytes.
-
-    python -m tests.runtimes.record_corpus [NAME …]       record again, and ask tmux
-    python -m tests.runtimes.record_corpus --tmux [NAME …]   ask tmux only, about what is there
-
-Rules:
-
-- A recording is made in an empty folder with a neutral name, by nobody, on a host called demo, with
-  an environment of its own: nothing of the machine is in it. Root makes it so; others record as they
-  are, and must look at what they got.
-- NAME.bytes is what came from the master of the terminal. NAME.screen is one line of facts (size,
-  cursor, alternate screen, title), then the rows as `tmux capture-pane -p` gives them. index.json
-  holds the sizes, and at which byte they changed.
-- Nothing here runs with the tests, but `ask_tmux`, where tmux is there.
-"""
+"""Record the corpus: the output of real programs on a terminal, and tmux's screen of the same
+bytes. python -m tests.runtimes.record_corpus [NAME …] records again, and asks tmux; python -m
+tests.runtimes.record_corpus --tmux [NAME …] asks tmux only, about the existing bytes. A
+recording is made in an empty folder with a neutral name, as the user nobody, on a host called
+demo, with its own environment: nothing of the machine appears. Root arranges that; other
+users must check their recordings. NAME.bytes has the bytes from the master of the terminal.
+NAME.screen is a line of facts (size, cursor, alternate screen, title), then the rows of `tmux
+capture-pane -p`. index.json holds the sizes, and the byte of each change. Tests use only
+`ask_tmux`, where tmux is installed."""
 
 from __future__ import annotations
 
@@ -50,7 +44,7 @@ _NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recording; `resizes` are (byte, rows, cols)."""
+    """A recording; `resizes` are (byte, rows, cols)."""
 
     name: str
     rows: int
@@ -60,7 +54,7 @@ class Recorded:
 
     @property
     def screen(self) -> str:
-        """What tmux showed when this was recorded."""
+        """Return the screen of tmux at the time of the recording."""
         return (FOLDER / f"{self.name}.screen").read_text()
 
     def parts(self) -> list[tuple[int, int, bytes]]:
@@ -89,7 +83,7 @@ def read_all() -> list[Recorded]:
 
 
 def ask_tmux(recorded: Recorded) -> str:
-    """What tmux shows of it, in the form of NAME.screen."""
+    """Return the current tmux's screen, in the form of NAME.screen."""
     with tempfile.TemporaryDirectory() as folder, Tmux(Path(folder)) as tmux:
         last: tuple[int, int] = (recorded.rows, recorded.cols)
         for number, (rows, cols, part) in enumerate(recorded.parts()):
@@ -120,7 +114,7 @@ def ask_tmux(recorded: Recorded) -> str:
 
 
 class Tmux:
-    """A server of our own, whose only window is the recording's."""
+    """A private tmux server, whose only window is the recording's."""
 
     def __init__(self, folder: Path) -> None:
         self._socket = str(folder / "socket")
@@ -136,7 +130,7 @@ class Tmux:
         return subprocess.run(argv, check=True, capture_output=True, text=True, env=env).stdout
 
     def refuses(self, *command: str) -> bool:
-        """Run a command that may be refused; say whether it was."""
+        """Run a command that may be refused; return true if refused."""
         try:
             self(*command)
         except subprocess.CalledProcessError:
@@ -144,7 +138,7 @@ class Tmux:
         return False
 
     def settle(self) -> None:
-        """Wait until all that was printed is drawn."""
+        """Wait until all output is drawn."""
         before = None
         for _ in range(100):
             shown = self("capture-pane", "-p"), self("display-message", "-p", "#{cursor_x}")
@@ -170,7 +164,7 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 
 def _record(session: Session) -> Recorded:
-    """Run one session in a fresh folder."""
+    """Run a session in a fresh folder."""
     shutil.rmtree(_PLACE, ignore_errors=True)
     _PLACE.mkdir()
     env = {
@@ -219,7 +213,7 @@ def _set_size(fd: int, rows: int, cols: int) -> None:
 
 
 def _read(master: int, data: bytearray) -> None:
-    """Read until it has been still for a while: this is how a person knows it, too."""
+    """Read until the program has been still for a while, as a user would."""
     end = time.monotonic() + _LONGEST_S
     while time.monotonic() < end:
         ready, _, _ = select.select([master], [], [], _STILL_S)
@@ -235,7 +229,7 @@ def _read(master: int, data: bytearray) -> None:
 
 
 def _neutral(argv: list[str]) -> None:
-    """As root: run again as nobody, on a host with another name."""
+    """As root: run again as the user nobody, on a host with another name."""
     if os.geteuid() != 0 or "HAFT_NEUTRAL" in os.environ:
         return
     os.environ["HAFT_NEUTRAL"] = "1"

@@ -1,10 +1,6 @@
-"""Record what tmux sends for its names of keys, as `tmux_keys.json`: mode → name → hex.
-
-    python -m tests.runtimes.record_keys
-
-Nothing here runs with the tests: the table is of one version of tmux. A name that tmux refuses is
-null, one that it sends nothing for is "".
-"""
+"""Record tmux's bytes for its key names, as `tmux_keys.json`: mode → name → hex. python -m
+tests.runtimes.record_keys No test runs this module: the table is of one version of tmux. A
+refused name is null, a name without bytes is ""."""
 
 from __future__ import annotations
 
@@ -69,7 +65,7 @@ def _record(mode: bytes) -> dict[str, str | None]:
         told: dict[str, str | None] = {}
         at = 1
         for name in NAMES:
-            # The character behind the key says that the key was dealt with.
+            # The character behind the key proves that the key was processed.
             given = name[:-1] + "\\;" if name.endswith(";") else name
             refused = tmux.refuses("send-keys", given, ";", "send-keys", "-l", _LAST)
             if refused:

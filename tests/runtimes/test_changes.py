@@ -1,4 +1,4 @@
-"""What has changed since a revision, laid over the lines of then, gives the lines of now."""
+"""Changes since a revision, applied to its lines, give the current lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .drawn import new, session
 
 
 class _Grip:
-    """As much of a grip as shows a screen."""
+    """A minimal execution control with a screen."""
 
     def __init__(self) -> None:
         self.shown = new()

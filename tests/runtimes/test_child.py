@@ -1,4 +1,4 @@
-"""A started process and its output, whoever of it goes on printing."""
+"""A process and its output after detachment."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from haftd.testing import Recorder
 from . import kit
 
 
-async def test_output_that_waits_to_be_read_is_kept_when_it_is_cut_loose(
+async def test_unread_output_is_kept_when_detached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader has fallen behind: it waits for what is made of the first piece."""
+    """The reader has fallen behind: it waits for the processing of the first piece."""
     monkeypatch.setattr(room, "_LOOSE_S", 3600.0)
     for name in ("behind", "ended", "late"):
         os.mkfifo(tmp_path / name)

@@ -1,8 +1,6 @@
-"""Our screen beside tmux's, row by row, for sessions of real programs; and no cut of them matters.
-
-`record_corpus.py` says how the recordings are made. A row that differs is in `DIFFERENCES`, with who
-is right and by which standard. One that is not, fails; one that differs no more fails too.
-"""
+"""haft's screen beside tmux's, row by row, for sessions of real programs, in any cut.
+`record_corpus.py` makes the recordings. A differing row is in `DIFFERENCES`, with the correct
+side and its standard; an unlisted difference fails, and so does a listed one that is gone."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ DIFFERENCES: dict[str, dict[tuple[int, ...], str]] = {
 
 
 def played(recorded: Recorded) -> Screen:
-    """A screen that has shown all of it."""
+    """Return a screen that has shown the whole recording."""
     screen = Screen(recorded.rows, recorded.cols, lambda reply: None)
     size = (recorded.rows, recorded.cols)
     for rows, cols, data in recorded.parts():
@@ -79,7 +77,7 @@ def rows_of(text: str) -> tuple[str, list[str]]:
 
 
 def differing(recorded: Recorded, captured: str) -> dict[int, tuple[str, str]]:
-    """The rows in which our screen and tmux's differ, -1 for the facts: ours, tmux's."""
+    """Return the rows in which haft's screen and tmux's differ, -1 for the facts: ours, tmux's."""
     shot = played(recorded).snapshot()
     row, col = shot.cursor
     facts, theirs = rows_of(captured)
@@ -94,7 +92,7 @@ def differing(recorded: Recorded, captured: str) -> dict[int, tuple[str, str]]:
 
 
 def check(recorded: Recorded, captured: str) -> None:
-    """Fail for what is not listed, and for what is listed and not there."""
+    """Fail for an unlisted difference, and for a listed one that is gone."""
     listed = {row for rows in DIFFERENCES.get(recorded.name, {}) for row in rows}
     found = differing(recorded, captured)
     assert {row: rows for row, rows in found.items() if row not in listed} == {}
@@ -106,7 +104,7 @@ def names(corpus: list[Recorded]) -> list[str]:
 
 
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
-def test_our_screen_is_what_tmux_showed(recorded: Recorded) -> None:
+def test_the_screen_equals_tmuxs_recorded_screen(recorded: Recorded) -> None:
     check(recorded, recorded.screen)
 
 
@@ -119,14 +117,14 @@ def test_every_difference_is_of_a_recording_and_explained() -> None:
 
 @functools.cache
 def tmux() -> str:
-    """The version of tmux, empty without one."""
+    """Return the version of tmux, empty without tmux."""
     if shutil.which("tmux") is None:
         return ""
     return subprocess.run(["tmux", "-V"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
-def test_our_screen_is_what_tmux_shows_now(recorded: Recorded) -> None:
+def test_the_screen_equals_the_current_tmuxs_screen(recorded: Recorded) -> None:
     if not tmux():
         pytest.skip("tmux is not installed")
     if tmux() != record_corpus.TMUX:
@@ -135,8 +133,8 @@ def test_our_screen_is_what_tmux_shows_now(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
-def test_no_cut_of_a_recording_matters(recorded: Recorded) -> None:
-    """Byte by byte, and in random pieces, with somebody looking now and then."""
+def test_the_cut_of_a_recording_does_not_matter(recorded: Recorded) -> None:
+    """Byte by byte, and in random pieces, with reads now and then."""
     expected = whole(played(recorded))
     sizes = [1] if len(recorded.data) <= LONG else []
     chance = random.Random(recorded.name)
@@ -157,7 +155,7 @@ def test_no_cut_of_a_recording_matters(recorded: Recorded) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
-def test_no_byte_of_a_long_recording_matters_as_a_cut(recorded: Recorded) -> None:
+def test_a_cut_at_any_byte_of_a_long_recording_does_not_matter(recorded: Recorded) -> None:
     expected = whole(played(recorded))
     screen = Screen(recorded.rows, recorded.cols, lambda reply: None)
     for number, (rows, cols, data) in enumerate(recorded.parts()):
@@ -170,7 +168,7 @@ def test_no_byte_of_a_long_recording_matters_as_a_cut(recorded: Recorded) -> Non
 
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
 def test_a_recording_can_be_painted_at_any_moment_and_goes_on(recorded: Recorded) -> None:
-    """Who takes a session over in its middle sees at its end what everybody sees."""
+    """A client that joins in the middle has the same final screen."""
     if recorded.resizes:
         recorded = replace(recorded, data=recorded.data[: recorded.resizes[0][0]], resizes=())
     expected = played(recorded)
@@ -186,6 +184,6 @@ def test_a_recording_can_be_painted_at_any_moment_and_goes_on(recorded: Recorded
 
 
 @pytest.mark.parametrize("recorded", CORPUS, ids=names(CORPUS))
-def test_nothing_of_where_it_was_recorded_is_in_a_recording(recorded: Recorded) -> None:
+def test_a_recording_contains_nothing_of_its_machine(recorded: Recorded) -> None:
     for word in (b"/root", b"/work", b"/home", b"root@", b"hostname", b"nogroup", b"pyenv"):
         assert word not in recorded.data

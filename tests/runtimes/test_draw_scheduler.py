@@ -1,4 +1,4 @@
-"""What a look costs and what many terminals cost together: bytes drawn between two passes of the loop."""
+"""The cost of a look and of many terminals: bytes drawn between two passes of the loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRINTED = b"".join(b"\x1b[3%dmline %d\x1b[0m of many\r\n" % (n % 8, n) for n in 
 
 
 async def a_pass() -> None:
-    """Let the loop go round."""
+    """Let the loop run once."""
     began = draw_scheduler.current()
     assert began is not None
     number = began.number
@@ -47,7 +47,9 @@ async def finish(one: Screen) -> None:
         (b"\x1b[2J" * 200, 1000, 1000, 4),
     ],
 )
-def test_a_piece_has_little_of_what_is_heavy(data: bytes, rows: int, cols: int, most: int) -> None:
+def test_a_piece_is_small_where_drawing_is_costly(
+    data: bytes, rows: int, cols: int, most: int
+) -> None:
     at = 0
     while at < len(data):
         end = split_by_cost(data, at, PIECE, rows, cols)
@@ -56,7 +58,7 @@ def test_a_piece_has_little_of_what_is_heavy(data: bytes, rows: int, cols: int, 
 
 
 @given(session, st.integers(1, PIECE), st.sampled_from([(24, 80), (1000, 1), (1000, 1000)]))
-def test_pieces_are_all_of_it(data: bytes, most: int, size: tuple[int, int]) -> None:
+def test_pieces_join_to_the_whole(data: bytes, most: int, size: tuple[int, int]) -> None:
     at = 0
     while at < len(data):
         end = split_by_cost(data, at, most, *size)
@@ -87,7 +89,7 @@ async def test_a_look_draws_little_and_loses_nothing(slow: None, drawn: list[int
     assert one.snapshot().revision == len(PRINTED)
 
 
-async def test_a_resize_takes_its_place_behind_what_was_printed(slow: None) -> None:
+async def test_a_resize_follows_earlier_output(slow: None) -> None:
     wide = b"\x1b[m" + b"a line that is longer than twenty columns " * 60 + b"\x1b[8;1Hend"
     one, other = new(), new()
     one.feed(wide)
@@ -105,7 +107,7 @@ async def test_a_resize_takes_its_place_behind_what_was_printed(slow: None) -> N
     assert one.snapshot().rows == 6
 
 
-async def test_a_painting_has_what_is_not_drawn_behind_it(slow: None) -> None:
+async def test_a_painting_includes_undrawn_output(slow: None) -> None:
     one, copy = new(), new()
     one.hold(PRINTED)
     painted = one.paint()
@@ -116,8 +118,8 @@ async def test_a_painting_has_what_is_not_drawn_behind_it(slow: None) -> None:
     assert copy.snapshot().lines == one.snapshot().lines
 
 
-async def test_many_terminals_draw_one_turn_in_a_pass(slow: None, drawn: list[int]) -> None:
-    """However they come to draw: as something comes, or because they are behind."""
+async def test_many_terminals_draw_one_turn_per_pass(slow: None, drawn: list[int]) -> None:
+    """With new output or with a backlog."""
     screens = [new() for _ in range(20)]
     await a_pass()
     most: list[int] = []
@@ -141,7 +143,7 @@ async def test_many_terminals_draw_one_turn_in_a_pass(slow: None, drawn: list[in
     assert all(one.snapshot().revision == 3 * 1024 for one in screens)
 
 
-async def test_those_in_line_take_turns(slow: None) -> None:
+async def test_queued_terminals_take_turns(slow: None) -> None:
     order: list[int] = []
 
     async def turn(number: int) -> None:
@@ -158,7 +160,7 @@ async def test_those_in_line_take_turns(slow: None) -> None:
     assert [set(order[at : at + 4]) for at in (0, 4, 8)] == [{0, 1, 2, 3}] * 3
 
 
-def test_what_is_slow_for_no_known_reason_is_drawn_in_small_pieces(
+def test_unexpectedly_slow_output_is_drawn_in_small_pieces(
     monkeypatch: pytest.MonkeyPatch, drawn: list[int]
 ) -> None:
     clock = Clock()

@@ -1,4 +1,4 @@
-"""Drawing takes turns: whatever a program prints, no step of the loop draws more than a little of it."""
+"""Drawing in turns: no step of the loop draws more than a little of any output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_turn_draws_little_and_the_next_goes_on(
     assert max(turns) <= most and sum(turns) == len(COSTLY)
 
 
-def test_the_picture_is_the_same_in_however_many_turns(slow: None) -> None:
+def test_the_picture_is_the_same_in_any_number_of_turns(slow: None) -> None:
     printed = b"one\r\n\x1b[31mred\x1b[0m \xe2\x89\xa4\x1b]0;title\x07\r\n" * 40 + b"\x1b[3;4Hx"
     in_turns, whole = new(), new()
     for at in range(0, len(printed), 700):
@@ -56,7 +56,7 @@ def test_the_picture_is_the_same_in_however_many_turns(slow: None) -> None:
 
 
 class _Steps(trio.abc.Instrument):
-    """How much the library was given in one step of the loop, and how much it was behind, at most."""
+    """The library's input per step of the loop, and the largest backlog."""
 
     def __init__(self, drawn: list[int]) -> None:
         self.most = 0
@@ -80,7 +80,7 @@ FLOOD = "import os\nfor _ in range({times}): os.write(1, {data!r})\nos.write(1, 
 def test_no_step_of_a_flooded_loop_draws_much(
     slow: None, drawn: list[int], late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does one that sees the end; and the program is not read faster than it is drawn."""
+    """Nor the step that sees the end; and the program is not read faster than drawn."""
     if late:
         monkeypatch.setattr(Screen, "feed", Screen.hold)
         monkeypatch.setattr(TerminalControl, "keep_up", lambda grip: None)
@@ -101,14 +101,14 @@ def test_no_step_of_a_flooded_loop_draws_much(
     output = trio.run(main, instruments=[steps])
     assert output == COSTLY * 20 + b"\r\nLAST"
     assert steps.most <= 2048
-    # One read, and at the end what the kernel held then.
+    # One read, and at the end the kernel's buffer.
     assert late or steps.behind <= 4096 + 16_384
 
 
-async def test_little_piles_up_while_the_library_is_being_loaded(
+async def test_output_is_bounded_while_the_library_loads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The program waits, as it does for any slow terminal, and nothing is lost."""
+    """The program waits, as for any slow terminal, and nothing is lost."""
     go = threading.Event()
     real = load
     real()
@@ -136,8 +136,8 @@ async def test_little_piles_up_while_the_library_is_being_loaded(
     assert port.output.endswith(b"LAST")
 
 
-async def test_what_is_not_drawn_yet_may_ask_something() -> None:
-    """So a program whose output is still being drawn is not said to wait for input."""
+async def test_undrawn_output_may_contain_a_query() -> None:
+    """So a program with undrawn output is not reported as waiting."""
     script = "import os, sys\nos.write(1, b'\\x1b[32mPROMPT ')\nsys.stdin.readline()"
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))

@@ -1,5 +1,3 @@
-"""A server's form as questions, and the answers as what the server takes."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -41,7 +39,7 @@ MANY = {"type": "array", "items": {"type": "string", "enum": ["x", "y", "z"]}, "
         ({"type": "string", "format": "password"}, Secret(), "p", "p"),
     ],
 )
-def test_each_kind_of_property_is_asked_and_its_answer_taken(
+def test_each_kind_of_property_is_asked_and_its_answer_converted(
     schema: dict[str, Any], kind: object, answer: Any, content: Any
 ) -> None:
     (step,) = steps(form(("p",), p=schema))
@@ -49,7 +47,7 @@ def test_each_kind_of_property_is_asked_and_its_answer_taken(
     assert step.content(check_answer(step.question, answer)) == {"p": content}
 
 
-def test_several_of_several_are_a_form_of_yes_and_no() -> None:
+def test_a_multiple_choice_is_a_form_of_booleans() -> None:
     (step,) = steps(form(("p",), p=MANY))
     assert isinstance(step.question.answer_type, Form)
     assert step.content({"x": True, "y": False, "z": True}) == {"p": ["x", "z"]}
@@ -68,7 +66,7 @@ def test_several_of_several_are_a_form_of_yes_and_no() -> None:
         ({"type": "string", "maxLength": 1}, "ab"),
     ],
 )
-def test_an_answer_that_the_property_does_not_take_is_told_what_is_taken(
+def test_an_invalid_answer_is_refused_with_the_valid_ones(
     schema: dict[str, Any], answer: str
 ) -> None:
     (step,) = steps(form(("p",), p=schema))
@@ -76,24 +74,24 @@ def test_an_answer_that_the_property_does_not_take_is_told_what_is_taken(
         step.content(answer)
 
 
-def test_what_may_be_left_out_is_left_out() -> None:
+def test_an_optional_property_may_be_omitted() -> None:
     text, number, choice = steps(form((), t={"type": "string"}, n={"type": "integer"}, c=TITLED))
     assert text.content("") == number.content("") == choice.content("(none)") == {}
     assert "may be left out" in text.question.text
 
 
 @pytest.mark.parametrize("name", ["password", "api_key", "apiKey", "accessToken", "client-secret"])
-def test_what_is_called_like_a_secret_is_one(name: str) -> None:
+def test_a_property_named_like_a_secret_is_secret(name: str) -> None:
     (step,) = steps(form((name,), **{name: {"type": "string"}}))
     assert step.question.answer_type == Secret()
 
 
-def test_a_form_without_properties_asks_whether_to_go_on() -> None:
+def test_a_form_without_properties_asks_for_confirmation() -> None:
     (step,) = steps(form())
     assert (step.question.answer_type, step.question.text) == (Boolean(), "Tell me.")
 
 
-def test_an_address_is_shown_with_its_host_and_only_one_of_the_web() -> None:
+def test_a_url_is_shown_with_its_host_and_must_be_http() -> None:
     address = "https://login.example@evil.example/x"
     question = url_question(Elicitation("Log in.", "url", url=address))
     assert "at evil.example" in question.text and address in question.text
@@ -102,7 +100,7 @@ def test_an_address_is_shown_with_its_host_and_only_one_of_the_web() -> None:
             url_question(Elicitation("Log in.", "url", url=wrong))
 
 
-def test_a_form_that_is_no_form_is_refused() -> None:
+def test_an_invalid_form_is_refused() -> None:
     with pytest.raises(Unaskable):
         steps(Elicitation("x", requested_schema={"properties": {"a": 3}}))
     with pytest.raises(Unaskable):

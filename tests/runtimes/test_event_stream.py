@@ -1,5 +1,3 @@
-"""Server-sent events are cut as the specification says, however they arrive."""
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -15,7 +13,7 @@ EVENTS = [Event(b"one"), Event(b"two\nlines", "7"), Event(b"", "7")]
 
 
 @given(st.lists(st.integers(0, len(STREAM))))
-def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
+def test_events_are_the_same_in_any_cut_of_the_stream(cuts: list[int]) -> None:
     parser = EventParser(1000)
     places = [0, *sorted(cuts), len(STREAM)]
     found = []
@@ -25,7 +23,7 @@ def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
     assert parser.retry_s == 1.5
 
 
-def test_an_event_without_end_is_refused() -> None:
+def test_an_endless_event_is_refused() -> None:
     parser = EventParser(10)
     with pytest.raises(TooLong):
         parser.feed(b"data: " + b"x" * 20)

@@ -1,4 +1,4 @@
-"""A live tool says its states as lines; every line that is none is output."""
+"""Live tools report states as lines; every other line is output."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ NAME = {"id": "name", "text": "Which name?", "answer_type": {"type": "text"}}
 
 
 def tool(script: str, **fields: object) -> Call:
-    """A live tool that runs `script` after it has been told `init`."""
+    """A live tool that runs `script` after `init`."""
     env = {"HAFT_CALL": json.dumps({"tool": {"name": "live", "arguments": {"a": 1}}})}
     return kit.python(HEAD + script, output="events", env=env, **fields)
 
 
 async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
-    """Run `call` to its end."""
     port = Recorder(answers=answers)
     with trio.fail_after(PATIENCE_S):
         result = await stdio.run(call, port)
@@ -55,7 +54,7 @@ async def test_init_comes_first_with_the_context() -> None:
     assert said["params"] == {"tool": {"name": "live", "arguments": {"a": 1}}}
 
 
-async def test_states_are_read_and_other_lines_are_kept() -> None:
+async def test_states_are_parsed_and_other_lines_are_kept() -> None:
     script = """
 print('plain')
 say({'type': 'running', 'content': 'working\\n'})
@@ -73,7 +72,7 @@ sys.stdout.write('no line end'); sys.stdout.flush()
     assert port.end == ending(code=0)
 
 
-async def test_a_result_and_a_failure_are_the_tools_own() -> None:
+async def test_a_result_and_a_failure_are_passed_on() -> None:
     result, port = await run(tool("say({'type': 'stopped', 'result': {'Ok': 'done'}}, True)"))
     assert result == "done"
     assert port.end == ending(code=0, result="done")
@@ -120,8 +119,8 @@ say({{'type': 'stopped', 'result': json.dumps(answer)}})
     assert [question.id for question in port.asked] == ["name"]
 
 
-async def test_what_is_read_for_an_answer_is_not_read_for_input() -> None:
-    """Of one that has asked, from the moment it has, though its question waits to be asked."""
+async def test_reading_for_an_answer_is_not_waiting_for_input() -> None:
+    """From the moment of the question, even while queued."""
     second = {**NAME, "id": "second"}
     script = f"""
 say({{'type': 'waiting', 'question': {NAME!r}}})
@@ -169,14 +168,14 @@ async def test_a_refused_question_ends_the_tool() -> None:
     assert kit.lives(call) == []
 
 
-async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
+async def test_processes_left_by_a_stopped_tool_are_awaited() -> None:
     port = Recorder(grace_s=0.2)
     script = "say({'type': 'stopped', 'result': 'done'}); time.sleep(60)"
     with trio.fail_after(PATIENCE_S):
         assert await stdio.run(tool(script), port) == "done"
     assert port.end is not None
     assert (port.end.result, port.end.by) == ("done", EXIT)
-    # Its input is closed: one that reads it ends by itself.
+    # Its input is closed: a reader of it ends by itself.
     port = Recorder(grace_s=20)
     with trio.fail_after(PATIENCE_S):
         script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
@@ -184,8 +183,8 @@ async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
     assert port.end == ending(code=0, result="done")
 
 
-async def test_stopped_withdraws_the_questions_that_are_open() -> None:
-    """No answer is waited for any more, and a tool that stays is ended after the grace."""
+async def test_stopped_withdraws_the_open_questions() -> None:
+    """No answer is awaited any more, and a tool that stays is ended after the grace."""
     second = {**NAME, "id": "second"}
     script = f"""
 say({{'type': 'waiting', 'question': {NAME!r}}})
@@ -199,7 +198,7 @@ time.sleep(60)
     assert port.withdrawn == ["name", "second"]
 
 
-async def test_told_to_cancel_it_may_leave_by_itself() -> None:
+async def test_a_cancelled_tool_may_exit_by_itself() -> None:
     async with trio.open_nursery() as nursery:
         script = "print('ready', flush=True); print(hear()['method'], flush=True); sys.exit(4)"
         performance = await perform(nursery, stdio, tool(script))
@@ -211,7 +210,7 @@ async def test_told_to_cancel_it_may_leave_by_itself() -> None:
     assert performance.port.end == ending(code=4, by="lost")
 
 
-async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
+async def test_an_unresponsive_tool_is_killed_after_the_grace() -> None:
     async with trio.open_nursery() as nursery:
         script = "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
         call = tool(script)
@@ -225,8 +224,8 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
     assert kit.lives(call) == []
 
 
-async def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that begins as a state does is kept back up to a bound only."""
+async def test_an_endless_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that begins as a state is held back up to a bound only."""
     monkeypatch.setattr("haftd.runtimes.process.events._MAX_LINE_LENGTH", 100_000)
     script = """
 sys.stdout.write('{' + 'x' * 300_000 + '\\n'); sys.stdout.flush()
@@ -237,7 +236,7 @@ say({'type': 'stopped', 'result': 'after'})
     assert port.output == b"{" + b"x" * 300_000 + b"\n"
 
 
-async def test_one_that_closes_its_input_says_so_when_spoken_to() -> None:
+async def test_closed_stdin_is_reported_on_write() -> None:
     async with trio.open_nursery() as nursery:
         script = "os.close(0); print('ready', flush=True); time.sleep(1); os._exit(0)"
         performance = await perform(nursery, stdio, tool(script))
@@ -301,7 +300,7 @@ async def test_an_end_with_an_open_question_is_a_failure() -> None:
     assert port.end == ending(code=0, failure=failure)
 
 
-async def test_an_aborted_tool_owes_no_final_state() -> None:
+async def test_an_aborted_tool_needs_no_final_state() -> None:
     async with trio.open_nursery() as nursery:
         script = "print('ready', flush=True); hear(); print('oops', file=sys.stderr); sys.exit(4)"
         performance = await perform(nursery, stdio, tool(script))

@@ -1,4 +1,4 @@
-"""The scripted runtime does what its script says, and nothing takes time."""
+"""The scripted runtime takes no time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing
         run.grip.write(Input("text", "x"))
 
 
-async def test_an_abort_of_the_stubborn_takes_the_grace(
+async def test_an_abort_of_a_stubborn_script_takes_the_grace(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -71,7 +71,7 @@ async def test_an_abort_of_the_stubborn_takes_the_grace(
     assert run.port.end == ending(signal="KILL", by="lost", unconfirmed=(77,))
 
 
-async def test_what_is_left_behind_ends_when_the_script_says(
+async def test_a_process_left_behind_ends_by_the_script(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     left = LeaveBehind(command="server", holds_output=True)
@@ -87,7 +87,7 @@ async def test_what_is_left_behind_ends_when_the_script_says(
     assert run.grip.members() == ()
 
 
-async def test_a_wrong_answer_passes_as_the_port_raises_it() -> None:
+async def test_an_invalid_answer_is_raised_unchanged() -> None:
     port = Recorder(answers={"q": "yes"})
     question = Question(id="q", text="?", answer_type=Boolean())
     with pytest.raises(InvalidAnswer):

@@ -1,4 +1,4 @@
-"""A fault of ours costs nobody a process: whatever breaks after the launch, nothing is left."""
+"""A fault after the launch leaves no process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import kit
 
 
 class _Broken(Exception):
-    """A fault of whoever hears that the tool runs."""
+    """A fault of a start listener."""
 
 
 class _Deaf(Recorder):
@@ -34,17 +34,17 @@ async def _breaks(runtime: Runtime, call: Call, port: Recorder) -> None:
 
 
 @pytest.mark.parametrize("output", ["raw", "outcome", "events"])
-async def test_who_fails_when_told_of_the_start_leaves_no_process(output: str) -> None:
+async def test_a_failing_start_listener_leaves_no_process(output: str) -> None:
     call = kit.shell("exec sleep 1000", output=output, stdin="pipe")
     await _breaks(ProcessRuntime(), call, _Deaf(grace_s=0.1))
 
 
-async def test_who_fails_when_told_of_the_start_leaves_no_process_on_a_terminal() -> None:
+async def test_a_failing_start_listener_leaves_no_process_on_a_terminal() -> None:
     call = kit.shell("exec sleep 1000", terminal=True)
     await _breaks(TerminalRuntime(), call, _Deaf(grace_s=0.1))
 
 
-async def test_a_live_tool_whose_context_cannot_be_read_leaves_no_process(tmp_path: Path) -> None:
+async def test_a_live_tool_with_an_unreadable_context_leaves_no_process(tmp_path: Path) -> None:
     told = {"HAFT_CALL": str(tmp_path / "gone.json")}
     call = kit.shell("exec sleep 1000", output="events", env=told)
     await _breaks(ProcessRuntime(), call, Recorder(grace_s=0.1))

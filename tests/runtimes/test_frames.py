@@ -1,4 +1,4 @@
-"""Synchronized output is shown frame by frame, as the answer to a query of mode 2026 promises."""
+"""Synchronized output is shown by frames, as the answer to a query of mode 2026 promises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(screen: Screen) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_screen_shows_no_half_frame(size: int) -> None:
+def test_a_screen_shows_no_half_frame(size: int) -> None:
     screen = new()
     printed = BEGIN + OLD + END + BEGIN + HALF
     for at in range(0, len(printed), size):
@@ -44,7 +44,7 @@ def test_screen_shows_no_half_frame(size: int) -> None:
     assert shown(screen) == ("newer", "")
 
 
-def test_paint_within_a_frame_goes_on_as_the_program_does() -> None:
+def test_paint_within_a_frame_continues_as_the_program_does() -> None:
     screen, other = new(), new()
     screen.feed(OLD + BEGIN + HALF)
     other.feed(screen.paint())
@@ -54,7 +54,7 @@ def test_paint_within_a_frame_goes_on_as_the_program_does() -> None:
 
 
 @pytest.mark.parametrize("mode", [b"\x1b[?2026h", b"\x1b[?25;2026h", b"\x1b[?2026;25h"])
-def test_frame_is_shown_when_its_owner_ends_it(mode: bytes) -> None:
+def test_a_frame_is_shown_when_its_owner_ends_it(mode: bytes) -> None:
     screen = new()
     screen.feed(OLD + mode + HALF)
     screen.feed(b"er" + mode)
@@ -65,7 +65,7 @@ def test_frame_is_shown_when_its_owner_ends_it(mode: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", ["resize", "reset", "close"])
-def test_resize_reset_and_the_end_show_what_there_is(end: str) -> None:
+def test_resize_reset_and_end_show_the_pending_frame(end: str) -> None:
     screen = new()
     screen.feed(OLD + BEGIN + HALF)
     if end == "resize":
@@ -84,7 +84,7 @@ def test_resize_reset_and_the_end_show_what_there_is(end: str) -> None:
         *(b"\x1b]11;?\x07", b"\x1b]4;1;?\x07", b"\x1b]21;foreground=?\x1b\\", b"\x1bP$qm\x1b\\"),
     ],
 )
-def test_query_within_a_frame_is_answered_at_once(query: bytes) -> None:
+def test_a_query_within_a_frame_is_answered_at_once(query: bytes) -> None:
     replies: list[bytes] = []
     screen = new(replies)
     for byte in BEGIN + HALF + query:
@@ -108,7 +108,7 @@ def first_row(performance: Performance) -> str:
     return shot.lines[0]
 
 
-async def test_program_within_a_frame_does_not_wait_for_input(
+async def test_a_program_within_a_frame_is_not_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The program listens to the keyboard while the rest of the frame is still to come."""
@@ -123,7 +123,7 @@ async def test_program_within_a_frame_does_not_wait_for_input(
         nursery.cancel_scope.cancel()
 
 
-async def test_frame_that_is_not_whole_in_time_is_reported_and_shown(
+async def test_an_incomplete_frame_is_reported_and_shown_after_its_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(terminal, "MAX_FRAME_S", 0.05)

@@ -1,4 +1,4 @@
-"""Arguments that a call repeats in headers: which marks are allowed, and how values are written."""
+"""Arguments that a call repeats in HTTP headers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_marked_arguments_become_headers_and_missing_ones_do_not() -> None:
         ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
     ],
 )
-def test_a_value_that_is_not_plain_is_encoded(text: str, value: str) -> None:
+def test_a_non_ascii_value_is_encoded(text: str, value: str) -> None:
     assert encoded(text) == value
 
 
@@ -63,7 +63,7 @@ def test_a_value_that_is_not_plain_is_encoded(text: str, value: str) -> None:
         {"a": marked("string", "A"), "b": marked("string", "a")},
     ],
 )
-def test_a_wrong_mark_is_refused(properties: dict[str, Any]) -> None:
+def test_an_invalid_mark_is_refused(properties: dict[str, Any]) -> None:
     with pytest.raises(WrongMark):
         read_marks(schema(**properties))
 

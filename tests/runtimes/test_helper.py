@@ -1,4 +1,4 @@
-"""What is run for what it prints: it counts, or there is a reason; nothing of it is left."""
+"""Helper commands: their output, or the reason of a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAVES = "sleep 1000 & setsid sleep 1000 & "
 
 
 class Ledger:
-    """Runs helpers, and sees that nothing is left of each when it is settled."""
+    """Runs helpers, and checks that nothing is left of each."""
 
     def __init__(self) -> None:
         self.settled = 0
@@ -48,11 +48,11 @@ def script(text: str, wall_s: float = 20, **fields: Any) -> Call:
         ("true", b""),
     ],
 )
-async def test_what_it_printed_counts_when_it_ends_with_0(text: str, said: bytes) -> None:
+async def test_output_counts_with_exit_status_0(text: str, said: bytes) -> None:
     assert await Ledger().run(script(text)) == said
 
 
-async def test_it_is_given_its_input_and_the_end_of_it() -> None:
+async def test_input_is_written_and_closed() -> None:
     assert await Ledger().run(script("cat", stdin="pipe"), b"x" * 100_000) == b"x" * 100_000
 
 
@@ -65,7 +65,7 @@ async def test_it_is_given_its_input_and_the_end_of_it() -> None:
         (f"{LEAVES} trap '' TERM; echo said; sleep 1000", "time", "did not end within 0.3 s"),
     ],
 )
-async def test_else_there_is_a_reason(text: str, kind: str, why: str) -> None:
+async def test_a_failure_has_a_reason(text: str, kind: str, why: str) -> None:
     failed = await Ledger().run(script(text, 0.3 if kind == "time" else 20))
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.why) == (kind, why)
@@ -73,13 +73,13 @@ async def test_else_there_is_a_reason(text: str, kind: str, why: str) -> None:
     assert "noise" not in repr(failed)
 
 
-async def test_one_that_cannot_be_started_says_so() -> None:
+async def test_a_failed_start_is_reported() -> None:
     failed = await Ledger().run(kit.call("/not/there", output="outcome"))
     assert isinstance(failed, Failed)
     assert failed.kind == "start" and "/not/there" in failed.why
 
 
-async def test_cancelled_it_returns_when_nothing_is_left() -> None:
+async def test_cancellation_returns_when_nothing_is_left() -> None:
     ledger, call = Ledger(), script(f"{LEAVES} sleep 1000")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ledger.run, call)

@@ -1,5 +1,3 @@
-"""What the kernel's word on who reads means for who wants to give input."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -36,5 +34,5 @@ LINE = ReadState("reads", "line", True)
         (ReadState("unknown", "secret"), Wanted("unknown", "secret")),
     ],
 )
-def test_it_is_translated(told: ReadState, means: Wanted) -> None:
+def test_wait_states_are_translated(told: ReadState, means: Wanted) -> None:
     assert translate(told) == means

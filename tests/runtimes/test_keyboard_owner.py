@@ -1,5 +1,3 @@
-"""A keyboard protocol belongs to the process group that asked for it."""
-
 from __future__ import annotations
 
 import os
@@ -15,7 +13,7 @@ OURS = os.getpgrp()
 
 
 class Terminal:
-    """A foreground that a test moves, and the owner by the output."""
+    """A foreground moved by the test, and the owner by the output."""
 
     def __init__(self, foreground: int | None) -> None:
         self.foreground = foreground
@@ -47,7 +45,7 @@ def lives() -> Iterator[int]:
 
 @pytest.mark.parametrize("request_", [b"\x1b[>1u", b"\x1b[>31u", b"\x1b[=5;1u", b"\x1b[>4;2m"])
 @pytest.mark.parametrize("at", range(9))
-def test_protocol_of_a_group_that_is_gone_is_left_over_however_the_request_came(
+def test_a_vanished_groups_protocol_is_left_over_in_any_form_of_request(
     gone: int, request_: bytes, at: int
 ) -> None:
     terminal = Terminal(OURS)
@@ -58,14 +56,14 @@ def test_protocol_of_a_group_that_is_gone_is_left_over_however_the_request_came(
     assert terminal.owner.is_left_over()
 
 
-def test_protocol_of_a_group_that_lives_is_not_left_over(lives: int) -> None:
+def test_a_living_groups_protocol_is_not_left_over(lives: int) -> None:
     terminal = Terminal(OURS)
     terminal.printed(lives, b"\x1b[>1u")
     terminal.foreground = OURS
     assert not terminal.owner.is_left_over()
 
 
-def test_protocol_that_the_foreground_sets_anew_is_its_own(gone: int) -> None:
+def test_a_protocol_set_anew_by_the_foreground_is_its_own(gone: int) -> None:
     terminal = Terminal(OURS)
     terminal.printed(gone, b"\x1b[>1u")
     terminal.printed(OURS, b"\x1b[>5u")

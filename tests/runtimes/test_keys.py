@@ -1,4 +1,4 @@
-"""Names of keys: what is a key is sent as a terminal sends it, what is none is refused."""
+"""Names of keys, encoded as a terminal sends them."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def test_the_application_cursor_mode_is_honoured(
     assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (normal,)
 
 
-def test_a_keyboard_protocol_that_the_program_asked_for_is_honoured() -> None:
+def test_a_requested_keyboard_protocol_is_honoured() -> None:
     screen = Screen(24, 80, lambda reply: None)
     screen.feed(b"\x1b[>1u")
     assert screen.keyboard_protocol
@@ -108,13 +108,13 @@ def test_a_keyboard_protocol_that_the_program_asked_for_is_honoured() -> None:
 @pytest.mark.parametrize(
     "name", ["", "Entr", "ls", "C-", "C-ab", "F21", "F0", "Up Down", "\x03", "\n", "echo hi"]
 )
-def test_what_is_no_key_is_refused_with_a_sentence(name: str) -> None:
+def test_an_unknown_key_is_refused_with_a_sentence(name: str) -> None:
     with pytest.raises(InputRefused, match=r"not the name of a key.*type text") as refused:
         read_key(name)
     assert len(str(refused.value)) < 400
 
 
-def test_a_wrong_name_stops_the_whole_list() -> None:
+def test_an_unknown_name_refuses_the_whole_list() -> None:
     seen: list[KeyPress] = []
 
     def encoder(press: KeyPress) -> bytes:
@@ -146,7 +146,7 @@ def test_on_a_pipe_keys_are_signals_ends_and_text(name: str, meaning: bytes | st
 
 
 @pytest.mark.parametrize("name", ["Up", "F5", "M-x", "C-l", "S-Tab", "BSpace"])
-def test_on_a_pipe_a_key_of_a_terminal_is_refused(name: str) -> None:
+def test_a_terminal_key_is_refused_on_a_pipe(name: str) -> None:
     with pytest.raises(InputRefused, match="needs a terminal"):
         on_pipe(name)
 
@@ -175,7 +175,7 @@ def test_any_character_with_any_modifiers_is_typed_or_refused(
         screen.close()
 
 
-def test_a_letter_with_another_as_its_capital_is_not_that_one() -> None:
+def test_a_letter_is_not_confused_with_anothers_capital() -> None:
     screen = Screen(24, 80, lambda reply: None)
     for name in ("C-ı", "C-ſ", "C-ß", "C-İ"):
         with pytest.raises(InputRefused, match="No terminal has a code"):
@@ -209,8 +209,8 @@ DIFFERENCES: dict[str, str] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_sent_for_a_name_is_what_tmux_sends(mode: str) -> None:
-    """Where tmux has the name: one that it has not is typed as text there, or sends nothing."""
+def test_a_keys_bytes_are_those_of_tmux(mode: str) -> None:
+    """Where tmux has the name: an unknown name is typed as text there, or sends nothing."""
     screen = Screen(24, 80, lambda reply: None)
     screen.feed(MODES[mode])
     known = {
@@ -285,7 +285,7 @@ def test_the_keypad_mode_is_honoured(name: str, numeric: bytes, application: byt
     ],
 )
 def test_modify_other_keys_is_honoured(name: str, sent: bytes) -> None:
-    """xterm's, of level 2; level 1 changes none of the keys that have a code."""
+    """xterm's level 2; level 1 changes no key that has a code."""
     screen = Screen(24, 80, lambda reply: None)
     screen.feed(b"\x1b[>4;2m")
     assert screen.keyboard_protocol
@@ -328,7 +328,7 @@ def test_the_other_code_of_the_backspace_key_is_honoured() -> None:
 
 
 @pytest.mark.parametrize("name", ["C-;", "C-é", "C-.", "M-C-="])
-def test_a_code_of_a_protocol_is_not_sent_to_who_asked_for_none(name: str) -> None:
+def test_protocol_codes_are_not_sent_without_a_request(name: str) -> None:
     screen = Screen(24, 80, lambda reply: None)
     with pytest.raises(InputRefused, match="No terminal has a code"):
         encode([name], screen.keyboard_protocol, False, screen.encode_key)
@@ -337,10 +337,8 @@ def test_a_code_of_a_protocol_is_not_sent_to_who_asked_for_none(name: str) -> No
 
 
 @pytest.mark.parametrize(("char", "shift"), [("A", False), ("a", True), ("!", True), ("?", False)])
-def test_a_character_typed_with_shift_is_a_text_where_codes_are_for_keys_alone(
-    char: str, shift: bool
-) -> None:
-    """The kitty protocol's first flag is for what would be ambiguous; a capital is not."""
+def test_a_shifted_character_is_text_where_codes_are_for_keys_only(char: str, shift: bool) -> None:
+    """The kitty protocol's first flag is for ambiguous keys; a capital is not ambiguous."""
     screen = new()
     screen.feed(b"\x1b[>1u")
     assert screen.encode_key(KeyPress(char=char, shift=shift)) == char.encode()

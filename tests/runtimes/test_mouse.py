@@ -1,4 +1,4 @@
-"""The mouse: reports as the program asked for them, and none where it did not."""
+"""Mouse reports in the requested form, and none without a request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NORMAL, BUTTON, ANY = b"\x1b[?1000h", b"\x1b[?1002h", b"\x1b[?1003h"
         (NORMAL + b"\x1b[?1016h", mouse("press"), [b"\x1b[<0;36;40M"]),
     ],
 )
-def test_a_use_of_the_mouse_is_what_xterm_sends_for_it(
+def test_a_mouse_action_is_encoded_as_by_xterm(
     modes: bytes, used: Mouse, sent: list[bytes]
 ) -> None:
     screen = new()
@@ -72,7 +72,7 @@ def test_a_use_of_the_mouse_is_what_xterm_sends_for_it(
         (NORMAL, mouse(col=30), "no row 2, column 30"),
     ],
 )
-def test_what_the_program_does_not_take_is_refused_with_a_reason(
+def test_an_unrequested_action_is_refused_with_a_reason(
     modes: bytes, used: Mouse, why: str
 ) -> None:
     screen = new()
@@ -82,7 +82,7 @@ def test_what_the_program_does_not_take_is_refused_with_a_reason(
     assert not refused.value.malformed
 
 
-def test_what_an_old_form_cannot_say_is_refused() -> None:
+def test_an_action_beyond_an_old_encoding_is_refused() -> None:
     screen = new(rows=300, cols=300)
     screen.feed(NORMAL)
     with pytest.raises(InputRefused, match="not for this press there"):
@@ -95,7 +95,7 @@ def test_what_an_old_form_cannot_say_is_refused() -> None:
     st.sampled_from([None, "left", "middle", "right"]),
     st.tuples(st.integers(0, 40), st.integers(0, 300)),
 )
-def test_any_use_is_encoded_or_refused(
+def test_any_action_is_encoded_or_refused(
     modes: list[int], action: str, button: str | None, place: tuple[int, int]
 ) -> None:
     screen = new(rows=40, cols=300)
@@ -111,7 +111,7 @@ def test_any_use_is_encoded_or_refused(
         screen.close()
 
 
-async def test_a_program_gets_the_reports_it_asked_for_each_as_a_read_of_its_own() -> None:
+async def test_a_program_gets_its_requested_reports_each_as_its_own_read() -> None:
     script = RAW_READER.replace('b"READY', 'b"\\x1b[?1000h\\x1b[?1006hREADY')
     async with trio.open_nursery() as nursery:
         call = kit.call(sys.executable, "-I", "-c", script, terminal=True)
@@ -126,7 +126,7 @@ async def test_a_program_gets_the_reports_it_asked_for_each_as_a_read_of_its_own
     assert reads(performance.port) == expected
 
 
-async def test_a_program_that_asked_for_nothing_gets_nothing() -> None:
+async def test_a_program_without_a_request_gets_nothing() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
         with pytest.raises(InputRefused, match="takes no mouse"):

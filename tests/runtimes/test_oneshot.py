@@ -1,4 +1,4 @@
-"""A one-shot tool says an outcome, in either generation of forms; what is none is output."""
+"""One-shot tools print an outcome, in either generation of forms; everything else is output."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_success_is_the_result_and_no_output(said: object) -> None:
         },
     ],
 )
-async def test_a_failure_is_in_the_words_of_the_tool(said: object) -> None:
+async def test_a_failure_has_the_tools_own_message(said: object) -> None:
     port = Recorder()
     with pytest.raises(ToolFailed) as failed:
         await stdio.run(say(json.dumps(said), code=1), port)
@@ -89,7 +89,7 @@ async def test_a_failure_is_in_the_words_of_the_tool(said: object) -> None:
 @pytest.mark.parametrize(
     "text", ["plain text\n", "{not json", '{"type":"odd"}', "[1]", "{}\n{}", "", "  \n"]
 )
-async def test_what_is_no_outcome_is_output(text: str) -> None:
+async def test_text_that_is_no_outcome_is_output(text: str) -> None:
     result, port = await run(say(text, code=4))
     assert result is None
     assert port.output.decode() == text
@@ -118,7 +118,7 @@ async def test_raw_output_is_never_read_as_an_outcome() -> None:
     assert port.end == ending(code=0)
 
 
-async def test_what_cannot_be_an_outcome_goes_out_as_it_comes() -> None:
+async def test_output_that_cannot_be_an_outcome_is_passed_on_at_once() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("printf '\\n line'; sleep 60", output="outcome")
         performance = await perform(nursery, stdio, call)
@@ -126,7 +126,7 @@ async def test_what_cannot_be_an_outcome_goes_out_as_it_comes() -> None:
         performance.scope.cancel()
 
 
-async def test_what_was_held_back_is_let_out_by_an_abort_and_by_a_signal() -> None:
+async def test_held_back_output_is_released_by_an_abort_and_by_a_signal() -> None:
     said = '{"type":"success","content":"x"}'
     async with trio.open_nursery() as nursery:
         call = kit.shell(f"echo up >&2; printf %s '{said}'; sleep 60", output="outcome")
@@ -157,7 +157,7 @@ async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> N
     assert port.grip.pid == pids[1]
 
 
-async def test_an_abort_while_it_asks_is_an_end_without_a_process() -> None:
+async def test_an_abort_during_a_question_is_an_end_without_a_process() -> None:
     before = kit.fds()
     async with trio.open_nursery() as nursery:
         call = kit.asking(kit.python(ASKING, output="outcome", env=TOLD))
@@ -179,7 +179,7 @@ async def test_a_refused_question_fails_the_tool() -> None:
     assert port.end.failure is not None
 
 
-async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endlessly_asking_tool_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haftd.runtimes.process.oneshot._MAX_RUNS", 3)
     counting = """
 import json, os
@@ -193,7 +193,7 @@ print(json.dumps({"type": "needs_input", "question": question}))
     assert len(port.asked) == 2
 
 
-async def test_the_same_question_again_is_an_error_that_says_so_and_no_loop() -> None:
+async def test_a_repeated_question_is_an_error_and_no_loop() -> None:
     port = Recorder(answers={"name": "Ada"})
     with pytest.raises(ToolFailed, match="asked 'name' again"):
         await stdio.run(kit.asking(say(json.dumps(ASK))), port)
@@ -201,7 +201,7 @@ async def test_the_same_question_again_is_an_error_that_says_so_and_no_loop() ->
     assert port.end is not None and port.end.failure is not None
 
 
-async def test_what_an_asking_run_left_behind_does_not_outlive_it() -> None:
+async def test_processes_left_by_an_asking_run_do_not_outlive_it() -> None:
     script = f"sleep 1000 & echo '{json.dumps(ASK)}'"
     async with trio.open_nursery() as nursery:
         port = Recorder(answers={"name": trio.Event()}, grace_s=0.2)
@@ -211,7 +211,7 @@ async def test_what_an_asking_run_left_behind_does_not_outlive_it() -> None:
         performance.scope.cancel()
 
 
-async def test_a_run_that_cannot_be_repeated_fails_in_words(tmp_path: Path) -> None:
+async def test_an_unrepeatable_run_fails_with_a_sentence(tmp_path: Path) -> None:
     program = tmp_path / "tool"
     program.write_text(f"#!/bin/sh\nrm -f $0\necho '{json.dumps(ASK)}'\n")
     program.chmod(0o700)
@@ -224,7 +224,7 @@ async def test_a_run_that_cannot_be_repeated_fails_in_words(tmp_path: Path) -> N
         await stdio.run(kit.call(str(program), output="outcome"), Recorder())
 
 
-async def test_a_call_that_knows_how_is_resolved_again() -> None:
+async def test_a_resolvable_call_is_resolved_again() -> None:
     def again(answers: Mapping[str, object]) -> Call:
         return say(json.dumps({"type": "success", "content": f"{answers['name']} again"}))
 
@@ -233,7 +233,7 @@ async def test_a_call_that_knows_how_is_resolved_again() -> None:
     assert result == "Ada again"
 
 
-async def test_a_call_that_cannot_be_resolved_again_fails_in_words() -> None:
+async def test_an_unresolvable_call_fails_with_a_sentence() -> None:
     def again(answers: Mapping[str, object]) -> Call:
         raise invalid_arguments("t", [{"path": "a", "message": "is gone"}])
 

@@ -1,5 +1,5 @@
-"""A painted screen is the screen: on an empty terminal it gives the same picture and modes, and
-what the program prints next goes on as if nothing had been between."""
+"""A painted screen equals the screen: on an empty terminal the painting gives the same picture
+and modes, and later output continues seamlessly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drawn(data: bytes, rows: int = 8, cols: int = 30) -> Screen:
 
 
 def alike(one: Screen, other: Screen) -> None:
-    """Check that both show the same and are in the same modes."""
+    """Check that both screens and their modes are equal."""
     shown, again = one.snapshot(), other.snapshot()
     assert replace(again, revision=0, scrollback=0) == replace(shown, revision=0, scrollback=0)
     assert modes(other) == modes(one)
@@ -38,7 +38,7 @@ def alike(one: Screen, other: Screen) -> None:
 
 @settings(max_examples=300)
 @given(session)
-def test_a_painted_screen_is_the_screen(data: bytes) -> None:
+def test_a_painted_screen_equals_the_screen(data: bytes) -> None:
     screen = drawn(data)
     alike(screen, painted(screen))
 
@@ -50,8 +50,8 @@ def test_a_painting_of_a_painting_is_the_same_bytes(data: bytes) -> None:
     assert painted(drawn(once)).paint() == once
 
 
-def test_of_a_title_only_what_can_be_seen_is_painted() -> None:
-    """Whatever the library takes for one: a title ends at the first byte that could end it early."""
+def test_only_the_visible_part_of_a_title_is_painted() -> None:
+    """A title ends at the first byte that could end it early."""
     screen = drawn(b"\x1b]2;plain\x1b\\")
     handle = screen._terminal._t[0]
     given = paint.paint(load(), handle, "a\x07\x1b[2Jb\x9cc\u202ed", unfinished=False)
@@ -62,7 +62,7 @@ def test_of_a_title_only_what_can_be_seen_is_painted() -> None:
 @pytest.mark.soak
 @settings(max_examples=20_000)
 @given(session)
-def test_a_painted_screen_is_the_screen_whatever_was_drawn(data: bytes) -> None:
+def test_any_drawn_screen_equals_its_painting(data: bytes) -> None:
     screen = drawn(data)
     alike(screen, painted(screen))
 
@@ -75,7 +75,7 @@ STEADY = (
 
 
 @given(st.integers(0, len(STEADY)))
-def test_what_comes_next_goes_on_wherever_the_bytes_were_cut(cut: int) -> None:
+def test_later_output_continues_a_painting_at_any_cut(cut: int) -> None:
     """Also in the middle of an escape, and of a character."""
     screen = drawn(STEADY[:cut])
     other = painted(screen)
@@ -84,7 +84,7 @@ def test_what_comes_next_goes_on_wherever_the_bytes_were_cut(cut: int) -> None:
     alike(screen, other)
 
 
-def test_an_escape_without_end_is_left_out_when_it_is_long() -> None:
+def test_a_long_unterminated_escape_is_left_out() -> None:
     screen = drawn(b"ab\x1b]0;" + b"x" * 100_000)
     assert screen.paint() == b"ab\x1b[1;3H\x1b[0m"
 
@@ -125,7 +125,7 @@ def test_the_primary_screen_lies_below_the_alternate_one() -> None:
         (b"\x1b]0;one\x1b]0;two\x07", b"\x1b]2;two\x1b\\"),
     ],
 )
-def test_all_that_is_drawn_is_in_the_painting(data: bytes, kept: bytes) -> None:
+def test_everything_drawn_is_painted(data: bytes, kept: bytes) -> None:
     screen = drawn(data)
     assert kept in screen.paint()
     alike(screen, painted(screen))
@@ -134,7 +134,7 @@ def test_all_that_is_drawn_is_in_the_painting(data: bytes, kept: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"\x1b[?2026hx\x1b[?2026l", b"x", b"x\x1b[41m\x1b[0m", b"x\x1b[?7l\x1b[?7h"]
 )
-def test_what_is_not_there_is_not_in_the_painting(data: bytes) -> None:
+def test_nothing_undrawn_is_painted(data: bytes) -> None:
     assert drawn(data).paint() == b"x\x1b[1;2H\x1b[0m"
 
 
@@ -172,8 +172,8 @@ def test_a_large_screen_is_painted_with_all_its_text(rows: int, cols: int, ended
     assert b"[38;5;1mred" in screen.paint()
 
 
-def test_styles_end_where_painting_them_would_take_long() -> None:
-    """The text of all rows is there, the styles are of those at the top."""
+def test_styles_end_where_painting_them_is_costly() -> None:
+    """The text of all rows is painted, and the styles of the top rows."""
     rows, cols = 300, 100
     screen = Screen(rows, cols, lambda reply: None)
     for row in range(rows):
@@ -187,7 +187,7 @@ def test_styles_end_where_painting_them_would_take_long() -> None:
     assert copy.snapshot().lines == ("x" * cols,) * rows
 
 
-def test_few_colours_without_a_text_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_cells_without_text_are_styled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     colour = paint._Picture._colour
 

@@ -1,4 +1,4 @@
-"""Requests and replies of an MCP server find each other, whatever else the server says."""
+"""Requests and replies of an MCP server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haftd.runtimes.mcp.shapes import Progress
 
 
 class Wire:
-    """A transport that keeps what is sent."""
+    """A transport that keeps sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -29,7 +29,7 @@ class Wire:
         return self.peer.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
-async def test_a_reply_goes_to_its_request_once_and_no_other_harms() -> None:
+async def test_a_reply_goes_to_its_request_once_and_an_unknown_one_is_ignored() -> None:
     wire, results = Wire(), {}
 
     async def ask(method: str) -> None:
@@ -48,7 +48,7 @@ async def test_a_reply_goes_to_its_request_once_and_no_other_harms() -> None:
     assert results == {"a": b'{"of": "a"}', "b": b'{"of": "b"}'}
 
 
-async def test_progress_counts_only_while_it_rises_and_the_request_is_open() -> None:
+async def test_progress_counts_only_while_rising_and_the_request_is_open() -> None:
     wire = Wire()
     seen: list[Progress] = []
     async with trio.open_nursery() as nursery:
@@ -70,7 +70,7 @@ async def test_progress_counts_only_while_it_rises_and_the_request_is_open() -> 
     assert [one.progress for one in seen] == [1, 2]
 
 
-async def test_a_cancelled_request_is_told_and_its_late_reply_passed_over() -> None:
+async def test_a_cancelled_request_is_notified_and_its_late_reply_ignored() -> None:
     wire = Wire()
     with trio.move_on_after(0):
         await wire.peer.request("a", {})
@@ -82,7 +82,7 @@ async def test_a_cancelled_request_is_told_and_its_late_reply_passed_over() -> N
     assert wire.says(id=first["id"], result={})
 
 
-async def test_an_error_is_raised_and_a_lost_peer_ends_all() -> None:
+async def test_an_error_is_raised_and_a_lost_peer_ends_all_requests() -> None:
     wire = Wire()
     failures: list[Exception] = []
 

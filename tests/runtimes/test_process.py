@@ -1,4 +1,4 @@
-"""A process on pipes: nothing printed is lost, its end is its own, and nothing of it is left."""
+"""A process on pipes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def run(call: Call) -> Recorder:
 
 
 async def started(nursery: trio.Nursery, call: Call, ready: bytes = b"") -> Performance:
-    """Start `call` and wait until it has printed `ready`."""
+    """Start `call` and wait for `ready`."""
     performance = await perform(nursery, stdio, call)
     await performance.port.until(lambda: ready in performance.port.output)
     return performance
@@ -46,7 +46,7 @@ async def test_both_streams_keep_their_order() -> None:
     assert port.output.decode() == expected
 
 
-async def test_RB_006_the_last_words_of_a_short_life_are_kept() -> None:
+async def test_RB_006_final_output_of_a_short_run_is_kept() -> None:
     for _ in range(100):
         port = await run(kit.shell("echo boom >&2; exit 1"))
         assert port.output == b"boom\n"
@@ -55,7 +55,7 @@ async def test_RB_006_the_last_words_of_a_short_life_are_kept() -> None:
     assert b"no_such_module_x" in port.output
 
 
-async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> None:
+async def test_RB_001_a_child_that_holds_the_pipe_does_not_delay_the_end() -> None:
     for script in ("sleep 30 & echo done", "sleep 30 </dev/null >/dev/null & echo done"):
         before = kit.fds()
         began = time.monotonic()
@@ -69,7 +69,7 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> Non
             await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
             (left,) = performance.grip.left_behind()
             assert left.command == "sleep 30"
-            # Two pidfds are held, of the leader and of what is left, and no pipe.
+            # Two pidfds are held, of the leader and of the process left behind, and no pipe.
             assert kit.fds() <= before + 2
             performance.scope.cancel()
             await performance.finish()
@@ -77,7 +77,7 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> Non
         assert kit.fds() == before
 
 
-async def test_RB_002_a_ticker_left_behind_adds_nothing_after_it_was_cut_loose() -> None:
+async def test_RB_002_a_ticker_left_behind_adds_nothing_after_detachment() -> None:
     script = "(while :; do echo tick; sleep 0.1; done) & sleep 0.3; echo fg-done"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script))
@@ -85,13 +85,13 @@ async def test_RB_002_a_ticker_left_behind_adds_nothing_after_it_was_cut_loose()
         assert b"fg-done\n" in performance.port.output
         assert performance.port.end == ending(code=0)
         size = len(performance.port.output)
-        # Its next tick meets a closed pipe and ends it, and with that the handle.
+        # Its next tick meets a closed pipe and ends the ticker, and with that the handle.
         await performance.finish()
         assert len(performance.port.output) == size
     assert kit.lives(performance.call) == []
 
 
-async def test_output_before_an_abort_is_kept_and_so_is_what_a_clean_up_says() -> None:
+async def test_output_before_and_during_an_abort_is_kept() -> None:
     script = "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script), b"ready\n")
@@ -102,7 +102,7 @@ async def test_output_before_an_abort_is_kept_and_so_is_what_a_clean_up_says() -
     assert performance.port.end == ending(code=0, by="lost")
 
 
-async def test_an_abort_reads_on_while_a_clean_up_prints_more_than_a_pipe_holds() -> None:
+async def test_an_abort_reads_on_while_cleanup_output_exceeds_the_pipe() -> None:
     script = (
         "import os, signal\n"
         "def leave(*_):\n"
@@ -121,7 +121,7 @@ async def test_an_abort_reads_on_while_a_clean_up_prints_more_than_a_pipe_holds(
     assert performance.port.end == ending(code=5, by="lost")
 
 
-async def test_a_stopped_process_gets_the_term() -> None:
+async def test_a_stopped_process_receives_TERM() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("echo ready; kill -STOP $$; sleep 60")
         performance = await started(nursery, call, b"ready\n")
@@ -132,7 +132,7 @@ async def test_a_stopped_process_gets_the_term() -> None:
     assert performance.port.end == ending(signal="TERM", by="lost")
 
 
-async def test_an_abort_ends_what_hides_in_sessions_of_its_own() -> None:
+async def test_an_abort_ends_processes_in_their_own_sessions() -> None:
     script = (
         "setsid sh -c 'trap \"\" TERM; sleep 1000' & (sleep 1000 & sleep 1000 &) ; echo ready; wait"
     )
@@ -147,7 +147,7 @@ async def test_an_abort_ends_what_hides_in_sessions_of_its_own() -> None:
     assert performance.port.end.unconfirmed == ()
 
 
-async def test_RB_043_an_abort_that_meets_the_exit_gives_one_or_the_other() -> None:
+async def test_RB_043_an_abort_that_races_with_the_exit_gives_one_or_the_other() -> None:
     seen = set()
     for pause in itertools.chain(range(20), (0, 0, 0)):
         async with trio.open_nursery() as nursery:
@@ -161,10 +161,10 @@ async def test_RB_043_an_abort_that_meets_the_exit_gives_one_or_the_other() -> N
     assert seen <= {ending(code=7), ending(signal="TERM", by="lost")}
 
 
-async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
+async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A shell blocks TERM for a moment when its command has ended, and looks as if it handled it."""
+    """A shell blocks TERM for a moment after its command, and looks as if it handled the signal."""
     end = ProcessTree.end
 
     async def late(group: ProcessTree, grace_s: float) -> tuple[int, ...]:
@@ -182,10 +182,10 @@ async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
 
 
 @pytest.mark.parametrize("limits", [{}, {"memory": 1e9}])
-async def test_an_abort_ends_it_once_and_reports_what_is_left(
+async def test_an_abort_signals_once_and_reports_survivors(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]
 ) -> None:
-    """What cannot be killed costs the bound of one attempt, also with limits that are summed."""
+    """An unkillable process costs the bound of one attempt, also with summed limits."""
     attempts: list[float] = []
     end = ProcessTree.end
 
@@ -206,7 +206,7 @@ async def test_an_abort_ends_it_once_and_reports_what_is_left(
     assert performance.port.end == ending(signal="TERM", by="lost", unconfirmed=(pid,))
 
 
-async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:
+async def test_a_start_cancelled_before_it_began_leaves_nothing() -> None:
     before = kit.fds()
     for pause in range(12):
         call = kit.shell("sleep 1000")
@@ -218,13 +218,13 @@ async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:
     assert kit.fds() == before
 
 
-async def test_nothing_is_lost_of_a_great_deal() -> None:
+async def test_large_output_is_kept_whole() -> None:
     script = "import sys\nfor n in range(200_000): sys.stdout.write(f'{n}\\n')"
     port = await run(kit.python(script))
     assert port.output == "".join(f"{n}\n" for n in range(200_000)).encode()
 
 
-async def test_a_thousand_short_ones_leave_no_descriptor_and_no_process() -> None:
+async def test_a_thousand_short_runs_leave_no_descriptor_and_no_process() -> None:
     await run(kit.shell("true"))
     before = kit.fds()
     calls = [kit.shell("true", stdin="pipe") for _ in range(100)]
@@ -246,7 +246,7 @@ async def test_a_thousand_short_ones_leave_no_descriptor_and_no_process() -> Non
         ({"argv": ("true", "x" * 200_000)}, "size"),
     ],
 )
-async def test_a_start_that_fails_says_why_in_a_sentence(
+async def test_a_failed_start_has_a_reason_in_a_sentence(
     fields: dict[str, object], reason: str
 ) -> None:
     argv = fields.pop("argv")
@@ -257,7 +257,7 @@ async def test_a_start_that_fails_says_why_in_a_sentence(
     assert failed.value.message.endswith(".")
 
 
-async def test_a_program_that_may_not_be_run_is_told_apart(tmp_path: Path) -> None:
+async def test_a_program_without_permission_is_distinguished(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o600)
@@ -266,7 +266,7 @@ async def test_a_program_that_may_not_be_run_is_told_apart(tmp_path: Path) -> No
     assert failed.value.reason == "permission"
 
 
-async def test_a_start_that_cannot_be_recorded_runs_nothing() -> None:
+async def test_an_unrecordable_start_runs_nothing() -> None:
     def full(identity: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -282,7 +282,7 @@ async def test_a_start_that_cannot_be_recorded_runs_nothing() -> None:
 # -- input
 
 
-async def test_lines_texts_and_the_end_of_input() -> None:
+async def test_lines_texts_and_end_of_input_are_written() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.call("cat", stdin="pipe"))
         grip = performance.grip
@@ -296,7 +296,7 @@ async def test_lines_texts_and_the_end_of_input() -> None:
     assert performance.port.end == ending(code=0)
 
 
-async def test_keys_are_given_whole_or_not_at_all(tmp_path: Path) -> None:
+async def test_keys_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.call("cat", stdin="pipe"))
         with pytest.raises(InputRefused, match=r"after C-d.*nothing of it was given"):
@@ -341,7 +341,7 @@ async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
     assert performance.port.end == ending(code=3)
 
 
-async def test_a_signal_of_the_user_is_a_natural_end() -> None:
+async def test_a_users_signal_is_a_natural_end() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("echo ready; exec sleep 60"), b"ready\n")
         performance.grip.write(Input("signal", signal="HUP"))
@@ -349,7 +349,7 @@ async def test_a_signal_of_the_user_is_a_natural_end() -> None:
     assert performance.port.end == ending(signal="HUP")
 
 
-async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
+async def test_RB_020_input_to_a_closed_stdin_is_refused() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("exec <&-; echo ready; sleep 1; exit 3", stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
@@ -366,7 +366,7 @@ async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
                 performance.grip.write(Input(kind, "x", ("C-c",), "INT"))
 
 
-async def test_an_empty_input_takes_none_and_reads_as_empty() -> None:
+async def test_an_empty_input_accepts_none_and_reads_as_empty() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("cat; echo end; sleep 1"), b"end\n")
         with pytest.raises(InputRefused, match="takes no input"):
@@ -377,7 +377,7 @@ async def test_an_empty_input_takes_none_and_reads_as_empty() -> None:
         await performance.finish()
 
 
-async def test_input_that_nobody_reads_is_bounded_and_never_cut(tmp_path: Path) -> None:
+async def test_unread_input_is_bounded_and_never_cut(tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with trio.open_nursery() as nursery:
         script = f"echo ready; until [ -e {go} ]; do sleep 0.02; done; exec cat"
@@ -397,7 +397,7 @@ async def test_input_that_nobody_reads_is_bounded_and_never_cut(tmp_path: Path) 
     assert performance.port.output.decode() == "ready\n" + (line + "\n") * taken
 
 
-async def test_input_that_was_never_read_counts_as_dealt_with() -> None:
+async def test_never_read_input_counts_as_resolved() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("echo ready; sleep 0.2", stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
@@ -428,7 +428,7 @@ async def test_a_child_has_three_descriptors_and_the_default_signals() -> None:
 # -- limits
 
 
-async def test_the_wall_clock_ends_a_handle() -> None:
+async def test_the_wall_time_limit_ends_a_handle() -> None:
     began = time.monotonic()
     port = await run(kit.shell("echo before; sleep 60", limits={"wall_s": 0.3}))
     assert time.monotonic() - began < 20
@@ -436,7 +436,7 @@ async def test_the_wall_clock_ends_a_handle() -> None:
     assert port.end == ending(signal="TERM", by="limit", limit="wall_s")
 
 
-async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
+async def test_the_output_limit_ends_a_handle_and_the_excess_is_dropped() -> None:
     port = await run(kit.shell("yes", limits={"output": 1_000_001}))
     assert len(port.output) == 1_000_001
     assert port.end is not None
@@ -449,13 +449,13 @@ async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
     assert over.end.limit == "output"
 
 
-async def test_too_much_processor_time_ends_a_handle() -> None:
+async def test_the_cpu_limit_ends_a_handle() -> None:
     port = await run(kit.shell("while :; do :; done", limits={"cpu_s": 1}))
     assert port.end == ending(signal="XCPU", by="limit", limit="cpu_s")
 
 
-async def test_what_a_handle_runs_is_bounded_together() -> None:
-    """Each process for itself stays within it; the kernel bounds no sum, and not the superuser."""
+async def test_a_handles_processes_are_bounded_together() -> None:
+    """Each process for itself stays within the limit; the kernel bounds no sum, and not root."""
     each = {
         "processes": (3, "for i in 1 2 3 4 5 6; do sleep 60 & done; wait"),
         "cpu_s": (1, "for i in 1 2 3; do (while :; do :; done) & done; wait"),
@@ -477,7 +477,7 @@ async def test_pages_that_a_fork_has_not_copied_count_once() -> None:
     assert port.end == ending(code=0)
 
 
-async def test_too_much_memory_ends_a_handle() -> None:
+async def test_the_memory_limit_ends_a_handle() -> None:
     script = "x = bytearray(400_000_000)\nprint('had it')"
     port = await run(kit.python(script, limits={"memory": 100_000_000}))
     assert port.end is not None

@@ -1,4 +1,4 @@
-"""What a program asks its terminal: answered at once, exactly, to the program alone."""
+"""Terminal queries: answered at once, exactly, to the program alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ termios.tcsetattr(0, termios.TCSADRAIN, old)
 """Asks each question, and behind it for the status: that answer closes the one before it."""
 
 
-async def test_every_question_gets_its_answer_and_nobody_else_sees_it() -> None:
+async def test_every_query_gets_its_answer_unseen_by_readers() -> None:
     questions = [query for _, query, _ in ANSWERS] + [query for _, query in SILENT]
     expected = [answer.hex().encode() for _, _, answer in ANSWERS] + [b""] * len(SILENT)
     call = kit.call(
@@ -105,7 +105,7 @@ async def test_every_question_gets_its_answer_and_nobody_else_sees_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "query", "answer"), ANSWERS, ids=[row[0] for row in ANSWERS])
-def test_an_answer_comes_with_the_last_byte_of_the_question(
+def test_an_answer_comes_with_the_last_byte_of_the_query(
     name: str, query: bytes, answer: bytes
 ) -> None:
     replies: list[bytes] = []
@@ -117,7 +117,7 @@ def test_an_answer_comes_with_the_last_byte_of_the_question(
     assert screen.snapshot().lines == ("",) * 24
 
 
-async def test_who_turns_the_echo_off_after_asking_gets_the_answer() -> None:
+async def test_a_program_that_disables_the_echo_after_its_query_gets_the_answer() -> None:
     """As `printf '\\033[6n'; read -s` does."""
     script = r"""
 printf 'ab\033[6n'; sleep 0.1; stty -echo -icanon; echo READY
@@ -132,9 +132,9 @@ IFS= read -r -d R -n 20 got; stty echo icanon; printf '%s' "$got" | od -An -c
     assert b"^[" not in performance.port.output
 
 
-async def test_an_answer_is_not_typed_to_who_did_not_ask(tmp_path: Path) -> None:
-    """As a shell that reads when the program that asked has ended. Who asked is who is in the
-    foreground when the question is drawn: one that is gone by then has left it to the next."""
+async def test_an_answer_is_not_typed_to_another_program(tmp_path: Path) -> None:
+    """As a shell that reads when the querying program has ended. The querying program is the
+    foreground when the query is drawn."""
     script = r"""
 sh -c "printf '\033[6n\033[c'; while [ ! -e GO ]; do sleep 0.02; done"
 stty -echo -icanon min 0 time 5; echo READY; dd bs=100 count=1 2>/dev/null | od -An -c; stty sane
@@ -152,20 +152,20 @@ stty -echo -icanon min 0 time 5; echo READY; dd bs=100 count=1 2>/dev/null | od 
     assert b"033" not in performance.port.output.split(b"READY")[1]
 
 
-async def test_an_answer_that_nobody_takes_is_dropped_in_the_end() -> None:
+async def test_an_untaken_answer_is_dropped_in_the_end() -> None:
     async with trio.open_nursery() as nursery:
         script = "printf '\\033[6n\\033[5n'; echo READY; read a; stty -echo; read b; echo got:$a:$b"
         performance = await started(nursery, kit.shell(script, terminal=True), b"READY")
         with trio.fail_after(PATIENCE_S):
             while performance.grip._typist._answers:  # type: ignore[attr-defined]
-                await trio.sleep(0.02)  # no event tells the end of its patience
+                await trio.sleep(0.02)  # no event marks the end of the wait
         performance.grip.write(Input("line", "one"))
         performance.grip.write(Input("line", "two"))
         await performance.finish()
     assert performance.port.output.endswith(b"got:one:two\r\n")
 
 
-async def test_answers_that_wait_are_bounded() -> None:
+async def test_pending_answers_are_bounded() -> None:
     async with trio.open_nursery() as nursery:
         script = (
             "i=0; while [ $i -lt 300 ]; do printf '\\033[6n'; i=$((i+1)); done; echo READY; read a"

@@ -1,4 +1,4 @@
-"""That a program has read what was typed is told by the kernel, and costs nobody's time."""
+"""A program's read of typed input, as the kernel reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def terminal() -> Iterator[tuple[int, int, str]]:
 
 
 def watches() -> list[int]:
-    """Of each instance of inotify that there is: how much it watches."""
+    """Return the number of watches of each inotify instance."""
     found = []
     for path in Path("/proc/self/fd").iterdir():
         if path.is_symlink() and "inotify" in os.readlink(path):
@@ -33,7 +33,7 @@ def watches() -> list[int]:
     return found
 
 
-async def test_a_read_is_told_to_who_waits_for_it(terminal: tuple[int, int, str]) -> None:
+async def test_a_read_wakes_its_waiter(terminal: tuple[int, int, str]) -> None:
     master, slave, name = terminal
     for _ in range(3):
         os.write(master, b"typed")
@@ -46,7 +46,7 @@ async def test_a_read_is_told_to_who_waits_for_it(terminal: tuple[int, int, str]
         assert unread_bytes(name) == 0
 
 
-async def test_of_two_terminals_each_has_its_own_reads(terminal: tuple[int, int, str]) -> None:
+async def test_each_of_two_terminals_has_its_own_reads(terminal: tuple[int, int, str]) -> None:
     master, slave = os.openpty()
     try:
         os.write(terminal[0], b"typed")
@@ -66,8 +66,8 @@ async def test_of_two_terminals_each_has_its_own_reads(terminal: tuple[int, int,
         os.close(slave)
 
 
-async def test_to_stop_watching_holds_nobody_up(terminal: tuple[int, int, str]) -> None:
-    """Closing an instance of inotify may take 15 ms; one is kept, and the watches come and go."""
+async def test_ending_a_watch_does_not_block(terminal: tuple[int, int, str]) -> None:
+    """Closing an inotify instance may take 15 ms; one is kept, and the watches come and go."""
     master, slave = os.openpty()
     try:
         for _ in range(3):
@@ -81,7 +81,7 @@ async def test_to_stop_watching_holds_nobody_up(terminal: tuple[int, int, str]) 
         os.close(slave)
 
 
-async def test_a_wait_that_is_called_off_leaves_nothing_watched(
+async def test_a_cancelled_wait_leaves_nothing_watched(
     terminal: tuple[int, int, str],
 ) -> None:
     with trio.move_on_after(0), Reads(terminal[2]) as reads:
@@ -89,10 +89,10 @@ async def test_a_wait_that_is_called_off_leaves_nothing_watched(
     assert watches() == [0]
 
 
-async def test_where_the_kernel_lost_count_everybody_looks_again(
+async def test_after_an_event_overflow_all_waiters_look_again(
     terminal: tuple[int, int, str],
 ) -> None:
-    """Of a read behind more than the kernel keeps nothing is told but that something is missing."""
+    """Behind the kernel's queue limit only an overflow is reported."""
     others = [os.openpty() for _ in range(2)]
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     try:
@@ -104,7 +104,7 @@ async def test_where_the_kernel_lost_count_everybody_looks_again(
             Reads(os.ttyname(others[0][1])) as one,
             Reads(os.ttyname(others[1][1])) as other,
         ):
-            # Reads of one terminal in a row count as one; and the loop has no turn meanwhile.
+            # Successive reads of one terminal count as one; and the loop has no turn meanwhile.
             for at in range(most + 2):
                 master, slave = others[at % 2]
                 os.write(master, b"x")
@@ -118,7 +118,7 @@ async def test_where_the_kernel_lost_count_everybody_looks_again(
             os.close(fd)
 
 
-async def test_what_cannot_be_watched_is_waited_for_in_vain() -> None:
+async def test_an_unwatchable_terminal_is_waited_for_in_vain() -> None:
     with Reads("/nowhere") as reads, trio.move_on_after(0.01) as patience:
         await reads.wait()
     assert patience.cancelled_caught

@@ -1,4 +1,4 @@
-"""Limits: what is counted here, and what is read from how a program ended."""
+"""Limits: counted here, and inferred from a program's end."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,14 +20,14 @@ def test_exactly_the_output_within_the_limit_is_kept(parts: list[bytes], most: i
     assert passed == (len(whole) > most)
 
 
-def test_without_a_limit_everything_is_kept_and_nothing_blamed() -> None:
+def test_without_a_limit_all_output_is_kept_and_none_is_exceeded() -> None:
     bounds = ResourceLimits({})
     assert bounds.count(b"Out of memory") == (b"Out of memory", False)
     assert bounds.exceeded(Exit(code=1)) is None
     assert bounds.wall_left is None
 
 
-def test_time_is_one_sum_over_all_runs() -> None:
+def test_time_is_summed_over_all_runs() -> None:
     bounds = ResourceLimits({"wall_s": 5})
     bounds.spent(2.0)
     assert bounds.wall_left == 3.0
@@ -35,7 +35,7 @@ def test_time_is_one_sum_over_all_runs() -> None:
     assert bounds.wall_left == 0.0
 
 
-def test_the_kernels_limits_are_read_from_the_end() -> None:
+def test_kernel_limits_are_inferred_from_the_end() -> None:
     assert ResourceLimits({"cpu_s": 1}).exceeded(Exit(signal="XCPU")) == "cpu_s"
     assert ResourceLimits({"cpu_s": 1}).exceeded(Exit(code=152)) == "cpu_s"
     assert ResourceLimits({"memory": 1}).exceeded(Exit(signal="XCPU")) is None

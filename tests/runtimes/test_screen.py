@@ -1,4 +1,4 @@
-"""The screen shows what the program drew, answers its queries, and reaches nowhere else."""
+"""The screen shows a program's drawing, answers its queries, and has no other effect."""
 
 import itertools
 import subprocess
@@ -20,7 +20,7 @@ DRAWN = (
 )
 
 
-def test_a_snapshot_has_one_line_a_row() -> None:
+def test_a_snapshot_has_a_line_per_row() -> None:
     screen = new()
     screen.feed(DRAWN)
     shot = screen.snapshot()
@@ -63,7 +63,7 @@ def test_any_cut_of_the_bytes_draws_the_same(cuts: list[int]) -> None:
 
 @settings(max_examples=200)
 @given(session, st.data())
-def test_any_session_cut_anywhere_is_the_same_screen(drawn: bytes, data: st.DataObject) -> None:
+def test_any_session_in_any_cut_is_the_same_screen(drawn: bytes, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(drawn)), max_size=8))
     answers: list[list[bytes]] = [[], []]
     screen, other = new(answers[0]), new(answers[1])
@@ -87,7 +87,7 @@ def test_any_session_byte_by_byte_is_the_same_screen(drawn: bytes) -> None:
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=40).map(str.rstrip), max_size=6))
-def test_a_line_that_was_wrapped_flows_with_the_size(lines: list[str]) -> None:
+def test_a_wrapped_line_reflows_with_the_size(lines: list[str]) -> None:
     screen = new(rows=24, cols=20)
     screen.feed("\r\n".join(lines).encode())
     for cols in (7, 13, 50):
@@ -102,7 +102,7 @@ def _wrapped(line: str, cols: int) -> list[str]:
 
 
 @given(st.binary(max_size=400))
-def test_no_bytes_break_it(data: bytes) -> None:
+def test_no_bytes_break_the_screen(data: bytes) -> None:
     screen = new()
     screen.feed(b"\x1b" + data)
     shot = screen.snapshot()
@@ -148,9 +148,7 @@ def test_the_revision_grows_with_output_and_resizes_only() -> None:
     assert (screen.snapshot().rows, screen.snapshot().cols) == (10, 40)
 
 
-def test_the_digest_changes_with_a_cell_a_style_the_cursor_and_what_scrolls_and_with_nothing_else() -> (
-    None
-):
+def test_the_digest_changes_with_a_cell_a_style_the_cursor_and_scrolling_only() -> None:
     screen = new()
     picture = b"\x1b[2J\x1b[Hone \x1b[1;31mtwo\x1b[0m\x1b[5;1H\x1b[48;5;4m  \x1b[0m"
     screen.feed(picture)
@@ -179,7 +177,7 @@ def test_the_digest_changes_with_a_cell_a_style_the_cursor_and_what_scrolls_and_
         seen.add(digest)
 
 
-def test_of_a_screen_that_is_not_drawn_or_too_large_there_is_no_digest(
+def test_an_undrawn_or_too_large_screen_has_no_digest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert new(rows=201, cols=100).digest() is None
@@ -195,7 +193,7 @@ def test_of_a_screen_that_is_not_drawn_or_too_large_there_is_no_digest(
     assert screen.digest() is not None
 
 
-def test_the_alternate_screen_is_told() -> None:
+def test_the_alternate_screen_is_reported() -> None:
     screen = new()
     screen.feed(b"below\x1b[?1049h\x1b[Habove")
     assert screen.snapshot().alt
@@ -205,7 +203,7 @@ def test_the_alternate_screen_is_told() -> None:
     assert screen.snapshot().lines[0] == "below"
 
 
-def test_a_paste_is_bracketed_only_when_asked_for() -> None:
+def test_a_paste_is_bracketed_only_on_request() -> None:
     screen = new()
     assert screen.encode_paste("a\nb") == b"a\rb"
     screen.feed(b"\x1b[?2004h")
@@ -231,7 +229,7 @@ def test_no_paste_interrupts_ends_or_escapes(text: str) -> None:
     assert not set(inner) & set(b"\x00\x03\x04\x08\x1a\x1b\x1c\x7f")
 
 
-def test_queries_that_reach_beyond_the_screen_get_nothing() -> None:
+def test_queries_beyond_the_screen_get_nothing() -> None:
     replies: list[bytes] = []
     screen = new(replies)
     screen.feed(b"\x1b]0;rm -rf x\r\x07\x1b[21t")  # the title, typed back
@@ -252,7 +250,7 @@ def test_a_closed_screen_keeps_its_last_picture() -> None:
         assert screen.close() is shot
 
 
-def test_the_library_is_loaded_with_the_first_need() -> None:
+def test_the_library_is_loaded_on_first_need() -> None:
     program = (
         "import sys\n"
         "from haftd.runtimes.terminal.library import is_loaded, load\n"
@@ -274,7 +272,7 @@ def test_the_library_is_loaded_with_the_first_need() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_picture_of_the_end_alone_loads_nothing() -> None:
+def test_a_final_picture_alone_loads_nothing() -> None:
     program = (
         "from haftd.runtimes.terminal.library import is_loaded\n"
         "from haftd.runtimes.terminal.screen import Screen\n"
@@ -286,7 +284,7 @@ def test_a_picture_of_the_end_alone_loads_nothing() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_what_is_loaded_is_warm() -> None:
+def test_a_loaded_library_is_warm() -> None:
     program = (
         "import time\n"
         "from haftd.runtimes.keys import KeyPress\n"
@@ -306,12 +304,12 @@ def test_what_is_loaded_is_warm() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_codes_around_a_paste_are_taken_out_of_it_however_they_are_hidden() -> None:
+def test_paste_brackets_are_removed_however_hidden() -> None:
     screen = new()
     assert screen.encode_paste("a\x1b[20\x1b[201~1~b\x1b[20\x1b[200~0~c") == b"abc"
 
 
-def test_a_new_size_draws_what_was_printed_at_the_old_one() -> None:
+def test_a_resize_first_draws_output_at_the_old_size() -> None:
     load()
     screen = new()
     screen.feed(b"abc")
@@ -319,7 +317,7 @@ def test_a_new_size_draws_what_was_printed_at_the_old_one() -> None:
     assert screen.revision == 4
 
 
-def test_a_painting_ends_with_what_is_not_drawn_of_a_piece_that_is_begun() -> None:
+def test_a_painting_ends_with_the_undrawn_rest_of_a_piece() -> None:
     screen = new()
     screen.hold(b"abcdef")
     screen.hold(b"ghi")

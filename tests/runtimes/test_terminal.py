@@ -1,4 +1,4 @@
-"""A program on a terminal: every byte, every key, and the kernel's word for whether it was read."""
+"""A program on a terminal: every byte, every key, and the kernel's report of reads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def run(call: Call) -> Recorder:
 
 
 async def started(nursery: trio.Nursery, call: Call, ready: bytes) -> Performance:
-    """Start `call` and wait until it has printed `ready`."""
+    """Start `call` and wait for `ready`."""
     performance = await perform(nursery, pty, call)
     await performance.port.until(lambda: ready in performance.port.output)
     return performance
@@ -58,12 +58,12 @@ def shell(script: str, **fields: object) -> Call:
 
 
 def reader(*flags: str) -> Call:
-    """A program that reads single characters and says which reads it got."""
+    """Return a program that reads single characters and reports its reads."""
     return kit.call(sys.executable, "-I", "-c", RAW_READER, *flags, terminal=True)
 
 
 def reads(port: Recorder) -> list[bytes]:
-    """The reads that a raw reader says it got."""
+    """Return the reads that the raw reader reports."""
     line = port.output.decode().split("GOT ", 1)[1].strip()
     found = eval(line)
     assert isinstance(found, list)
@@ -96,19 +96,19 @@ async def test_RB_005_nothing_is_lost_at_the_end_of_many_at_once() -> None:
                 nursery.start_soon(one)
 
 
-async def test_RB_001_a_child_that_holds_the_terminal_does_not_hold_the_end() -> None:
+async def test_RB_001_a_child_that_holds_the_terminal_does_not_delay_the_end() -> None:
     began = time.monotonic()
     port = await run(shell("sleep 60 & exit 1"))
     assert time.monotonic() - began < 10
     assert port.end is not None and port.end.exit == Exit(code=1)
 
 
-async def test_a_signal_is_told_from_a_code() -> None:
+async def test_a_signal_is_distinguished_from_an_exit_code() -> None:
     assert (await run(shell("kill -SEGV $$"))).end == ending(signal="SEGV")
     assert (await run(shell("exit 7"))).end == ending(code=7)
 
 
-async def test_RB_041_the_size_is_there_from_the_first_moment_and_follows() -> None:
+async def test_RB_041_the_size_is_set_from_the_start_and_follows_resizes() -> None:
     port = await run(shell("stty size; tput cols", rows=40, cols=200))
     assert port.output == b"40 200\r\n200\r\n"
     assert (await run(shell("stty size"))).output == b"24 80\r\n"
@@ -138,7 +138,7 @@ async def test_signals_go_to_the_foreground() -> None:
     assert performance.port.end == ending(code=4)
 
 
-async def test_RB_020_a_shell_that_ends_is_told_at_once() -> None:
+async def test_RB_020_the_end_of_a_shell_is_reported_at_once() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.call("bash", "--norc", terminal=True, env={"PS1": "$ "})
         performance = await started(nursery, call, b"$ ")
@@ -174,7 +174,7 @@ async def test_an_answer_that_would_be_echoed_is_not_given() -> None:
     assert performance.port.output == b"\x1b[6nREADY\r\nmine\r\ngot:mine\r\n"
 
 
-async def test_the_screen_shows_what_is_on_it_and_stays_readable() -> None:
+async def test_the_screen_stays_readable_after_the_end() -> None:
     async with trio.open_nursery() as nursery:
         script = "printf 'one\\n\\033[31mtwo\\033[0m'; read a; printf 'three'"
         performance = await started(nursery, shell(script, rows=5, cols=20), b"two\x1b[0m")
@@ -194,7 +194,7 @@ async def test_the_screen_shows_what_is_on_it_and_stays_readable() -> None:
         assert last.revision > other.revision > shot.revision
 
 
-async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_screen(
+async def test_the_first_terminal_loads_the_library_in_a_thread_for_its_last_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_the_loop = []
@@ -216,7 +216,7 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_s
     assert in_the_loop == [False]
 
 
-async def test_a_terminal_where_nothing_was_printed_loads_nothing_to_have_a_last_screen(
+async def test_a_terminal_without_output_loads_nothing_for_its_last_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(library, "is_loaded", lambda: False)

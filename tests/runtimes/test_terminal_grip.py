@@ -1,4 +1,4 @@
-"""What is done to a program on a terminal, and what is said of it, by the parts of its grip."""
+"""Execution control of a program on a terminal, by its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haftd.runtimes.terminal.runtime import TerminalControl
 
 
 class Stage:
-    """The parts of a grip, which say what was done to them."""
+    """The parts of an execution control, which record their calls."""
 
     def __init__(self, *, group: int | None = 7, signalled: bool = True) -> None:
         self.done: list[tuple[Any, ...]] = []
@@ -53,23 +53,23 @@ def signalled(name: str, monkeypatch: pytest.MonkeyPatch, **of: Any) -> list[tup
 
 
 @pytest.mark.parametrize("name", ["INT", "QUIT", "TERM", "KILL", "HUP"])
-def test_what_interrupts_drops_the_secrets_that_wait(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_an_interrupt_drops_pending_secrets(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert signalled(name, monkeypatch) == [("dropped",), ("group", 7)]
 
 
 @pytest.mark.parametrize("name", ["WINCH", "USR1", "CONT", "TSTP"])
-def test_what_does_not_interrupt_drops_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_other_signals_drop_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert signalled(name, monkeypatch) == [("group", 7)]
 
 
-def test_where_nobody_is_in_front_all_of_it_is_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_foreground_job_all_processes_are_signalled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert signalled("USR1", monkeypatch, group=None) == [("all",)]
     assert signalled("USR1", monkeypatch, signalled=False) == [("group", 7), ("all",)]
 
 
-def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
+def test_screen_and_text_have_the_size_of_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage: Any = Stage()
@@ -84,10 +84,10 @@ def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
     ("printed", "state"),
     [((False, False), "reads"), ((True, False), "busy"), ((False, True), "busy")],
 )
-def test_who_has_printed_what_is_not_taken_yet_is_busy(
+def test_a_program_with_unprocessed_output_is_busy(
     monkeypatch: pytest.MonkeyPatch, printed: tuple[bool, bool], state: str
 ) -> None:
-    """Before it was seen to read, or while it was looked at: it belongs before the answer."""
+    """Printed before or during the look: the output belongs before the answer."""
     answers = iter(printed)
     monkeypatch.setattr(
         "haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: next(answers)
@@ -100,8 +100,8 @@ def test_who_has_printed_what_is_not_taken_yet_is_busy(
     assert TerminalControl._looked(stage).state == state
 
 
-def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a query, and the program waits for the answer to that."""
+def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output may be a query whose answer the program awaits."""
     monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
         "haftd.runtimes.terminal.runtime.read_state.of_terminal",
@@ -112,7 +112,7 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
     assert TerminalControl._looked(stage).state == "busy"
 
 
-def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_within_a_frame_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
         "haftd.runtimes.terminal.runtime.read_state.of_terminal",

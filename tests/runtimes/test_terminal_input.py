@@ -1,4 +1,4 @@
-"""What is typed, and what waits: one keyboard on a terminal whose other end is the test's own."""
+"""Terminal input and its queue, on a terminal whose other end is the test's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .drawn import new
 
 
 class Desk:
-    """A typist, and what a program at the other end would do."""
+    """A terminal input, and a program's side of the terminal."""
 
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()
@@ -67,7 +67,7 @@ def desk() -> Iterator[Desk]:
 
 
 class Paper:
-    """Takes the place of a writer: whatever is put there is there."""
+    """A writer whose items count as written at once."""
 
     closed, waiting, last = False, 0, 0
 
@@ -82,7 +82,7 @@ def text(said: str, **more: Any) -> Input:
     return Input("text", said, **more)
 
 
-async def test_behind_a_secret_whose_time_has_come_input_waits_in_line(desk: Desk) -> None:
+async def test_input_queues_behind_a_due_secret(desk: Desk) -> None:
     desk.typist.type(text("hidden", secret=True))
     with pytest.raises(InputRefused, match="secret input waits"):
         desk.typist.type(text("x"))
@@ -90,7 +90,7 @@ async def test_behind_a_secret_whose_time_has_come_input_waits_in_line(desk: Des
     assert desk.typist.type(text("x")) == 2 and desk.typist.waits
 
 
-async def test_an_input_larger_than_all_that_may_wait_is_taken_by_itself(desk: Desk) -> None:
+async def test_an_input_over_the_queue_limit_is_taken_by_itself(desk: Desk) -> None:
     desk.raw()
     large = "x" * (terminal_input._MAX_WAITING + 1)
     desk.typist.type(text(large))
@@ -98,7 +98,7 @@ async def test_an_input_larger_than_all_that_may_wait_is_taken_by_itself(desk: D
         desk.typist.type(text("x" * 100_000))
 
 
-async def test_text_waits_until_the_key_before_it_was_read(desk: Desk) -> None:
+async def test_text_waits_until_the_previous_key_was_read(desk: Desk) -> None:
     desk.raw()
     desk.typist.type(Input("keys", keys=("a",)))
     desk.typist.type(text("b"))
@@ -118,7 +118,7 @@ async def test_nothing_comes_between_the_keys_of_an_input(
 
 
 async def test_answers_keep_their_order(desk: Desk, nursery: trio.Nursery) -> None:
-    """The second comes when the echo has gone off, the first still waits for that to be seen."""
+    """The second comes when the echo has gone off, while the first still waits."""
     desk.raw()
     desk.echo(True)
     desk.typist._foreground = lambda: 1  # type: ignore[method-assign]
@@ -130,9 +130,7 @@ async def test_answers_keep_their_order(desk: Desk, nursery: trio.Nursery) -> No
 
 
 @pytest.mark.parametrize("ended", ["dropped", "typed"])
-async def test_what_does_not_wait_any_more_takes_no_room(
-    desk: Desk, nursery: trio.Nursery, ended: str
-) -> None:
+async def test_resolved_input_takes_no_room(desk: Desk, nursery: trio.Nursery, ended: str) -> None:
     desk.raw()
     desk.reads = False
     large, some = "x" * 700_000, "y" * 300_000
@@ -148,8 +146,8 @@ async def test_what_does_not_wait_any_more_takes_no_room(
     desk.typist.type(text(some))
 
 
-async def test_a_line_goes_on_where_it_was_left(desk: Desk) -> None:
-    """By the line, a terminal takes 4,095 bytes, however many inputs they came in."""
+async def test_an_unfinished_line_is_continued(desk: Desk) -> None:
+    """In canonical mode a terminal takes 4,095 bytes, in any number of inputs."""
     desk.typist._writer = Paper()  # type: ignore[assignment]
     for _ in range(2):
         desk.typist.type(text("x" * 2_000))
@@ -160,7 +158,7 @@ async def test_a_line_goes_on_where_it_was_left(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("between", "ends"), [(False, b"\x04\x04"), (True, b"\x04")])
-async def test_who_has_taken_keys_meanwhile_has_no_line_that_is_begun(
+async def test_after_a_switch_to_raw_mode_no_line_is_unfinished(
     desk: Desk, between: bool, ends: bytes
 ) -> None:
     paper = desk.typist._writer = Paper()  # type: ignore[assignment]
@@ -174,7 +172,7 @@ async def test_who_has_taken_keys_meanwhile_has_no_line_that_is_begun(
     assert paper.text[-1] == ends
 
 
-async def test_the_end_of_the_program_while_the_library_is_loaded_drops_what_waits(
+async def test_an_end_during_the_load_of_the_library_drops_pending_input(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.typist._wants_library = lambda item: True  # type: ignore[method-assign]
@@ -184,7 +182,7 @@ async def test_the_end_of_the_program_while_the_library_is_loaded_drops_what_wai
     assert desk.read() == b""
 
 
-async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
+async def test_any_output_restarts_quick_checks_of_the_echo(
     desk: Desk, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     began, looks = trio.current_time(), list[float]()
@@ -217,7 +215,7 @@ async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
     ],
     ids=lambda value: value.kind if isinstance(value, Input) else str(value),
 )
-async def test_the_terminal_library_is_loaded_only_for_input_that_it_encodes(
+async def test_the_terminal_library_is_loaded_only_for_encoded_input(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, item: Input, wanted: bool
 ) -> None:
     monkeypatch.setattr("haftd.runtimes.terminal.input.library.is_loaded", lambda: False)

@@ -1,4 +1,4 @@
-"""A secret is typed when nothing typed is shown, and is seen nowhere."""
+"""Secrets are typed with the echo off, and appear nowhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_secret_is_typed_however_late_the_echo_goes_off() -> None:
     assert b"hunter2" not in performance.port.output
 
 
-async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
+async def test_a_secret_for_an_open_prompt_is_typed_at_once() -> None:
     async with trio.open_nursery() as nursery:
         script = "import getpass; print('LEN', len(getpass.getpass('Password: ')))"
         call = kit.python(script, terminal=True)
@@ -56,8 +56,8 @@ async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
     assert b"LEN 7" in performance.port.output
 
 
-async def test_who_takes_keys_gets_a_secret_when_it_reads_and_not_before(tmp_path: Path) -> None:
-    """Its terminal never echoes: the echo is its own, and on again before what it runs can ask."""
+async def test_a_raw_reader_gets_a_secret_only_when_reading(tmp_path: Path) -> None:
+    """Its terminal never echoes: the program echoes itself, and before its children ask."""
     go = tmp_path / "go"
     script = (
         "import os, tty\n"
@@ -75,7 +75,7 @@ async def test_who_takes_keys_gets_a_secret_when_it_reads_and_not_before(tmp_pat
     assert b"LEN 7" in performance.port.output
 
 
-async def test_an_interrupt_drops_a_secret_that_waits() -> None:
+async def test_an_interrupt_drops_a_pending_secret() -> None:
     async with trio.open_nursery() as nursery:
         script = "trap 'echo caught; read a; echo got:$a; exit' INT; echo READY; while :; do sleep 0.05; done"
         performance = await started(nursery, shell(script), b"READY\r\n")

@@ -1,4 +1,4 @@
-"""What a program on a terminal gets of what is typed: every key by itself, and no line cut."""
+"""Typed input of a program on a terminal: each key is its own read, and no line is cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import kit
 from .test_terminal import RAW_READER, reader, reads, shell, started
 
 
-async def test_a_line_ends_as_enter_does() -> None:
+async def test_a_line_ends_with_enter() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
         performance.grip.write(Input("line", "y"))
@@ -62,7 +62,7 @@ async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
         performance.scope.cancel()
 
 
-async def test_a_key_that_nothing_is_sent_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_without_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     load()
     monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
     async with trio.open_nursery() as nursery:
@@ -74,7 +74,7 @@ async def test_a_key_that_nothing_is_sent_for_is_refused(monkeypatch: pytest.Mon
     assert reads(performance.port) == [b"q"]
 
 
-async def test_a_key_that_cannot_be_sent_any_more_is_dropped_and_nothing_else(
+async def test_only_an_unsendable_key_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     load()
@@ -104,7 +104,7 @@ async def test_text_is_text_and_never_a_key() -> None:
     assert said == [line.replace("\x16", "") for line in lines] + [""]
 
 
-async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
+async def test_RB_018_end_of_input_also_ends_an_unfinished_line() -> None:
     for text in ("foo\n", "foo", ""):
         async with trio.open_nursery() as nursery:
             performance = await started(nursery, shell("echo READY; exec cat"), b"READY\r\n")
@@ -117,7 +117,7 @@ async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
         assert performance.port.output.count(b"foo") == (2 if text else 0)
 
 
-async def test_the_end_of_input_ends_no_more_than_one_reader() -> None:
+async def test_end_of_input_ends_one_reader_only() -> None:
     async with trio.open_nursery() as nursery:
         script = "echo READY; cat; echo between; cat; echo after"
         performance = await started(nursery, shell(script), b"READY\r\n")
@@ -131,7 +131,7 @@ async def test_the_end_of_input_ends_no_more_than_one_reader() -> None:
     assert performance.port.output.count(b"two") == 2
 
 
-async def test_RB_028_a_paste_has_codes_only_where_they_are_wanted() -> None:
+async def test_RB_028_a_paste_is_bracketed_only_on_request() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader("--paste"), b"READY\r\n")
         performance.grip.write(Input("paste", "a\nb\x1b[201~c"))
@@ -154,7 +154,7 @@ async def test_the_application_cursor_mode_reaches_the_keys() -> None:
     assert reads(performance.port) == [b"\x1bOA", b"\x1bOH", b"\x1b[15~", b"\x03", b"q"]
 
 
-async def test_a_line_too_long_for_the_terminal_is_refused_with_a_way_out() -> None:
+async def test_a_line_too_long_for_the_terminal_is_refused_with_the_alternative() -> None:
     async with trio.open_nursery() as nursery:
         script = "stty -echo; echo READY; wc -c"
         performance = await started(nursery, shell(script), b"READY\r\n")
@@ -185,7 +185,7 @@ async def test_a_raw_program_takes_lines_of_any_length() -> None:
     assert b"".join(reads(performance.port)) == b"x" * 300_000 + b"q"
 
 
-async def test_input_that_nobody_reads_is_bounded() -> None:
+async def test_unread_input_is_bounded() -> None:
     async with trio.open_nursery() as nursery:
         script = "stty raw -echo; echo READY; sleep 60"
         performance = await started(nursery, shell(script), b"READY")

@@ -1,4 +1,4 @@
-"""A terminal's output reads as what a person would have read on it, whoever reads it in what pieces."""
+"""A terminal's output as readable text, the same for all readers in any pieces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read(data: bytes, start: int = 0, max_bytes: int = 1 << 20) -> str:
 
 
 def deltas(*chunks: bytes) -> list[str]:
-    """What a reader gets who reads after each chunk, and once more at the end."""
+    """Return the deltas of a reader who reads after each chunk, and once more at the end."""
     spool, rendering, mark, texts = spool_of(b""), Transcript(ROWS, COLS), 0, []
     for chunk in chunks:
         spool.append(chunk)
@@ -60,7 +60,7 @@ def drawn(data: bytes) -> str:
 
 @settings(deadline=None)
 @given(APPENDS)
-def test_taking_sequences_out_reads_as_drawing_does(data: bytes) -> None:
+def test_removing_sequences_reads_as_drawing_does(data: bytes) -> None:
     appended = transcript._appended(data, at_line_start=True)
     assert appended is not None
     assert "\n".join(line.rstrip() for line in appended.split("\n")) == "\n".join(
@@ -93,14 +93,14 @@ def test_a_display_of_several_lines_gives_the_lines_that_changed() -> None:
     assert deltas(first, again) == ["a:  0%\nb:  0%\nc:  0%\n", "a: 10%\nc: 20%\n"]
 
 
-def test_a_line_is_as_long_as_it_was_made_and_none_is_lost_above_the_screen() -> None:
+def test_a_line_keeps_its_length_and_none_is_lost_above_the_screen() -> None:
     long = "".join(f"{n:05}" for n in range(60))
     lines = [f"line {n}" for n in range(500)]
     data = "\r\n".join([long, *lines, "50%\r60%"]).encode()
     assert read(data) == "\n".join([long, *lines, "60%"])
 
 
-def test_typing_and_its_corrections_read_as_the_line_they_made() -> None:
+def test_typing_and_corrections_read_as_the_final_line() -> None:
     assert deltas(b"$ ", b"lz", b"\b\x1b[Ks", b"\r\nfile\r\n$ ") == [
         "$ ",
         "lz",
@@ -111,7 +111,7 @@ def test_typing_and_its_corrections_read_as_the_line_they_made() -> None:
     assert deltas(b"$ ac", b"\bbc\b") == ["$ ac", "$ abc"]
 
 
-def test_the_alternate_screen_gives_the_rows_that_changed_and_nothing_once_it_is_left() -> None:
+def test_the_alternate_screen_gives_its_changed_rows_and_nothing_once_left() -> None:
     enter = b"\x1b[?1049h\x1b[H\x1b[2J"
     page = b"one\r\ntwo\x1b[24;1H-- INSERT --"
     leave = b"\x1b[?1049l"
@@ -120,7 +120,7 @@ def test_the_alternate_screen_gives_the_rows_that_changed_and_nothing_once_it_is
     assert read(b"$ vi\r\n" + enter + page + leave + b"$ ") == "$ vi\n$ "
 
 
-def test_the_alternate_screen_keeps_blank_rows_between_rows_that_changed() -> None:
+def test_the_alternate_screen_keeps_blank_rows_between_changed_rows() -> None:
     enter = b"\x1b[?1049h\x1b[H\x1b[2J"
     page = b"\r\nTITLE\r\n\r\n\r\none\r\n\r\nsame\r\n\r\ntwo"
     redraw = b"\x1b[2;1HOTHER\x1b[5;1HONE\x1b[9;1HTWO"
@@ -139,7 +139,7 @@ PADDED = {
 
 
 @pytest.mark.parametrize("padded", PADDED.values(), ids=PADDED)
-def test_padding_of_a_shell_ends_the_line_of_the_output_before_its_prompt(padded: bytes) -> None:
+def test_a_shells_padding_ends_the_line_before_its_prompt(padded: bytes) -> None:
     assert read(b"abc" + padded) == "abc\nvm# "
     assert read(b"abc\r\n" + padded) == "abc\nvm# "
     assert read(b"x" * COLS + padded) == "x" * COLS + "\nvm# "
@@ -149,11 +149,11 @@ def test_padding_of_a_shell_ends_the_line_of_the_output_before_its_prompt(padded
     assert read(long).split("\n")[-2:] == ["abc", "vm# "]
 
 
-def test_a_line_that_is_wiped_with_blanks_is_no_padding_of_a_shell() -> None:
+def test_a_line_wiped_with_blanks_is_no_padding() -> None:
     assert read(b"50%" + b" " * 40 + b"\r" + b" " * 43 + b"\r100%") == "100%"
 
 
-def test_room_that_a_program_has_made_below_or_behind_its_prompt_is_no_text() -> None:
+def test_room_made_below_or_behind_a_prompt_is_no_text() -> None:
     """A line editor wipes its line with blanks, another scrolls to have room for a menu."""
     assert read(b"(parted) " + b" " * 60 + b"\r(parted) ") == "(parted) "
     room = b"In [1]: " + b"\r\n\x1b[2K " * 8 + b"\x1b[8A\r\x1b[8C"
@@ -161,13 +161,13 @@ def test_room_that_a_program_has_made_below_or_behind_its_prompt_is_no_text() ->
     assert deltas(room, b"x\r\n", b"out\r\n") == ["In [1]: ", "x\n", "out\n"]
 
 
-def test_what_was_printed_long_before_does_not_come_again() -> None:
+def test_old_output_does_not_come_again() -> None:
     before = b"".join(b"old %d\r\n" % n for n in range(20_000))
     assert read(before + b"10%\r20%", start=len(before)) == "20%"
 
 
-def test_what_is_drawn_first_begins_with_a_line() -> None:
-    """Cut anywhere else it may begin within a sequence, and the rest of that is then a text."""
+def test_drawn_text_begins_at_a_line() -> None:
+    """A cut elsewhere may be within a sequence, whose rest is then text."""
     sequence = b"\x1b[24;70Hlast"
     for kept in range(1, len(sequence) - 4):
         drawing = b"\x1b[9;1H.........." * 2_000
@@ -176,7 +176,7 @@ def test_what_is_drawn_first_begins_with_a_line() -> None:
         assert read(before + b"\x1b[1;1Hhi", start=len(before)) == "hi\n", kept
 
 
-def test_a_long_progress_bar_is_one_line_although_it_was_many_bytes() -> None:
+def test_a_long_progress_bar_is_one_line() -> None:
     data = b"".join(b"\r\x1b[K%6d of 5000" % n for n in range(1, 5001))
     assert len(data) > 80_000
     assert read(data, max_bytes=1_000) == "  5000 of 5000"
@@ -195,20 +195,18 @@ def test_a_long_progress_bar_is_one_line_although_it_was_many_bytes() -> None:
     ),
     st.integers(0, 60),
 )  # fmt: skip
-def test_whatever_is_printed_is_text_and_the_same_text_again(
-    parts: list[bytes], start: int
-) -> None:
+def test_any_output_reads_as_the_same_text_again(parts: list[bytes], start: int) -> None:
     data = b"".join(parts)
     text = read(data, start=min(start, len(data)))
     assert "\x1b" not in text and "\r" not in text
     assert text == read(data, start=min(start, len(data)))
 
 
-def test_nothing_but_line_ends_is_no_work() -> None:
+def test_plain_line_ends_cost_nothing() -> None:
     assert read(b"\x1b[9;9H" + b"\n" * 100_000).count("\n") == 100_000
 
 
-def test_a_return_of_the_carriage_waits_for_what_follows() -> None:
+def test_a_carriage_return_waits_for_the_next_byte() -> None:
     rendering = Transcript(ROWS, COLS)
     assert rendering.pending(b"50%\r") == 1
     assert rendering.pending(b"50%\r\r") == 2
@@ -226,7 +224,7 @@ def test_a_search_sees_lines_and_no_sequences() -> None:
     [b"\x1bc" * 1_000, b"\x1b[2J" * 8_000, b"\x1b[999S" * 500, b"x\x1b[99999b" * 500,
      b"\x1b#8" * 8_000, b"\x1b[5C" * 9_000, b"\x1b[5Cx\n" * 30_000],
 )  # fmt: skip
-def test_what_would_take_long_is_read_without_being_drawn(
+def test_costly_output_is_read_without_drawing(
     data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def draw(*_: object, **more: object) -> None:
@@ -237,17 +235,17 @@ def test_what_would_take_long_is_read_without_being_drawn(
     assert text.endswith("20%\nend") and "\x1b" not in text
 
 
-def test_a_few_of_what_is_heavy_are_drawn() -> None:
+def test_a_little_costly_output_is_drawn() -> None:
     data = b"\x1b[2J\x1b[Hold" * 20 + b"\x1b[2J\x1b[Hnew"
     assert read(data) == "new"
 
 
-def test_the_marks_of_a_shell_are_no_text_and_begin_no_line() -> None:
+def test_a_shells_marks_are_no_text_and_begin_no_line() -> None:
     marked = b"<\x1b]133;A\x07$ \x1b]133;B\x07>"
     assert read(marked) == read(b"10%\r" + marked) == "<$ >"
 
 
-def test_what_was_on_the_screen_below_does_not_come_again_when_a_program_leaves() -> None:
+def test_the_screen_below_does_not_come_again_when_a_program_leaves() -> None:
     below = b"".join(b"line %d\r\n" % number for number in range(10)) + b"$ vi\r\n"
     page = b"\x1b[?1049h\x1b[H\x1b[2Jone\r\ntwo\x1b[20;1Hlast"
     got = deltas(below + page, b"\x1b[?25h\x1b[?1049;25l$ ")
@@ -259,7 +257,7 @@ def test_a_return_in_the_middle_of_a_line_is_no_beginning() -> None:
     assert read(b"one\r\n\rXY", start=5) == "XY"
 
 
-def test_a_terminal_is_read_at_the_size_that_it_has() -> None:
+def test_a_terminal_is_read_at_its_current_size() -> None:
     rendering = Transcript(ROWS, 10)
     spool = spool_of(b"x" * 15 + b"\b\b\b\b\b\b\b\bY")
     narrow = cut(spool, 0, spool.end, 100, final=True, rendering=rendering).text
@@ -269,12 +267,12 @@ def test_a_terminal_is_read_at_the_size_that_it_has() -> None:
     assert wide == "x" * 7 + "Y" + "x" * 7
 
 
-def test_lines_below_that_stay_as_they_are_do_not_come_again() -> None:
+def test_unchanged_lines_below_do_not_come_again() -> None:
     before = b"a\r\nb\r\nc\x1b[2A"
     assert read(before + b"\rX", start=len(before)) == "X"
 
 
-def test_a_mark_of_a_shell_before_a_stretch_moves_nothing_in_it() -> None:
+def test_a_shells_mark_before_a_stretch_moves_nothing_in_it() -> None:
     before = b"abc\x1b]133;A\x07"
     assert read(before + b"\x08\x08\x08X", start=len(before)) == "Xbc"
 
@@ -282,7 +280,7 @@ def test_a_mark_of_a_shell_before_a_stretch_moves_nothing_in_it() -> None:
 @pytest.mark.parametrize(
     ("before", "size"), [(b"", (400, 400)), (b"\x1bc" * 1_000, (ROWS, COLS))], ids=["size", "work"]
 )
-def test_on_what_is_large_and_behind_what_is_heavy_nothing_is_drawn(
+def test_large_output_and_output_behind_costly_one_is_not_drawn(
     monkeypatch: pytest.MonkeyPatch, before: bytes, size: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(transcript, "Scratch", None)

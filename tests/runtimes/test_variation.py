@@ -1,4 +1,4 @@
-"""The emoji presentation selector U+FE0F is in whatever is read of a terminal."""
+"""The emoji presentation selector U+FE0F is kept in every view of a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = f"{KEYCAP} #\ufe0f {HEART}."
 
 
 def texts_of(screen: Screen) -> list[str]:
-    """The first row as a snapshot has it, as a painting has it, and as the last of both."""
+    """Return the first row of a snapshot, of a painting, and of the last picture."""
     live = screen.snapshot().lines[0]
     painted = screen.paint().decode()
     last = screen.close()
@@ -23,7 +23,7 @@ def texts_of(screen: Screen) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["", "\x1b[?2027h", "\x1b[?2027h\x1b[?2027l", "\x1b[?2027h\x1bc"])
-def test_selector_is_kept_in_text_screen_and_paint(mode: str) -> None:
+def test_the_selector_is_kept_in_text_screen_and_paint(mode: str) -> None:
     assert read(f"{mode}gone\r{SHOWN}".encode()) == SHOWN
     screen = new([], rows=2, cols=20)
     screen.feed(f"\x1b[m{mode}{SHOWN}".encode())
@@ -32,7 +32,7 @@ def test_selector_is_kept_in_text_screen_and_paint(mode: str) -> None:
     assert SHOWN in painted and SHOWN in last_painted
 
 
-def test_selector_is_kept_in_deltas_and_a_title() -> None:
+def test_the_selector_is_kept_in_deltas_and_a_title() -> None:
     assert deltas(f"{KEYCAP} 1%".encode(), f"\r{KEYCAP} 2%".encode()) == [
         f"{KEYCAP} 1%",
         f"{KEYCAP} 2%",
@@ -42,7 +42,7 @@ def test_selector_is_kept_in_deltas_and_a_title() -> None:
     assert screen.snapshot().title == SHOWN
 
 
-def test_selector_that_comes_byte_by_byte_is_kept() -> None:
+def test_a_selector_byte_by_byte_is_kept() -> None:
     screen = new([], rows=2, cols=20)
     for byte in f"\x1b[m{SHOWN}".encode():
         screen.feed(bytes([byte]))
@@ -51,7 +51,7 @@ def test_selector_that_comes_byte_by_byte_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("mode", "column"), [("", 1), ("\x1b[?2027h", 2)])
-def test_selector_has_the_width_that_the_mode_says(mode: str, column: int) -> None:
+def test_the_selectors_width_follows_the_mode(mode: str, column: int) -> None:
     screen = new([], rows=2, cols=20)
     screen.feed(f"\x1b[m{mode}{KEYCAP}".encode())
     assert screen.snapshot().cursor == (0, column)

@@ -1,9 +1,6 @@
-"""Whether a provider takes a tool, judged from its documentation alone.
-
-Rules: nothing here knows how a schema is rewritten; each judge is the provider's page (named in the
-head of `haftd.schemas`) as code, and is stricter than the provider where the page leaves it
-open. A judge returns what it would refuse, each with its path.
-"""
+"""Judges of tools for a provider, by its documentation alone. Each judge is the provider's page
+(named in the head of `haftd.schemas`) as code, stricter than the provider where the page is
+open, and returns its objections, each with its path."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _LOOKING = re.compile(r"\(\?(=|!|<=|<!)|\\[1-9]|\\p|\\P")
 
 
 def refusals(provider: str, name: str, description: str, parameters: dict[str, Any]) -> list[str]:
-    """What the provider would refuse of the tool; empty when it takes it."""
+    """Return the provider's objections to the tool; empty when accepted."""
     if not description:
         return ["description: missing"]
     try:
@@ -254,7 +251,7 @@ def _google_node(node: Any, path: str) -> Refusals:
             yield from _google_node(inner, f"{path}.{key}")
 
 
-# Ollama: what its types decode, with nothing dropped on the way.
+# Ollama: its types must decode the schema without loss.
 
 
 class _Property(msgspec.Struct, forbid_unknown_fields=True):
@@ -289,7 +286,7 @@ def _ollama(name: str, description: str, parameters: dict[str, Any]) -> Refusals
             yield f"{path}: no items"
 
 
-# MCP: any schema of the default draft whose root is an object, and a name of its form.
+# MCP: any schema of the default draft whose root is an object, and a valid name.
 
 
 def _mcp(name: str, description: str, parameters: dict[str, Any]) -> Refusals:

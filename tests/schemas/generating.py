@@ -162,7 +162,7 @@ def schemas(draw: Any) -> Schema:
 
 
 def values(schema: Any) -> st.SearchStrategy[Any]:
-    """Values that a schema as we write it takes: of the words that stay for some provider, without
+    """Draw values that a written schema accepts: keywords that stay for some provider, without
     conditions."""
     if not isinstance(schema, dict) or not schema:
         return _JSON

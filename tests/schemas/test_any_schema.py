@@ -1,5 +1,5 @@
-"""Whatever the schema: providers take what we give, and what a model may answer to it is taken,
-fitted, or refused with a path."""
+"""Any schema: providers accept the rewritten one, and a model's answer is accepted, converted,
+or refused with a path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .generating import law, schemas, values
 
 
 def each(schema: dict[str, Any]) -> Iterator[tuple[str, Translated]]:
-    """The schema in each provider's words, where it has any."""
+    """Yield the schema for each provider that can express it."""
     for provider, dialect in PROVIDERS.items():
         try:
             yield provider, translate("Does it.", schema, dialect)
@@ -33,7 +33,7 @@ def each(schema: dict[str, Any]) -> Iterator[tuple[str, Translated]]:
 
 
 def read(schema: Any) -> Any:
-    """OpenAPI's `nullable` as JSON Schema says it, so that a validator can judge."""
+    """Return OpenAPI's `nullable` as JSON Schema, for a validator."""
     if isinstance(schema, list):
         return [read(item) for item in schema]
     if not isinstance(schema, dict):
@@ -43,7 +43,7 @@ def read(schema: Any) -> Any:
 
 
 @law(schemas())
-def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
+def test_every_provider_accepts_every_schema(schema: dict[str, Any]) -> None:
     before = copy.deepcopy(schema)
     for provider, one in each(schema):
         assert refusals(provider, "x", one.description, one.parameters) == []
@@ -53,7 +53,7 @@ def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
     assert schema == before
 
 
-def test_a_default_that_fits_nothing_is_not_lost_on_the_way_to_a_lossless_dialect() -> None:
+def test_an_unfitting_default_survives_a_lossless_dialect() -> None:
     form = {"oneOf": [{"type": "null"}, {"type": "null"}], "default": None}
     schema = {"type": "object", "properties": {"a": form}}
     assert any(one.lossless for _, one in each(schema))
@@ -61,7 +61,7 @@ def test_a_default_that_fits_nothing_is_not_lost_on_the_way_to_a_lossless_dialec
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_renamed_property_that_takes_nothing_comes_out_the_same_again(provider: str) -> None:
+def test_a_renamed_property_without_values_is_restored(provider: str) -> None:
     closed = {"properties": {"größe": {"type": "string"}}, "additionalProperties": False}
     form = {
         "type": "object",
@@ -87,8 +87,8 @@ def descriptions(schema: Any) -> Iterator[str]:
 
 
 @law(schemas())
-def test_no_description_holds_a_schema(schema: dict[str, Any]) -> None:
-    """What a provider does not take is told in words: a model reads no notation it was not given."""
+def test_no_description_contains_a_schema(schema: dict[str, Any]) -> None:
+    """Unsupported keywords are described in words: a model reads no notation."""
     for _, one in each(schema):
         for text in (one.description, *descriptions(one.parameters)):
             assert "JSON Schema" not in text
@@ -98,7 +98,9 @@ def test_no_description_holds_a_schema(schema: dict[str, Any]) -> None:
 
 
 @law(st.data())
-def test_what_a_dialect_takes_is_taken_or_refused_with_a_path(data: st.DataObject) -> None:
+def test_an_answer_accepted_by_a_dialect_is_accepted_or_refused_with_a_path(
+    data: st.DataObject,
+) -> None:
     schema = data.draw(schemas())
     tool = Tool(name="x", file="f", parameters=schema)
     for provider, one in each(schema):
@@ -118,7 +120,7 @@ def test_what_a_dialect_takes_is_taken_or_refused_with_a_path(data: st.DataObjec
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_most_of_what_is_common_is_lossless(provider: str) -> None:
+def test_most_common_schemas_are_lossless(provider: str) -> None:
     """So that the law above is not empty."""
     schema = {
         "type": "object",
@@ -136,7 +138,7 @@ def test_most_of_what_is_common_is_lossless(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("values", [["a", "b"], ["a"], ["a", "b", "c"], [1, 2], [0.5, 2.5]])
-def test_a_short_choice_stays_one(provider: str, values: list[Any]) -> None:
+def test_a_short_choice_stays_a_choice(provider: str, values: list[Any]) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": values}}, "required": ["a"]}
     found = translate("", schema, PROVIDERS[provider]).parameters["properties"]["a"]
     as_texts = provider == "google"
@@ -144,11 +146,11 @@ def test_a_short_choice_stays_one(provider: str, values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_both_truth_values_are_a_boolean_and_one_of_them_a_choice(provider: str) -> None:
+def test_both_truth_values_are_a_boolean_and_a_single_one_a_choice(provider: str) -> None:
     forms = {"a": {"enum": [True, False]}, "b": {"enum": [True]}}
     schema = {"type": "object", "properties": forms, "required": ["a", "b"]}
     found = translate("", schema, PROVIDERS[provider]).parameters["properties"]
-    if provider not in ("anthropic", "mcp"):  # these keep every word
+    if provider not in ("anthropic", "mcp"):  # these keep every keyword
         assert found["a"] == {"type": "boolean"}
         assert found["b"]["enum"] == (["true"] if provider == "google" else [True])
 
@@ -170,7 +172,7 @@ def test_both_truth_values_are_a_boolean_and_one_of_them_a_choice(provider: str)
         ({"$ref": "#"}, "anthropic"),
     ],
 )
-def test_what_was_lost_is_said_to_be(schema: dict[str, Any], provider: str) -> None:
+def test_losses_are_reported(schema: dict[str, Any], provider: str) -> None:
     parameters = {"type": "object", "properties": {"a": schema}}
     assert not translate("", parameters, PROVIDERS[provider]).lossless
     for root in ({"anyOf": [{"required": ["a"]}]}, {"not": {"required": ["a"]}}):
@@ -179,6 +181,6 @@ def test_what_was_lost_is_said_to_be(schema: dict[str, Any], provider: str) -> N
 
 
 @pytest.mark.parametrize("place", ["9", "9" * 5000])
-def test_a_reference_to_a_place_in_a_list_that_is_not_there_takes_anything(place: str) -> None:
+def test_a_reference_to_a_missing_list_position_accepts_anything(place: str) -> None:
     form = {"type": "object", "properties": {"v": {"$ref": f"#/x/{place}"}}, "x": [{}]}
     assert normalize(form)["properties"]["v"] == {}

@@ -1,4 +1,4 @@
-"""The schema of a stateful tool: a variant an action, or one object that says what belongs where."""
+"""The schema of a stateful tool: a variant per action, or one object with per-action rules."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ CALLS = [
 
 @pytest.mark.parametrize("style", ["oneof", "flat"])
 @pytest.mark.parametrize(("call", "right"), CALLS)
-def test_both_styles_take_right_calls(style: Any, call: dict[str, Any], right: bool) -> None:
+def test_both_styles_accept_valid_calls(style: Any, call: dict[str, Any], right: bool) -> None:
     schema = stateful(OWN, ALL, style)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert jsonschema_rs.is_valid(schema, call) == right
 
 
-def test_variants_refuse_what_belongs_to_another_action() -> None:
+def test_variants_refuse_fields_of_another_action() -> None:
     schema = stateful(OWN, ALL, "oneof")
     assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a"})
     assert not jsonschema_rs.is_valid(schema, {"action": "abort", "id": "a", "wait": "none"})
     assert not jsonschema_rs.is_valid(schema, {"action": "fetch", "id": "a", "path": "x"})
 
 
-def test_one_object_says_what_belongs_to_which_action() -> None:
+def test_one_object_describes_which_field_is_for_which_action() -> None:
     schema = stateful(OWN, ALL, "flat")
     assert "oneOf" not in schema
     assert schema["required"] == ["action", "id"]
@@ -86,7 +86,7 @@ def test_one_object_says_what_belongs_to_which_action() -> None:
 
 
 @pytest.mark.parametrize("style", ["oneof", "flat"])
-def test_a_parameter_named_as_a_word_of_reading_is_the_tools_own_at_spawn(style: Any) -> None:
+def test_a_parameter_named_like_a_read_option_is_the_tools_own_at_spawn(style: Any) -> None:
     own = {"type": "object", "properties": {"wait": {"type": "integer"}}, "required": ["wait"]}
     schema = stateful(own, ALL, style)
     assert jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "wait": 5})
@@ -96,7 +96,7 @@ def test_a_parameter_named_as_a_word_of_reading_is_the_tools_own_at_spawn(style:
 
 
 @pytest.mark.parametrize("style", ["oneof", "flat"])
-def test_what_is_taken_by_default_is_told(style: Any) -> None:
+def test_defaults_are_described(style: Any) -> None:
     text = str(stateful(OWN, ALL, style))
     for default in (
         "By default spawn and apply wait for input on a terminal and for a moment (250 ms) on a pipe; fetch does not wait.",
@@ -120,7 +120,7 @@ ONE_SHOT_CALLS = [
 
 @pytest.mark.parametrize("style", ["oneof", "flat"])
 @pytest.mark.parametrize(("call", "right"), ONE_SHOT_CALLS)
-def test_a_tool_with_one_shot_takes_calls_without_an_action(
+def test_a_tool_with_one_shot_accepts_calls_without_an_action(
     style: Any, call: dict[str, Any], right: bool
 ) -> None:
     schema = stateful(OWN, ALL, style, one_shot=True)
@@ -130,7 +130,7 @@ def test_a_tool_with_one_shot_takes_calls_without_an_action(
         assert not jsonschema_rs.is_valid(stateful(OWN, ALL, style), call)
 
 
-def test_a_call_without_an_action_gives_what_the_tool_requires_and_no_id() -> None:
+def test_a_call_without_an_action_has_required_arguments_and_no_id() -> None:
     schema = stateful(OWN, ALL, "oneof", one_shot=True)
     assert not jsonschema_rs.is_valid(schema, {})
     assert not jsonschema_rs.is_valid(schema, {"path": "x", "id": "a"})
@@ -140,7 +140,7 @@ def test_a_call_without_an_action_gives_what_the_tool_requires_and_no_id() -> No
     assert flat["action"]["description"].startswith("Without `action`: run it to its end")
 
 
-def test_only_actions_that_the_tool_supports_are_spoken_of() -> None:
+def test_only_supported_actions_are_described() -> None:
     flat = stateful(OWN, ("spawn", "fetch"), "flat")
     assert flat["properties"]["action"]["enum"] == ["spawn", "fetch"]
     assert "input" not in flat["properties"]
@@ -150,13 +150,13 @@ def test_only_actions_that_the_tool_supports_are_spoken_of() -> None:
 
 @pytest.mark.parametrize("style", ["oneof", "flat"])
 @pytest.mark.parametrize("name", ["action", "id"])
-def test_a_parameter_cannot_have_a_name_of_the_protocol(style: Any, name: str) -> None:
+def test_a_parameter_cannot_have_a_protocol_name(style: Any, name: str) -> None:
     own = {"type": "object", "anyOf": [{"properties": {name: {"type": "string"}}}]}
     with pytest.raises(UnsupportedSchema, match=f"`{name}`"):
         stateful(own, ALL, style)
 
 
-def test_what_the_root_asked_for_is_told_with_spawn() -> None:
+def test_root_constraints_are_described_with_spawn() -> None:
     own = {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -186,7 +186,7 @@ def test_parameters_mean_the_same_beside_action_and_id(own: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_a_nasty_tool_can_be_stateful_too(name: str) -> None:
+def test_a_difficult_tool_can_be_stateful(name: str) -> None:
     schema, args = NASTY[name]
     before = copy.deepcopy(schema)
     variants = stateful(schema, ALL, "oneof", one_shot=True)
@@ -207,7 +207,7 @@ def test_a_nasty_tool_can_be_stateful_too(name: str) -> None:
         {"signal": "INT"}, {"resize": {"rows": 3, "cols": 4}}, {"line": "x", "secret": True},
     ],
 )  # fmt: skip
-def test_the_schema_of_an_input_takes_what_apply_takes(given: Any) -> None:
+def test_the_schema_of_an_input_accepts_the_inputs_of_apply(given: Any) -> None:
     read_input(given)
     assert jsonschema_rs.is_valid(INPUT, given)
 

@@ -1,4 +1,4 @@
-"""What a model gives for what was shown to it, brought back to what the tool wants."""
+"""A model's arguments for a shown schema, converted back to the tool's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from haftd.tools.definitions.definition import Tool
 
 
 def fitted(schema: Any, value: Any) -> Any:
-    """The value of one property."""
+    """Return the converted value of one property."""
     return coerce({"v": value}, {"type": "object", "properties": {"v": schema}})["v"]
 
 
-def test_null_for_what_may_be_left_out_is_left_out() -> None:
+def test_null_for_an_optional_property_is_left_out() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -65,7 +65,7 @@ def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
         ({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "boolean"}}, ["1", "true"], [1, True]),
     ],
 )  # fmt: skip
-def test_a_text_is_taken_for_what_it_says_where_that_is_wanted(
+def test_a_text_is_converted_where_another_type_is_expected(
     schema: Any, given: Any, wanted: Any
 ) -> None:
     found = fitted(schema, given)
@@ -73,13 +73,13 @@ def test_a_text_is_taken_for_what_it_says_where_that_is_wanted(
     assert type(found) is type(wanted)
 
 
-def test_a_schema_that_is_all_of_itself_ends() -> None:
+def test_a_self_containing_schema_ends() -> None:
     schema = {"type": "object", "properties": {"v": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}], "anyOf": [{"$ref": "#/$defs/a"}]}}}  # fmt: skip
     assert coerce({"v": "1"}, schema) == {"v": "1"}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_names_that_a_provider_was_shown_lead_back(provider: str) -> None:
+def test_renamed_properties_are_mapped_back(provider: str) -> None:
     names = ["filter[id]", "größe", "dry-run", "dry_run", "$top", "n" * 70]
     schema = {
         "type": "object",
@@ -93,14 +93,14 @@ def test_names_that_a_provider_was_shown_lead_back(provider: str) -> None:
     assert check(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
 
 
-def test_what_is_not_a_shown_name_stays_as_it_is() -> None:
+def test_other_names_stay_unchanged() -> None:
     schema = {"type": "object", "properties": {"a-b": {"type": "integer"}}}
     assert coerce({"a_b": "1"}, schema) == {"a-b": 1}
     assert coerce({"a_b": "1", "a-b": 2}, schema) == {"a_b": "1", "a-b": 2}
     assert coerce({"a__b": "1"}, schema) == {"a__b": "1"}
 
 
-def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
+def test_json_text_replaces_values_that_a_strict_provider_cannot_hold() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -126,13 +126,13 @@ def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
 
 
 def steps_of(value: Any, schema: Any) -> tuple[int, Any]:
-    """How many steps a fit takes, and what comes of it."""
+    """Return the number of steps of a conversion, and its result."""
     steps = Steps()
     fitted = coerce(value, schema, steps)
     return steps.taken, fitted
 
 
-def test_a_part_that_comes_back_to_itself_twice_over_is_applied_once() -> None:
+def test_a_doubly_recursive_part_is_applied_once() -> None:
     again = {"$ref": "#/properties/a"}
     for word in ("allOf", "anyOf", "oneOf"):
         taken, fitted = steps_of({"a": 1}, {"properties": {"a": {word: [again, again]}}})
@@ -141,7 +141,7 @@ def test_a_part_that_comes_back_to_itself_twice_over_is_applied_once() -> None:
 
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
-def test_parts_that_fork_at_every_level_take_steps_for_the_levels_only(word: str) -> None:
+def test_parts_that_fork_at_every_level_take_steps_per_level_only(word: str) -> None:
     forms: dict[str, Any] = {"f14": {"type": "object", "properties": {"n": {"type": "integer"}}}}
     for at in range(14):
         forms[f"f{at}"] = {word: [{"$ref": f"#/$defs/f{at + 1}"}] * 2}
@@ -151,7 +151,7 @@ def test_parts_that_fork_at_every_level_take_steps_for_the_levels_only(word: str
     assert taken < 400
 
 
-def test_names_of_many_wide_parts_are_found_once() -> None:
+def test_names_of_many_wide_parts_are_looked_up_once() -> None:
     forms: dict[str, Any] = {"f4": {"properties": {"n": {"type": "integer"}}}}
     for at in range(4):
         forms[f"f{at}"] = {"allOf": [{"$ref": f"#/$defs/f{at + 1}"}] * 40}
@@ -161,7 +161,7 @@ def test_names_of_many_wide_parts_are_found_once() -> None:
     assert taken < 1_000
 
 
-def test_what_needs_more_than_its_share_stays_and_the_rest_is_fitted() -> None:
+def test_a_part_over_its_budget_stays_and_the_rest_is_converted() -> None:
     schema = {
         "properties": {
             "many": {"items": {"type": "string"}},
@@ -177,19 +177,19 @@ def test_what_needs_more_than_its_share_stays_and_the_rest_is_fitted() -> None:
     assert taken < 20_000
 
 
-def test_a_long_list_of_objects_is_fitted_whole() -> None:
+def test_a_long_list_of_objects_is_converted_whole() -> None:
     schema = {"properties": {"v": {"items": {"properties": {"n": {"type": "integer"}}}}}}
     assert coerce({"v": [{"n": "1"}] * 1_000}, schema) == {"v": [{"n": 1}] * 1_000}
 
 
-def test_an_object_of_a_great_many_names_stays() -> None:
+def test_an_object_with_a_great_many_names_stays_unchanged() -> None:
     given = {f"k{at}": "1" for at in range(100_000)}
     taken, fitted = steps_of(given, {"additionalProperties": {"type": "integer"}})
     assert fitted is given
     assert taken < 10
 
 
-def test_a_value_that_is_nested_very_deeply_stays_below() -> None:
+def test_a_very_deeply_nested_value_stays_unchanged_below() -> None:
     schema: Any = {"properties": {"n": {"type": "integer"}, "v": {"$ref": "#"}}}
     given: Any = {"n": "1"}
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""Parameters of growing nastiness in every dialect: each provider takes what we give."""
+"""Difficult parameters in every dialect, accepted by each provider."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def expressed(schema: Any, provider: str, description: str = "Does it.") -> Tran
     return translate(description, schema, PROVIDERS[provider])
 
 
-def test_there_are_forty_and_each_provider_has_a_judge() -> None:
+def test_there_are_forty_definitions_and_a_judge_per_provider() -> None:
     assert len(NASTY) >= 40
     assert JUDGES.keys() == PROVIDERS.keys()
 
 
 @pytest.mark.parametrize("name", NASTY)
-def test_the_definitions_are_right_and_their_arguments_fit(name: str) -> None:
+def test_the_definitions_are_valid_and_their_arguments_fit(name: str) -> None:
     schema, args = NASTY[name]
     compile_schema(schema)
     check(Tool(name="x", file="f", parameters=schema), args)
@@ -33,7 +33,7 @@ def test_the_definitions_are_right_and_their_arguments_fit(name: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("name", NASTY)
-def test_each_provider_takes_each_definition(name: str, provider: str) -> None:
+def test_each_provider_accepts_each_definition(name: str, provider: str) -> None:
     schema, _ = NASTY[name]
     before = copy.deepcopy(schema)
     shown = exposed([name])[name]
@@ -48,7 +48,7 @@ def test_each_provider_takes_each_definition(name: str, provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_is_not_even_a_schema_becomes_one_or_is_refused_in_a_sentence(
+def test_an_invalid_schema_is_corrected_or_refused_with_a_sentence(
     name: str, provider: str
 ) -> None:
     try:
@@ -71,12 +71,12 @@ def test_what_is_not_even_a_schema_becomes_one_or_is_refused_in_a_sentence(
         {"type": "object", "allOf": [{"type": "integer"}]},
     ],
 )
-def test_parameters_that_are_no_object_cannot_be_expressed(schema: Any, provider: str) -> None:
+def test_non_object_parameters_cannot_be_expressed(schema: Any, provider: str) -> None:
     with pytest.raises(UnsupportedSchema):
         expressed(schema, provider)
 
 
-def test_what_is_too_large_for_a_provider_is_refused_with_the_figures() -> None:
+def test_a_schema_over_a_providers_limits_is_refused_with_the_figures() -> None:
     many = {f"p{n}": {"type": "string"} for n in range(5001)}
     with pytest.raises(UnsupportedSchema, match="5,001 properties"):
         expressed({"type": "object", "properties": many}, "openai")
@@ -164,7 +164,7 @@ def test_an_integer_is_a_number(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_long_description_is_cut_and_what_has_to_be_told_stays(provider: str) -> None:
+def test_a_long_description_is_cut_and_necessary_parts_stay(provider: str) -> None:
     schema = {**NASTY["a choice at the root"][0]}
     one = expressed(schema, provider, "Word. " * 5000)
     assert len(one.description) <= PROVIDERS[provider].description
@@ -172,7 +172,7 @@ def test_a_long_description_is_cut_and_what_has_to_be_told_stays(provider: str) 
 
 
 def told(schema: Any, provider: str) -> str:
-    """The description of the one property in the provider's words."""
+    """Return the description of the single property for the provider."""
     parameters = expressed({"type": "object", "properties": {"a": schema}}, provider).parameters
     text: str = parameters["properties"]["a"].get("description", "")
     return text
@@ -233,7 +233,7 @@ def told(schema: Any, provider: str) -> str:
         ),
     ],
 )  # fmt: skip
-def test_what_is_taken_away_is_told(schema: Any, provider: str, sentence: str) -> None:
+def test_removed_keywords_are_described(schema: Any, provider: str, sentence: str) -> None:
     assert told(schema, provider) == sentence
     assert told({**schema, "description": "Mine"}, provider) == (
         f"Mine. {sentence}" if sentence else "Mine"
@@ -258,7 +258,7 @@ def test_a_strict_provider_has_every_property_required_and_the_optional_ones_nul
     }
 
 
-def test_a_recursive_form_is_cut_where_it_comes_back() -> None:
+def test_a_recursive_form_is_cut_at_its_recursion() -> None:
     schema, _ = NASTY["recursive reference"]
     tree = expressed(schema, "google").parameters["properties"]["t"]
     again = tree["properties"]["kids"]["items"]

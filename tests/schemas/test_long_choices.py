@@ -1,4 +1,4 @@
-"""Choices of very many values: told by the first ones, and written in one pass."""
+"""Choices of very many values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def written(schema: dict[str, Any], provider: str) -> Any:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_the_first_of_very_many_values_are_told(provider: str) -> None:
+def test_the_first_of_very_many_values_are_described(provider: str) -> None:
     found = written({"enum": MANY}, provider)
     assert "enum" not in found
     assert found["description"].startswith('One of "v0", "v1"')
@@ -33,14 +33,14 @@ def test_the_first_of_very_many_values_are_told(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "mcp"])
-def test_what_must_not_be_among_many_stays_exact(provider: str) -> None:
+def test_an_exclusion_of_many_values_stays_exact(provider: str) -> None:
     assert written({"not": {"enum": MANY}}, provider)["not"]["enum"] == MANY
     branches = written({"oneOf": [{"enum": MANY}, {"type": "null"}]}, provider)["oneOf"]
     assert branches[0]["enum"] == MANY
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_tool_of_very_many_properties_is_left_out_with_a_word(provider: Any) -> None:
+def test_a_tool_of_very_many_properties_is_left_out_and_reported(provider: Any) -> None:
     names = {f"n{at}": {"type": "string"} for at in range(10_000)}
     tool = Tool(name="x", file="f", parameters={"type": "object", "properties": names})
     found, problems = listing([tool], provider)
@@ -51,7 +51,7 @@ def test_a_tool_of_very_many_properties_is_left_out_with_a_word(provider: Any) -
 
 
 class Counted(str):
-    """A text that counts how often it is compared."""
+    """A text that counts its comparisons."""
 
     compared = 0
     __hash__ = str.__hash__
@@ -65,7 +65,7 @@ def test_values_of_two_parts_are_compared_once_each() -> None:
     Counted.compared = 0
     one, other = [Counted(each) for each in MANY], [Counted(each) for each in MANY[5:]]
     assert len(merge({"enum": one}, {"enum": other})["enum"]) == 2_995
-    # And once more each to see that the two are not the same.
+    # And once more each to see that the two differ.
     assert Counted.compared <= 3 * len(MANY)
     assert merge({"enum": [1, True, None, {"a": 1}]}, {"enum": [1.0, {"a": 1}, [1]]})["enum"] == [
         1,
@@ -89,7 +89,7 @@ def test_values_of_two_branches_are_joined_in_one_pass(monkeypatch: Any) -> None
     assert len(shown) < 2 * 1_801
 
 
-def test_what_is_listed_is_made_once_until_the_definitions_are_read_again(
+def test_a_list_is_made_once_per_reload(
     monkeypatch: Any,
 ) -> None:
     made: list[str] = []

@@ -1,4 +1,4 @@
-"""A large wrong value: a small part of it is explained, and what is said is so of the whole."""
+"""Errors of a large invalid value are explained on a small part, and hold for the whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def texts(**more: Any) -> dict[str, Any]:
 
 
 class Counting:
-    """A validator that counts how often it is asked, and holds that only small values are explained."""
+    """A validator that counts its calls, and asserts that only small values are explained."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
@@ -43,7 +43,7 @@ class Counting:
 
 
 def problems(schema: dict[str, Any], value: Any) -> tuple[dict[str, str], int]:
-    """What is said of the value, and how often it was asked about."""
+    """Return the messages about the value, and the number of validations."""
     counting: Any = Counting(schema)
     before = copy.deepcopy(value)
     found = validation.problems(counting, value, schema)
@@ -51,7 +51,7 @@ def problems(schema: dict[str, Any], value: Any) -> tuple[dict[str, str], int]:
     return {each["path"]: each["message"] for each in found}, counting.asked
 
 
-def test_of_very_many_wrong_items_the_first_are_named() -> None:
+def test_the_first_of_very_many_invalid_items_are_named() -> None:
     found, asked = problems(closed(argv=texts()), {"argv": [1] * 300_000})
     assert list(found)[:2] == ["argv[0]", "argv[1]"]
     assert found["argv[0]"] == "it must be string, not 1"
@@ -85,22 +85,20 @@ ROW = {"a": 1, "b": ["x", "y"]}
         (closed(v=texts(minItems=800)), {"v": [*["a"] * 900, 1]}, "v"),
     ],
 )
-def test_what_is_wrong_in_a_large_value_is_found(
-    schema: dict[str, Any], value: Any, path: str
-) -> None:
+def test_a_fault_in_a_large_value_is_found(schema: dict[str, Any], value: Any, path: str) -> None:
     found, asked = problems(schema, value)
     assert found.keys() == {path}
     assert asked < 120
 
 
-def test_how_often_is_asked_does_not_hang_on_how_many_lists_there_are() -> None:
+def test_the_number_of_validations_is_independent_of_the_number_of_lists() -> None:
     lists = {f"v{at}": ["a"] * 700 for at in range(300)}
     schema = closed(**dict.fromkeys(lists, texts()), w=texts(minItems=701))
     found, asked = problems(schema, {**lists, "w": ["a"] * 700})
     assert found and asked < 40
 
 
-def test_near_names_are_looked_for_a_few_times_among_a_few(monkeypatch: Any) -> None:
+def test_near_names_are_searched_a_few_times_among_a_few(monkeypatch: Any) -> None:
     looked: list[int] = []
 
     def near(word: str, possibilities: Any, **more: Any) -> list[str]:
@@ -115,18 +113,18 @@ def test_near_names_are_looked_for_a_few_times_among_a_few(monkeypatch: Any) -> 
     assert len(looked) == 10 and max(looked) <= 100
 
 
-def test_a_name_that_is_very_long_is_said_in_short() -> None:
+def test_a_very_long_name_is_shortened() -> None:
     found, _ = problems(closed(a=TEXT), {"k" * 1_000_000: 1})
     assert max(map(len, found)) < 200
 
 
-def test_of_a_schema_with_very_many_values_little_is_explained() -> None:
+def test_a_schema_with_very_many_values_is_explained_briefly() -> None:
     schema = closed(v={"type": "array", "items": {"enum": [f"v{at}" for at in range(30_000)]}})
     found, _ = problems(schema, {"v": ["x"] * 100})
     assert list(found) == [f"v[{at}]" for at in range(4)]
 
 
-def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
+def test_a_too_deeply_nested_value_is_refused() -> None:
     value: Any = 1
     for _ in range(2_000):
         value = [value]
@@ -137,7 +135,7 @@ def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
     ]
 
 
-def test_a_pattern_that_is_too_hard_for_a_value_refuses_it_in_plain_words() -> None:
+def test_a_pattern_too_costly_for_a_value_refuses_it_in_plain_words() -> None:
     hard = {"type": "string", "pattern": r"^(?=a)(a|a)+\1$"}
     found, _ = problems(closed(v=hard), {"v": "a" * 60 + "b"})
     assert found == {
@@ -145,7 +143,7 @@ def test_a_pattern_that_is_too_hard_for_a_value_refuses_it_in_plain_words() -> N
     }
 
 
-def test_what_may_be_wrong_only_because_of_the_cut_is_not_said() -> None:
+def test_faults_caused_by_the_cut_are_not_reported() -> None:
     found, _ = problems(closed(v=texts(minItems=800)), {"v": [*["a"] * 900, 1]})
     assert found == {"v": "it does not fit, and is too large to say why"}
     found, _ = problems(closed(v=texts(minItems=800), w=NUMBER), {"v": ["a"] * 900, "w": "x"})

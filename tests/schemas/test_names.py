@@ -1,4 +1,4 @@
-"""Names that every provider takes: the same ones, whatever else there is, with a way back."""
+"""Names that every provider accepts, stable and reversible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = st.lists(
 
 
 @given(NAMES)
-def test_all_are_different_and_all_providers_take_them(names: list[str]) -> None:
+def test_all_names_differ_and_all_providers_accept_them(names: list[str]) -> None:
     found = exposed(names)
     assert found.keys() == set(names)
     assert len(set(found.values())) == len(names)
@@ -36,13 +36,13 @@ def test_all_are_different_and_all_providers_take_them(names: list[str]) -> None
 
 
 @given(NAMES)
-def test_a_name_that_fits_is_itself(names: list[str]) -> None:
+def test_a_valid_name_is_unchanged(names: list[str]) -> None:
     found = exposed(names)
     assert all(found[name] == name for name in names if fits(name))
 
 
 @given(NAMES, st.text(max_size=8), st.randoms())
-def test_a_name_hangs_neither_on_the_order_nor_on_the_others(
+def test_a_name_depends_neither_on_the_order_nor_on_other_names(
     names: list[str], other: str, shuffle: st.DataObject
 ) -> None:
     found = exposed(names)
@@ -53,7 +53,7 @@ def test_a_name_hangs_neither_on_the_order_nor_on_the_others(
     assert {name: more[name] for name in names} == found
 
 
-def test_also_a_name_that_looks_like_the_mark_of_another_is_told_apart() -> None:
+def test_a_name_that_looks_like_anothers_suffix_is_distinguished() -> None:
     marked = exposed(["a.b"])["a.b"]
     found = exposed(["a.b", marked])
     assert found[marked] == marked
@@ -61,7 +61,7 @@ def test_also_a_name_that_looks_like_the_mark_of_another_is_told_apart() -> None
     assert fits(found["a.b"])
 
 
-def test_what_a_name_was_can_still_be_read() -> None:
+def test_the_original_name_stays_readable() -> None:
     assert re.fullmatch(r"a_b_c___[0-9a-f]{8}", exposed(["a.b/c é"])["a.b/c é"])
     assert re.fullmatch(r"_7zip_[0-9a-f]{8}", exposed(["7zip"])["7zip"])
     assert len(exposed(["n" * 200])["n" * 200]) == 64
@@ -72,7 +72,7 @@ PROPERTIES = st.lists(st.text("aB._-$[] é1", max_size=5) | st.text(max_size=70)
 
 @given(PROPERTIES)
 @example(["dry-run", "dry_run", "dry run"])
-def test_properties_are_told_apart_and_lead_back(names: list[str]) -> None:
+def test_property_names_are_distinct_and_reversible(names: list[str]) -> None:
     back = own_properties(names)
     for provider, dialect in PROVIDERS.items():
         found = exposed_properties(names, dialect)
@@ -89,6 +89,6 @@ def test_properties_are_told_apart_and_lead_back(names: list[str]) -> None:
                 assert back[shown] == name or found[back[shown]] != shown
 
 
-def test_names_that_fit_everywhere_have_no_other() -> None:
+def test_names_valid_everywhere_have_no_alias() -> None:
     assert own_properties(["a", "b_1"]) == {}
     assert own_properties(["filter[id]"]) == {"filter_id_": "filter[id]"}

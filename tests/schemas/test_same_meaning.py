@@ -1,5 +1,5 @@
-"""Reading, joining and writing down again change no meaning: what fits a schema fits what becomes of
-it, and nothing else does, as long as no provider's words are in the way."""
+"""Parsing, joining and writing change no meaning: a schema and its rewritten form accept the
+same values, apart from provider keywords."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def written(node: Any) -> Any:
 
 
 def without_patterns(schema: Any) -> Any:
-    """Names by pattern beside closed objects are joined by and large only."""
+    """Without pattern properties: beside closed objects they are joined only roughly."""
     if isinstance(schema, dict):
         return {k: without_patterns(v) for k, v in schema.items() if k != "patternProperties"}
     return [without_patterns(item) for item in schema] if isinstance(schema, list) else schema
 
 
 @law(st.data())
-def test_what_is_read_and_written_down_means_the_same(data: st.DataObject) -> None:
+def test_a_parsed_and_written_schema_means_the_same(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(st.one_of(values(schema), json_values()))
     again = written(normalize(schema))
@@ -42,7 +42,7 @@ def test_what_is_read_and_written_down_means_the_same(data: st.DataObject) -> No
 
 
 @law(st.data())
-def test_what_fits_two_fits_what_they_are_joined_to(data: st.DataObject) -> None:
+def test_a_value_of_two_schemas_fits_their_join(data: st.DataObject) -> None:
     one, other = (without_patterns(data.draw(schemas())) for _ in range(2))
     value = data.draw(st.one_of(values(one), values(other), json_values()))
     first, second = normalize(one), normalize(other)
@@ -55,7 +55,7 @@ def test_what_fits_two_fits_what_they_are_joined_to(data: st.DataObject) -> None
 
 
 def is_named(schema: dict[str, Any], value: dict[str, Any]) -> bool:
-    """Whether all names of the value are those of the root or of a branch that it fits."""
+    """Return true if all names of the value are those of the root or of a fitting branch."""
     branches = schema.get("anyOf", schema.get("oneOf"))
     if branches is None:
         return True
@@ -69,8 +69,8 @@ def is_named(schema: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 @law(st.data())
-def test_a_flat_object_takes_what_fitted(data: st.DataObject) -> None:
-    """All but a name that the branch which fits does not speak of: another branch says its form."""
+def test_a_flat_object_accepts_earlier_values(data: st.DataObject) -> None:
+    """Except a name that the fitting branch does not declare: another branch has its form."""
     schema = data.draw(schemas())
     value = data.draw(values(schema))
     node = normalize(schema)
@@ -87,7 +87,7 @@ def test_a_flat_object_takes_what_fitted(data: st.DataObject) -> None:
         assert jsonschema_rs.is_valid(again, value)
 
 
-def test_the_nasty_ones_mean_the_same_where_nothing_comes_back_to_itself() -> None:
+def test_difficult_schemas_without_recursion_mean_the_same() -> None:
     checked = 0
     for name, (schema, args) in NASTY.items():
         again = written(normalize(schema))

@@ -1,4 +1,4 @@
-"""Definitions as text, tools of them, and a terminal to try one on."""
+"""Definitions as text, tools made of them, and a terminal to run a tool on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATH = os.environ.get("PATH", os.defpath)
 
 
 def read(*texts: str) -> tuple[dict[str, Tool], list[Problem]]:
-    """The tools of some files, in their order, and what was wrong with them."""
+    """Return the tools of some files, in order, and the problems."""
     problems: list[Problem] = []
     layers = [
         layer
@@ -38,7 +38,7 @@ def read(*texts: str) -> tuple[dict[str, Tool], list[Problem]]:
 
 
 def tool(text: str, name: str = "x") -> Tool:
-    """The one tool of a right definition."""
+    """Return the single tool of a valid definition."""
     tools, problems = read(text)
     assert problems == []
     return tools[name]
@@ -79,7 +79,6 @@ def environment(call: ResolvedCall, base: Mapping[str, str] | None = None) -> di
 def run(
     call: ResolvedCall, base: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a call on pipes, to its end."""
     return subprocess.run(
         call.launch.argv,
         env=environment(call, base),
@@ -115,7 +114,7 @@ class OnTerminal:
         self.process.wait()
 
     def until(self, text: str, timeout_s: float = 20) -> str:
-        """Read until `text` shows; returns what came before it and takes both away."""
+        """Read until `text` shows; return the output before it, and consume both."""
         deadline = time.monotonic() + timeout_s
         while text not in self.seen:
             left = deadline - time.monotonic()

@@ -1,5 +1,3 @@
-"""Which actions wait for a person's word, and how arguments are shown to the person."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -34,14 +32,14 @@ ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort"
         ),
     ],
 )
-def test_the_mode_of_each_action(run: Any, modes: tuple[str, ...]) -> None:
+def test_each_action_has_its_mode(run: Any, modes: tuple[str, ...]) -> None:
     tool = Tool(name="t", file="t.toml", run=run)
     assert tuple(mode_of(tool, action) for action in ACTIONS) == modes
     on_handles = dict(zip(ACTIONS[2:], modes[2:], strict=True))
     assert policy_of(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
 
 
-def test_arguments_are_shown_whole_and_nothing_hides_in_them() -> None:
+def test_arguments_are_shown_whole_with_invisible_characters_escaped() -> None:
     given = {"a": "x\u202ey\u200b\x1b[2J", "b": [1, None]}
     assert render({}, "t", given) == (
         '{\n  "a": "x\\u202ey\\u200b\\u001b[2J",\n  "b": [\n    1,\n    null\n  ]\n}'
@@ -52,7 +50,7 @@ def test_arguments_are_shown_whole_and_nothing_hides_in_them() -> None:
     assert render({"parameters": Command(("x",))}, "t", given) == render({}, "t", given)
 
 
-def test_what_is_too_long_to_be_shown_says_so() -> None:
+def test_arguments_too_long_to_show_are_reported() -> None:
     shown = render({"parameters": "function_call"}, "t", {"a": "x" * 20_000})
     assert len(shown) < 17_000 and shown.endswith("… 3623 more characters are not shown")
 
@@ -68,7 +66,7 @@ def test_what_is_too_long_to_be_shown_says_so() -> None:
         ('{ program = "show | sort", shell = true }', Command(("show | sort",), "sh")),
     ],
 )
-def test_arguments_are_shown_by_a_word_or_a_command(written: str, read_as: object) -> None:
+def test_arguments_are_rendered_by_a_style_or_a_command(written: str, read_as: object) -> None:
     tools, problems = read(
         f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\nparameters.x = {{}}\n'
     )
@@ -85,19 +83,19 @@ def test_arguments_are_shown_by_a_word_or_a_command(written: str, read_as: objec
         ('["x", "{{ tool. }}"]', "style.parameters.1"),
     ],
 )
-def test_a_style_that_cannot_be_is_named(written: str, key: str) -> None:
+def test_an_impossible_style_is_named(written: str, key: str) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\n')
     assert tools == {} and [one.key for one in problems] == [f"tools.x.{key}"]
 
 
-def test_a_style_is_replaced_and_not_mixed() -> None:
+def test_a_style_is_replaced_and_not_merged() -> None:
     text = '[tools."*".style]\nother = 1\nparameters = { program = "show", args = ["-v"] }\n'
     tools, problems = read(f'{text}[tools.x]\ncommand = "true"\nstyle.parameters.program = "s"\n')
     assert problems == []
     assert tools["x"].style == {"other": 1, "parameters": Command(("s",))}
 
 
-def test_a_result_is_reviewed_as_its_own_word_says() -> None:
+def test_a_result_is_reviewed_by_its_own_setting() -> None:
     for word in ("ask", "edit", "skip", "unattended"):
         tools, problems = read(
             f'[tools.x]\ncommand = "true"\nrun = {{ default = "edit" }}\nresult = "{word}"\n'
@@ -115,7 +113,7 @@ def test_a_terminal_has_no_result_to_review() -> None:
     assert problems == [] and "x" in tools
 
 
-def test_a_table_names_actions_and_modes_only() -> None:
+def test_a_table_has_actions_and_modes_only() -> None:
     for run in ('{ spwan = "ask" }', '{ spawn = "maybe" }', '"maybe"'):
         _, problems = read(f'[tools.x]\ncommand = "true"\nrun = {run}\n')
         assert len(problems) == 1
@@ -134,7 +132,9 @@ def test_a_table_names_actions_and_modes_only() -> None:
     ],
     ids=str,
 )
-def test_a_remembered_word_is_about_all_that_decides_what_runs(more: dict[str, Any]) -> None:
+def test_a_remembered_decision_covers_everything_that_determines_the_run(
+    more: dict[str, Any],
+) -> None:
     said: dict[str, Any] = {"file": "t.toml", "command": Command(("x",)), "env": {"A": "1"}}
     assert what_runs(Tool(name="t", **said)) == what_runs(Tool(name="t", **said))
     assert what_runs(Tool(name="t", **{**said, **more})) != what_runs(Tool(name="t", **said))

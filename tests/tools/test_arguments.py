@@ -1,4 +1,4 @@
-"""A call's arguments: what is coerced, what is filled in, and how all that is wrong is said."""
+"""A call's arguments: coercion, defaults and errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ OBJECT = {"type": "object", "properties": {"a": INTEGER}}
         ({"$ref": "#/$defs/n"}, "3", 3),
         ({"type": "object", "additionalProperties": INTEGER}, {"k": "3"}, {"k": 3}),
         ({"type": "array", "prefixItems": [INTEGER, FLAG]}, ["3", "false"], [3, False]),
-        # A text stays a text wherever one is allowed.
+        # A text stays a text wherever a text is allowed.
         ({"type": "string"}, '{"keep": "me"}', '{"keep": "me"}'),
         ({"type": "string"}, "5", "5"),
         ({"type": ["string", "integer"]}, "5", "5"),
@@ -68,7 +68,7 @@ OBJECT = {"type": "object", "properties": {"a": INTEGER}}
         ({}, "5", "5"),
     ],
 )
-def test_json_in_a_text_is_taken_where_no_text_is_wanted(
+def test_json_in_a_text_is_converted_where_no_text_is_expected(
     schema: dict[str, Any], value: object, fitted: object
 ) -> None:
     tool = of({"type": "object", "properties": {"v": schema}, "$defs": {"n": INTEGER}})
@@ -103,7 +103,7 @@ def test_nothing_else_is_coerced(schema: dict[str, Any], value: object) -> None:
     assert "v" in problems(having(v=schema), {"v": value})
 
 
-def test_everything_that_is_wrong_is_said_at_once_by_path() -> None:
+def test_all_faults_are_reported_at_once_by_path() -> None:
     tool = of(
         {
             "type": "object",
@@ -134,7 +134,7 @@ def test_everything_that_is_wrong_is_said_at_once_by_path() -> None:
     assert "minimum of 1" in found["count"]
 
 
-def test_a_choice_of_names_is_said_as_one() -> None:
+def test_a_choice_of_names_is_reported_as_one() -> None:
     branches = [{"required": ["a"]}, {"required": ["b"]}]
     schema = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
     one, some = of({**schema, "oneOf": branches}), of({**schema, "anyOf": branches})
@@ -143,7 +143,7 @@ def test_a_choice_of_names_is_said_as_one() -> None:
     assert problems(some, {}) == {"arguments": "give at least one of `a`, `b`"}
 
 
-def test_defaults_are_filled_in_also_inside() -> None:
+def test_defaults_are_filled_in_at_every_level() -> None:
     inner = {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}}
     tool = having(
         a={"type": "array", "default": []},
@@ -183,7 +183,9 @@ SHAPE = {
         ({"type": "array", "items": {"enum": ["a", "b", "c", "d"]}}, ["x"], 'it must be one of "a", "b", "c", "d", not "x"'),
     ],
 )  # fmt: skip
-def test_an_error_names_all_that_is_taken(schema: dict[str, Any], value: Any, message: str) -> None:
+def test_an_error_names_all_valid_arguments(
+    schema: dict[str, Any], value: Any, message: str
+) -> None:
     whole = {
         "type": "object",
         "properties": {"v": schema},
@@ -202,13 +204,13 @@ def test_an_error_names_all_that_is_taken(schema: dict[str, Any], value: Any, me
         (SHAPE, {"kind": "line", "to": "x"}, {"v.to": 'it must be integer, not "x"'}),
     ],
 )  # fmt: skip
-def test_of_a_choice_the_branch_that_is_meant_is_explained(
+def test_the_intended_branch_of_a_choice_is_explained(
     schema: dict[str, Any], value: Any, found: dict[str, str]
 ) -> None:
     assert problems(having(v=schema), {"v": value}) == found
 
 
-def test_a_value_that_fits_two_of_a_choice_of_one_is_said_to() -> None:
+def test_a_value_that_fits_two_branches_of_one_of_is_reported() -> None:
     both = having(v={"oneOf": [INTEGER, {"minimum": 3}, {"type": "string"}]})
     assert problems(both, {"v": 5}) == {
         "v": "it fits more than one of the forms of which it must fit one"
@@ -228,11 +230,11 @@ def test_a_value_that_fits_two_of_a_choice_of_one_is_said_to() -> None:
     ],
     ids=lambda tool: str(tool.parameters)[:60],
 )
-def test_a_default_that_does_not_fit_is_not_filled_in(schema: Tool) -> None:
+def test_an_unfitting_default_is_not_filled_in(schema: Tool) -> None:
     assert check(schema, {}) == {}
 
 
-def test_defaults_beside_one_that_does_not_fit_are_filled_in() -> None:
+def test_defaults_beside_an_unfitting_one_are_filled_in() -> None:
     inner = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
     tool = having(a={"type": "integer", "default": "x"}, b={"default": 2}, c=inner)
     assert check(tool, {"c": {}}) == {"b": 2, "c": {"n": 1}}
@@ -246,17 +248,17 @@ def test_a_long_enum_is_named_in_part_and_counted_with_the_nearest_first() -> No
     assert len(message) < 500
 
 
-def test_a_large_value_is_not_sent_back() -> None:
+def test_a_large_value_is_not_repeated_in_the_error() -> None:
     found = problems(having(v={"enum": ["a"]}, w=INTEGER), {"v": "x" * 100_000, "w": "y" * 100_000})
     assert all(len(message) < 300 for message in found.values())
 
 
-def test_the_number_of_problems_has_an_end() -> None:
+def test_the_number_of_problems_is_bounded() -> None:
     found = problems(having(n=INTEGER), {f"k{at}": 1 for at in range(500)})
     assert len(found) == 51
 
 
-def test_a_reference_to_itself_ends() -> None:
+def test_a_self_reference_ends() -> None:
     tool = of(
         {
             "type": "object",
@@ -304,7 +306,8 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 def stringified(value: Any, schema: dict[str, Any]) -> Any:
-    """The value as a careless model writes it: JSON in a text, wherever no text is wanted."""
+    """Return the value as a careless model writes it: JSON in a text, wherever no text is
+    expected."""
     if schema["type"] == "array":
         value = [stringified(item, schema["items"]) for item in value]
     elif schema["type"] == "object":
@@ -313,7 +316,7 @@ def stringified(value: Any, schema: dict[str, Any]) -> Any:
 
 
 @given(st.data())
-def test_right_arguments_pass_unchanged_and_written_as_texts_become_right(
+def test_valid_arguments_are_unchanged_and_texts_of_them_are_converted(
     data: st.DataObject,
 ) -> None:
     schema = data.draw(SCHEMAS)
@@ -333,8 +336,8 @@ def test_right_arguments_pass_unchanged_and_written_as_texts_become_right(
         max_leaves=10,
     )
 )
-def test_whatever_is_sent_it_is_taken_or_refused(value: Any) -> None:
-    """Never another exception, and what is taken fits the schema."""
+def test_any_arguments_are_accepted_or_refused(value: Any) -> None:
+    """No other exception, and accepted ones fit the schema."""
     tool = having(v=OBJECT, w=LIST)
     for args in ({"v": value}, {"w": value}, value if isinstance(value, dict) else {}):
         try:

@@ -1,5 +1,3 @@
-"""All tools by name: what is listed, what is found, and what a reload changes."""
-
 from __future__ import annotations
 
 import os
@@ -22,14 +20,14 @@ def names(catalogue: Catalogue) -> list[str]:
     return [known.name for known in catalogue.list()]
 
 
-def test_the_tools_that_come_with_the_daemon_are_right_definitions() -> None:
+def test_the_packed_tools_are_valid_definitions() -> None:
     catalogue = Catalogue()
     assert catalogue.problems == ()
     assert names(catalogue) == sorted(("await", *TOOLPACK))
     assert all(catalogue.find(name).stateful for name in TOOLPACK)
 
 
-def test_only_those_that_are_enabled_are_there() -> None:
+def test_only_enabled_tools_are_there() -> None:
     assert names(Catalogue(toolpack=("run",))) == ["await", "run"]
     assert names(Catalogue(toolpack=())) == []
     with pytest.raises(RpcError) as caught:
@@ -38,7 +36,7 @@ def test_only_those_that_are_enabled_are_there() -> None:
     assert "run" in caught.value.message
 
 
-def test_files_are_read_in_name_order_and_the_rest_of_the_folder_is_not(tmp_path: Path) -> None:
+def test_files_are_read_in_name_order_and_other_files_are_not(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[tools.x]\ncommand = "a"\nsummary = "config"\n')
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -50,7 +48,7 @@ def test_files_are_read_in_name_order_and_the_rest_of_the_folder_is_not(tmp_path
     assert (catalogue.find("x").summary, catalogue.find("x").rows) == ("b", 7)
 
 
-def test_files_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
+def test_missing_files_are_no_problem(tmp_path: Path) -> None:
     catalogue = Catalogue((tmp_path / "config.toml", tmp_path / "tools"), ())
     assert catalogue.problems == ()
 
@@ -69,7 +67,7 @@ def test_files_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
         (b"a = 9223372036854775808", None, "a number in it is larger"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are(
+def test_an_unreadable_file_is_named_and_the_others_are_read(
     tmp_path: Path, content: bytes, line: int | None, said: str
 ) -> None:
     (tmp_path / "a.toml").write_bytes(content)
@@ -82,7 +80,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are(
         assert catalogue.problems[0].line == line
 
 
-def test_a_device_a_pipe_and_a_broken_link_are_named_and_harm_nobody(tmp_path: Path) -> None:
+def test_a_device_a_pipe_and_a_broken_link_are_named_and_harm_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.toml").symlink_to("/dev/null")
     os.mkfifo(tmp_path / "b.toml")
     (tmp_path / "c.toml").symlink_to(tmp_path / "nowhere")
@@ -105,7 +103,7 @@ def test_a_reload_replaces_everything(tmp_path: Path) -> None:
     assert catalogue.reload(toolpack=()) == (1, ())
 
 
-def test_a_definition_of_ones_own_replaces_a_packed_tool_whole(tmp_path: Path) -> None:
+def test_a_users_definition_replaces_a_packed_tool_whole(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(
         '[conversation.tools.shell]\ncommand = "mine"\n[tools.run]\nrows = 9\n'
     )
@@ -121,7 +119,7 @@ def test_a_definition_of_ones_own_replaces_a_packed_tool_whole(tmp_path: Path) -
     ("enable", "listed", "found"),
     [("true", True, True), ("false", False, False), ('"explicit"', False, True)],
 )
-def test_enable_decides_who_is_listed_and_who_is_found(
+def test_enable_decides_which_tools_are_listed_and_found(
     tmp_path: Path, enable: str, listed: bool, found: bool
 ) -> None:
     (tmp_path / "a.toml").write_text(f'[tools.x]\ncommand = "a"\nenable = {enable}\n')
@@ -135,7 +133,7 @@ def test_enable_decides_who_is_listed_and_who_is_found(
             catalogue.find("x")
 
 
-def test_what_cannot_be_run_is_found_but_not_listed(tmp_path: Path) -> None:
+def test_an_unrunnable_tool_is_found_but_not_listed(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[tools.x]\nsource = "mcp.a.b"\n')
     catalogue = Catalogue((tmp_path,), ())
     assert names(catalogue) == []
@@ -144,20 +142,20 @@ def test_what_cannot_be_run_is_found_but_not_listed(tmp_path: Path) -> None:
     assert problem.key == "tools.x" and "[mcp.a]" in problem.message
 
 
-def test_await_is_there_only_beside_a_stateful_tool(tmp_path: Path) -> None:
+def test_await_exists_only_beside_a_stateful_tool(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[tools.x]\ncommand = "a"\n')
     assert names(Catalogue((tmp_path,), ())) == ["x"]
 
 
 def variants(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The variants by action; that of a call without one by an empty text."""
+    """Return the variants by action; that without an action by an empty text."""
     found = {}
     for one in schema["oneOf"]:
         found[one["properties"].get("action", {}).get("const", "")] = one
     return found
 
 
-def test_a_stateful_tool_has_a_variant_for_each_action_it_supports() -> None:
+def test_a_stateful_tool_has_a_variant_per_supported_action() -> None:
     found = variants(info(packed("run")).parameters)
     assert list(found) == ["spawn", "fetch", "apply", "abort", ""]
     assert not {"action", "id", "wait"} & found[""]["properties"].keys()
@@ -196,19 +194,19 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "right"), CALLS)
-def test_the_schema_takes_right_calls_and_no_others(call: dict[str, Any], right: bool) -> None:
+def test_the_schema_accepts_exactly_the_valid_calls(call: dict[str, Any], right: bool) -> None:
     schema = info(packed("run")).parameters
     assert jsonschema_rs.is_valid(schema, call) == right
     assert jsonschema.Draft202012Validator(schema).is_valid(call) == right
 
 
-def test_every_schema_is_one() -> None:
+def test_every_schema_is_valid() -> None:
     for one in (*Catalogue().list(), AWAIT):
         jsonschema.Draft202012Validator.check_schema(one.parameters)
         assert one.description
 
 
-def test_definitions_that_parameters_refer_to_stay_within_reach() -> None:
+def test_definitions_referenced_by_parameters_stay_within_reach() -> None:
     own = tool("""
 [tools.x]
 command = "a"
@@ -241,13 +239,13 @@ parameters.v = { type = "string", required = true, summary = "One.", description
     assert info(own).description == "Short."
 
 
-def test_changing_what_was_listed_changes_no_tool() -> None:
+def test_changing_a_listed_tool_changes_no_catalogue_entry() -> None:
     own = tool('[tools.x]\ncommand = "a"\nparameters.v = { type = "string" }\n')
     info(own).parameters["properties"].clear()
     assert "v" in own.parameters["properties"]
 
 
-def test_a_tool_that_is_not_used_is_refused_with_the_fault_of_its_definition(
+def test_an_unused_tool_is_refused_with_the_fault_of_its_definition(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "a.toml"
@@ -274,7 +272,7 @@ def test_a_tool_that_is_not_used_is_refused_with_the_fault_of_its_definition(
     assert f"no definition in {file} is used (it is not TOML" in refusal("deploy")
 
 
-def test_definitions_in_subfolders_are_read_in_the_order_of_their_paths(tmp_path: Path) -> None:
+def test_definitions_in_subfolders_are_read_in_path_order(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "tools", tmp_path / "elsewhere"
     for name, summary in (
         ("a.toml", "top"),

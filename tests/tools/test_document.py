@@ -1,4 +1,4 @@
-"""Lines of keys: a help that is right, or silent. Files that another could have written: never read."""
+"""Definition files: line numbers of keys, and files writable by others."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ n = 1
         (("nowhere",), None),
     ],
 )
-def test_a_key_is_found_where_it_stands(path: tuple[str, ...], line: int | None) -> None:
+def test_a_key_is_found_at_its_line(path: tuple[str, ...], line: int | None) -> None:
     assert parse(TEXT, "f").line(path) == line
 
 
-def test_what_is_no_toml_says_where() -> None:
+def test_invalid_toml_is_reported_with_its_line() -> None:
     with pytest.raises(UnreadableFile) as caught:
         parse("a = 1\nb =\n", "f")
     assert caught.value.line == 2
@@ -65,7 +65,7 @@ def test_what_is_no_toml_says_where() -> None:
 
 
 @given(st.text(alphabet="ab=[]\".'{}\n# ,\\1", max_size=40))
-def test_whatever_the_text_there_is_a_document_or_one_kind_of_error(text: str) -> None:
+def test_any_text_is_a_document_or_one_kind_of_error(text: str) -> None:
     try:
         found = parse(text, "f")
     except UnreadableFile:
@@ -77,15 +77,15 @@ def test_whatever_the_text_there_is_a_document_or_one_kind_of_error(text: str) -
 @pytest.mark.parametrize(
     "text", ["a = {" + "a." * 400 + "a = 1}", "a." * 400 + "a = 1", "a = " + "[" * 90 + "]" * 90]
 )
-def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
-    """Whoever goes through it goes as deep, and so does what it is told in."""
+def test_a_too_deeply_nested_document_is_refused(text: str) -> None:
+    """Walking and describing it recurse as deep."""
     with pytest.raises(UnreadableFile, match="nested too deeply"):
         parse(text, "f")
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """A file that is right, in a folder that is."""
+    """A valid file in a valid folder."""
     path = tmp_path / "tools" / "one.toml"
     path.parent.mkdir(mode=0o700)
     path.write_text("a = 1\n")
@@ -111,7 +111,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
         ),
     ],
 )
-def test_P17_a_file_that_another_user_could_have_written_is_not_read(
+def test_P17_a_file_writable_by_another_user_is_not_read(
     written: Path, what: Callable[[Path], None], said: str
 ) -> None:
     assert read(written).data == {"a": 1}
@@ -121,8 +121,8 @@ def test_P17_a_file_that_another_user_could_have_written_is_not_read(
 
 
 @as_root
-def test_P17_a_link_that_another_user_made_is_not_followed(written: Path) -> None:
-    """It could lead to a file of a project that nobody trusts, which belongs to the user."""
+def test_P17_another_users_symlink_is_not_followed(written: Path) -> None:
+    """It could lead to an untrusted project's file, which belongs to the user."""
     link = written.with_name("two.toml")
     link.symlink_to(written)
     assert read(link).data == {"a": 1}
@@ -131,12 +131,12 @@ def test_P17_a_link_that_another_user_made_is_not_followed(written: Path) -> Non
         read(link)
 
 
-def test_a_file_of_ones_own_in_a_sticky_folder_is_read(written: Path) -> None:
+def test_a_users_own_file_in_a_sticky_folder_is_read(written: Path) -> None:
     written.parent.chmod(0o1777)
     assert read(written).data == {"a": 1}
 
 
-def test_what_is_no_file_is_not_waited_for(written: Path) -> None:
+def test_a_non_file_is_not_waited_for(written: Path) -> None:
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
     with pytest.raises(UnreadableFile, match="no regular file"):
@@ -145,7 +145,7 @@ def test_what_is_no_file_is_not_waited_for(written: Path) -> None:
         read(written.with_name("nothing.toml"))
 
 
-def test_what_is_put_in_place_of_a_file_that_was_looked_at_is_not_waited_for(
+def test_a_file_replaced_after_its_check_is_not_waited_for(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = written.with_name("pipe.toml")
@@ -155,8 +155,8 @@ def test_what_is_put_in_place_of_a_file_that_was_looked_at_is_not_waited_for(
         read(pipe)
 
 
-def test_what_is_no_file_is_not_even_opened(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device may do something when it is."""
+def test_a_non_file_is_not_even_opened(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a device may have effects."""
 
     def open_it(*what: object) -> int:
         raise AssertionError("it was opened")
@@ -168,22 +168,20 @@ def test_what_is_no_file_is_not_even_opened(written: Path, monkeypatch: pytest.M
         read(pipe)
 
 
-def test_a_sticky_bit_closes_a_folder_and_no_file(written: Path) -> None:
+def test_a_sticky_bit_protects_a_folder_and_no_file(written: Path) -> None:
     written.chmod(0o1666)
     with pytest.raises(UnreadableFile, match="written by everybody"):
         read(written)
 
 
 @as_root
-def test_what_is_root_s_is_read_by_everybody(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_roots_files_are_read_by_every_user(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An administrator's tools, or a home that root has made."""
     monkeypatch.setattr(os, "geteuid", lambda: ANOTHER)
     assert read(written).data == {"a": 1}
 
 
-def test_as_deep_as_may_be_is_read() -> None:
+def test_a_document_at_the_depth_limit_is_read() -> None:
     assert parse("a = " + "[" * 63 + "1" + "]" * 63, "f").data
     with pytest.raises(UnreadableFile, match="nested too deeply"):
         parse("a = " + "[" * 64 + "1" + "]" * 64, "f")

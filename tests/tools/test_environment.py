@@ -1,5 +1,3 @@
-"""What a tool's process finds in its environment, and what it does not."""
-
 from __future__ import annotations
 
 import subprocess
@@ -24,7 +22,7 @@ def made(base: Mapping[str, str] = BASE, **options: object) -> dict[str, str]:
 
 
 def dumped(env: Mapping[str, str]) -> dict[str, str]:
-    """What a child says that it has."""
+    """Return the environment that a child reports."""
     done = subprocess.run(["/usr/bin/env", "-0"], env=env, capture_output=True, check=True)
     return dict(item.split("=", 1) for item in done.stdout.decode().split("\0") if item)
 
@@ -44,7 +42,7 @@ def test_X05_secrets_of_the_daemon_do_not_reach_tools() -> None:
         assert child["MORE"] == "1"
 
 
-def test_X05_a_definition_hands_a_secret_on_by_name() -> None:
+def test_X05_a_definition_passes_a_secret_on_by_name() -> None:
     own = tool('[tools.x]\ncommand = "a"\nenv = { GITHUB_TOKEN = true, MISSING = true }\n')
     base = {**BASE, "GITHUB_TOKEN": "given", "OTHER_TOKEN": "canary"}
     env = made(base, overlay=called(own, {}).env_overlay)
@@ -53,20 +51,20 @@ def test_X05_a_definition_hands_a_secret_on_by_name() -> None:
     assert "OTHER_TOKEN" not in env
 
 
-def test_patterns_are_the_users() -> None:
+def test_secret_patterns_are_the_users() -> None:
     env = build({**BASE, "A_TOKEN": "1"}, secret_env=("MORE",), socket="/s", mark="m", call="{}")
     assert env["A_TOKEN"] == "1"
     assert "MORE" not in env
 
 
-def test_P36_no_way_to_the_user_manager_is_left() -> None:
+def test_P36_no_path_to_the_user_manager_is_left() -> None:
     names = ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "LISTEN_FDS")
     base = {**BASE, **dict.fromkeys(names, "x")}
     for env in (made(base), made(BASE, client=dict.fromkeys(names, "x"))):
         assert not set(names) & set(env)
 
 
-def test_what_is_ours_comes_from_us_alone() -> None:
+def test_haft_variables_come_from_the_daemon_alone() -> None:
     env = made(
         {**BASE, "HAFT_SOCKET": "x", "HAFT_HANDLE": "old", "HAFT_CALL": "old", "HAFT_ARG": "x"}
     )
@@ -77,7 +75,7 @@ def test_what_is_ours_comes_from_us_alone() -> None:
     assert made(client={"HAFT_SOCKET": "forged"})["HAFT_SOCKET"] == "/s"
 
 
-def test_pipes_and_terminals_get_what_fits_them() -> None:
+def test_pipes_and_terminals_get_fitting_variables() -> None:
     base = {
         **BASE,
         "TERM": "vt52",
@@ -96,7 +94,7 @@ def test_pipes_and_terminals_get_what_fits_them() -> None:
         assert not {"COLUMNS", "LINES", "TERMCAP"} & set(env)
 
 
-def test_the_definition_has_the_last_word_on_these() -> None:
+def test_the_definition_overrides_these_variables() -> None:
     overlay = {"TERM": "vt100", "PAGER": None, "LANG": "C", "COLUMNS": "99", "PATH": "bin:/x"}
     env = made(overlay=overlay)
     assert (env["TERM"], env["LANG"], env["COLUMNS"], env["PATH"]) == ("vt100", "C", "99", "bin:/x")
@@ -119,14 +117,14 @@ def test_the_definition_has_the_last_word_on_these() -> None:
         ({"LANG": "de_DE.UTF-8", "LC_ALL": ""}, {"LANG": "de_DE.UTF-8", "LC_ALL": ""}),
     ],
 )
-def test_text_is_utf8_whatever_the_daemon_was_started_with(
+def test_text_is_utf8_in_any_locale_of_the_daemon(
     given_names: dict[str, str], expected: dict[str, str]
 ) -> None:
     env = made({"PATH": "/bin", **given_names})
     assert {name: env[name] for name in env if name in ("LANG", "LC_ALL", "LC_CTYPE")} == expected
 
 
-def test_a_client_replaces_the_daemons_environment_but_for_a_few_names() -> None:
+def test_a_client_replaces_the_daemons_environment_except_a_few_names() -> None:
     base = {**BASE, "USER": "a", "LOGNAME": "a", "SHELL": "/bin/sh", "ONLY_OURS": "1"}
     env = made(base, client={"THEIRS": "1", "HOME": "/other", "USER": None})
     assert env["THEIRS"] == "1"
@@ -137,13 +135,13 @@ def test_a_client_replaces_the_daemons_environment_but_for_a_few_names() -> None
 
 
 @pytest.mark.parametrize("env", [{"A=B": "x"}, {"": "x"}, {"A\0": "x"}, {"A": "x\0y"}])
-def test_a_client_name_that_is_none_is_refused(env: dict[str, str | None]) -> None:
+def test_an_invalid_client_variable_name_is_refused(env: dict[str, str | None]) -> None:
     with pytest.raises(RpcError) as caught:
         made(client=env)
     assert caught.value.kind == "invalid_params"
 
 
-def test_a_client_value_that_no_process_takes_is_refused() -> None:
+def test_a_client_value_that_no_process_accepts_is_refused() -> None:
     with pytest.raises(RpcError) as caught:
         made(client={"A": "x" * 131_070})
     assert caught.value.kind == "limit_exceeded"
@@ -159,9 +157,7 @@ def test_a_client_value_that_no_process_takes_is_refused() -> None:
         (None, "/usr/local/bin:/usr/bin:/bin"),
     ],
 )
-def test_X12_no_folder_of_PATH_depends_on_where_a_tool_runs(
-    path: str | None, expected: str
-) -> None:
+def test_X12_no_folder_of_PATH_is_relative(path: str | None, expected: str) -> None:
     base = {} if path is None else {"PATH": path}
     assert made(base)["PATH"] == expected
     assert path_of(base) == expected
@@ -169,7 +165,7 @@ def test_X12_no_folder_of_PATH_depends_on_where_a_tool_runs(
     assert path_of({"PATH": "/a"}, {"PATH": None}) == "/usr/local/bin:/usr/bin:/bin"
 
 
-def test_a_long_call_is_handed_over_in_a_file() -> None:
+def test_a_long_call_is_passed_in_a_file() -> None:
     short, long = "x" * MAX_CALL_BYTES, "x" * (MAX_CALL_BYTES + 1)
     written: list[bytes] = []
 
@@ -182,7 +178,7 @@ def test_a_long_call_is_handed_over_in_a_file() -> None:
     assert written == [long.encode()]
 
 
-def test_another_terminals_and_shells_traces_are_gone() -> None:
+def test_variables_of_another_terminal_or_shell_are_removed() -> None:
     names = ("PWD", "OLDPWD", "SHLVL", "_", "GPG_TTY", "SSH_TTY", "TERM_PROGRAM", "WINDOWID")
     assert not set(names) & set(made({**BASE, **dict.fromkeys(names, "x")}))
 
@@ -191,7 +187,7 @@ def test_another_terminals_and_shells_traces_are_gone() -> None:
     st.dictionaries(st.text(), st.text()),
     st.none() | st.dictionaries(st.text(), st.none() | st.text()),
 )
-def test_whatever_comes_in_what_goes_out_can_be_given_to_a_process(
+def test_any_environment_becomes_a_valid_one(
     base: dict[str, str], client: dict[str, str | None] | None
 ) -> None:
     try:
@@ -208,7 +204,7 @@ def test_whatever_comes_in_what_goes_out_can_be_given_to_a_process(
 
 
 def test_values_of_a_script_reach_its_process() -> None:
-    """The overlay may set what a base may not: names of ours."""
+    """The overlay may set haft's own names, which a base may not."""
     own = tool("""
 [tools.x]
 command = { program = "echo {{ tool.name }}", shell = true }
@@ -229,7 +225,7 @@ def test_secrets_are_asked_through_the_daemon_whatever_the_client_has(terminal: 
         assert env.get("SSH_ASKPASS_REQUIRE") == (None if terminal else "force")
 
 
-def test_a_definition_says_otherwise_about_who_asks() -> None:
+def test_a_definition_overrides_the_askpass_helper() -> None:
     own = '[tools.x]\ncommand = "a"\nenv = { SSH_ASKPASS = "/own", GIT_ASKPASS = true }\n'
     overlay = {**called(tool(own), {}).env_overlay, "SUDO_ASKPASS": None}
     env = made({**BASE, "GIT_ASKPASS": "/theirs"}, askpass=HELPER, overlay=overlay)
@@ -237,7 +233,7 @@ def test_a_definition_says_otherwise_about_who_asks() -> None:
     assert "SUDO_ASKPASS" not in env
 
 
-def test_without_the_helper_nothing_is_said_about_it() -> None:
+def test_without_the_helper_no_askpass_variable_is_set() -> None:
     env = made({**BASE, "SSH_ASKPASS": "/theirs"})
     assert env["SSH_ASKPASS"] == "/theirs"
     assert not {"SUDO_ASKPASS", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"} & env.keys()

@@ -1,4 +1,4 @@
-"""Names and fields of Python functions are read from their source and from metadata; nothing is imported."""
+"""Names and fields of Python functions are read from source and metadata, without an import."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_a_fault_is_named_with_its_line(
     assert line is None or unreadable.value.line == line
 
 
-def test_a_file_without_tools_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_without_tools_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("this is no Python, and names no tools\n")
     write(tmp_path, "x = 1\n")
     catalogue = Catalogue([tmp_path], toolpack=())
     assert (len(catalogue), catalogue.problems) == (0, ())
 
 
-def test_a_file_that_others_can_write_is_not_read(tmp_path: Path) -> None:
+def test_a_file_writable_by_others_is_not_read(tmp_path: Path) -> None:
     path = write(tmp_path, "@tool\ndef f(): ...\n")
     path.chmod(0o666)
     catalogue = Catalogue([tmp_path], toolpack=())
@@ -74,7 +74,7 @@ def test_a_file_that_others_can_write_is_not_read(tmp_path: Path) -> None:
     assert "written by everybody" in catalogue.problems[0].message
 
 
-def test_a_wrong_field_leaves_only_that_tool_out(tmp_path: Path) -> None:
+def test_an_invalid_field_leaves_only_that_tool_out(tmp_path: Path) -> None:
     write(tmp_path, "@tool(statefull=True)\ndef f(): ...\n@tool\ndef g(): ...\n")
     catalogue = Catalogue([tmp_path], toolpack=())
     assert len(catalogue) == 1
@@ -100,7 +100,7 @@ def test_entry_points_are_read_from_metadata(tmp_path: Path) -> None:
     ]
 
 
-def test_a_name_that_is_taken_or_wrong_is_a_problem(tmp_path: Path) -> None:
+def test_a_taken_or_invalid_name_is_a_problem(tmp_path: Path) -> None:
     folder = install(
         tmp_path, "[haft.tools]\nrun = a:b\nno name = a:b\nmodule = a\nbrace = a:{b\nok = a:b\n"
     )

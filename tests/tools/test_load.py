@@ -1,5 +1,3 @@
-"""Definition files: every field is read, a wrong one harms nobody else, later files win."""
-
 from __future__ import annotations
 
 import re
@@ -192,7 +190,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "key"), WRONG)
-def test_a_wrong_definition_is_left_out_and_named_and_the_rest_works(text: str, key: str) -> None:
+def test_an_invalid_definition_is_left_out_and_named_and_the_rest_works(
+    text: str, key: str
+) -> None:
     tools, problems = read(f'[tools.good]\ncommand = "a"\n\n[tools.x]\n{text}\n')
     assert list(tools) == ["good"]
     assert [problem.key for problem in problems] == [f"tools.x.{key}"]
@@ -201,7 +201,7 @@ def test_a_wrong_definition_is_left_out_and_named_and_the_rest_works(text: str, 
 
 
 @pytest.mark.parametrize("default", ['"x"', "1", "[]"])
-def test_a_default_that_its_parameter_does_not_take_is_named(default: str) -> None:
+def test_a_default_that_does_not_fit_its_parameter_is_named(default: str) -> None:
     form = f'{{ type = "integer", minimum = 5, default = {default} }}'
     tools, problems = read(
         f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\nok = {{ default = 3 }}\nq = {form}'
@@ -212,7 +212,7 @@ def test_a_default_that_its_parameter_does_not_take_is_named(default: str) -> No
 
 
 @pytest.mark.parametrize("name", ["a b", "", "-a", "é", "a" * 65, "await", "a/b"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     tools, problems = read(f'[tools."{name}"]\ncommand = "a"\n[tools.good]\ncommand = "a"\n')
     assert list(tools) == ["good"]
     assert len(problems) == 1
@@ -246,7 +246,7 @@ parameters.p.description = "two"
     assert "q" in properties
 
 
-def test_a_wrong_override_leaves_what_is_below_working() -> None:
+def test_an_invalid_override_keeps_the_overridden_definition() -> None:
     tools, problems = read('[tools.x]\ncommand = "a"\n', "[tools.x]\nrows = 0\n")
     assert tools["x"].rows == 24
     assert [(p.file, p.key, p.line) for p in problems] == [("1.toml", "tools.x.rows", 2)]
@@ -286,7 +286,7 @@ def test_defaults_for_all_tools_lie_below_each() -> None:
         ),
     ],
 )
-def test_what_is_not_said_follows_from_what_is(text: str, expected: tuple[Any, ...]) -> None:
+def test_omitted_fields_follow_from_the_given_ones(text: str, expected: tuple[Any, ...]) -> None:
     found = tool(f'[tools.x]\ncommand = "a"\n{text}\n')
     assert (found.runtime, found.output, found.actions) == expected
 
@@ -299,7 +299,7 @@ def test_what_is_not_said_follows_from_what_is(text: str, expected: tuple[Any, .
         ('source = "builtin"', "source", "its own are ask_user, describe_tools"),
     ],
 )
-def test_what_cannot_be_run_is_kept_and_said(text: str, key: str, said: str) -> None:
+def test_an_unrunnable_definition_is_kept_with_the_reason(text: str, key: str, said: str) -> None:
     tools, problems = read(f"[tools.x]\n{text}\n")
     assert tools["x"].unserved
     assert [p.key for p in problems] == [f"tools.x.{key}"]
@@ -326,7 +326,7 @@ def test_all_forms_of_enable_are_read(value: str, expected: str) -> None:
     assert tool(f'[tools.x]\ncommand = "a"\nenable = {value}\n').enable == expected
 
 
-def test_a_whole_schema_is_kept_as_it_is() -> None:
+def test_a_whole_schema_is_kept_unchanged() -> None:
     found: Tool = tool("""
 [tools.x]
 command = "a"
@@ -343,7 +343,7 @@ properties.b = { type = "object", properties = { c = { type = "null" } } }
     assert schema["properties"]["b"]["additionalProperties"] is False
 
 
-def test_the_example_of_the_documentation_is_right() -> None:
+def test_the_documented_example_is_valid() -> None:
     page = Path(__file__).parents[2] / "docs" / "definitions.md"
     text = page.read_text().partition("```toml\n")[2].partition("```")[0]
     found = tool(text, "build")
@@ -361,7 +361,7 @@ def test_the_documentation_names_every_field() -> None:
 
 
 @pytest.mark.parametrize("access", ["access = { fs = ['a'] }", "access = {}"])
-def test_access_makes_a_definition_wrong_unless_it_says_unsafe(access: str) -> None:
+def test_access_makes_a_definition_invalid_unless_marked_unsafe(access: str) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "a"\n{access}\n')
     assert tools == {}
     assert [(one.key, one.line) for one in problems] == [("tools.x.access", 3)]
@@ -397,7 +397,7 @@ def test_access_of_an_older_definition_is_a_problem_and_the_tool_is_used() -> No
         ('type = "object"\nproperties.p.minimum = "low"', "properties.p.minimum", "no schema"),
     ],
 )
-def test_a_word_of_a_schema_that_is_wrong_is_named_with_its_parameter(
+def test_an_invalid_schema_keyword_is_named_with_its_parameter(
     text: str, key: str, said: str
 ) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\n{text}\n')

@@ -22,7 +22,7 @@ def home(folder: Path, profile: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shell", POSIX)
-def test_RB_078_what_the_profile_adds_is_learnt(tmp_path: Path, shell: str) -> None:
+def test_RB_078_the_profiles_additions_are_found(tmp_path: Path, shell: str) -> None:
     profile = 'echo hello; echo "warning" >&2; PATH="$HOME/bin:.:$PATH"; export PATH\n'
     learnt = loginpath.learn(home(tmp_path, profile), shell)
     assert learnt is not None
@@ -33,7 +33,7 @@ def test_RB_078_what_the_profile_adds_is_learnt(tmp_path: Path, shell: str) -> N
     assert len(folders) == len(set(folders))
 
 
-def test_a_profile_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
+def test_a_hanging_profile_is_abandoned_and_ended(tmp_path: Path) -> None:
     (tmp_path / "pid").touch()
     env = home(tmp_path, 'echo $$ > "$HOME/pid"; sleep 600\n')
     began = time.monotonic()
@@ -42,14 +42,14 @@ def test_a_profile_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
-def test_what_a_profile_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+def test_processes_left_by_a_profile_are_not_waited_for(tmp_path: Path) -> None:
     began = time.monotonic()
     assert loginpath.learn(home(tmp_path, "sleep 600 &\n"), "/bin/sh", 20) is not None
     assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("profile", ["exit 3\n", "exec /nowhere\n", "exec >/dev/null\n"])
-def test_a_profile_that_breaks_gives_nothing(tmp_path: Path, profile: str) -> None:
+def test_a_failing_profile_gives_nothing(tmp_path: Path, profile: str) -> None:
     assert loginpath.learn(home(tmp_path, profile), "/bin/sh", 5) is None
 
 
@@ -60,11 +60,11 @@ def test_endless_output_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["/usr/sbin/nologin", "/bin/false", "/no/such/shell", "bash", ""])
-def test_what_is_no_shell_is_not_asked(tmp_path: Path, shell: str) -> None:
+def test_a_non_shell_is_not_asked(tmp_path: Path, shell: str) -> None:
     assert loginpath.learn(home(tmp_path, ""), shell) is None
 
 
-def test_a_shell_that_is_a_program_of_another_kind_is_read_the_same_way(tmp_path: Path) -> None:
+def test_an_unusual_shell_is_read_the_same_way(tmp_path: Path) -> None:
     """Only the question goes through the shell; sh prints the answer."""
     odd = program(tmp_path, "oddsh", '#!/bin/sh\nPATH=/odd:/usr/bin:/bin; export PATH\neval "$3"\n')
     learnt = loginpath.learn({"PATH": "/x"}, str(odd))
@@ -82,7 +82,7 @@ def test_a_shell_that_is_a_program_of_another_kind_is_read_the_same_way(tmp_path
         ("/opt/x/bin:/usr/bin", False),
     ],
 )
-def test_a_bare_path_is_one_that_everybody_has(path: str | None, bare: bool) -> None:
+def test_a_bare_path_is_the_systems_default(path: str | None, bare: bool) -> None:
     assert loginpath.is_bare(path) == bare
 
 

@@ -1,5 +1,3 @@
-"""`notify` of a definition: read as it is meant, and refused with what would be right."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,11 +7,11 @@ from haftd.tools.definitions.notice_rules import read_notify
 from haftd.tools.definitions.parameters import InvalidField
 
 
-def test_without_a_word_ends_and_questions_are_told() -> None:
+def test_by_default_ends_and_questions_are_notified() -> None:
     assert read_notify({}) == NoticeSettings(True, True, True, False, ())
 
 
-def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
+def test_a_pattern_is_an_expression_or_a_table_with_a_level() -> None:
     read = read_notify(
         {
             "on_success": False,
@@ -50,7 +48,7 @@ def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
         ({"patterns": {f"p{n}": "x" for n in range(17)}}, ("patterns",), "16 are allowed"),
     ],
 )
-def test_what_is_wrong_is_named_where_it_is(value: object, path: tuple[str, ...], why: str) -> None:
+def test_each_fault_is_named_by_its_place(value: object, path: tuple[str, ...], why: str) -> None:
     with pytest.raises(InvalidField) as wrong:
         read_notify(value)
     assert wrong.value.path == path and why in wrong.value.message

@@ -20,7 +20,7 @@ to = { type = "object", required = true, properties = { a = { type = "string", e
 """
 
 
-def test_a_page_says_all_that_a_definition_says() -> None:
+def test_a_page_has_everything_of_a_definition() -> None:
     assert page([describe(tool(TEXT))]) == (
         "# x\n\nDo it.\n\nAt length.\n\n"
         "It is held: call it with `action` (spawn, fetch, apply, abort) and `id`.\n\n"
@@ -32,6 +32,6 @@ def test_a_page_says_all_that_a_definition_says() -> None:
     )
 
 
-def test_what_is_not_said_has_no_place_and_pages_follow_each_other() -> None:
+def test_omitted_parts_have_no_place_and_pages_follow_each_other() -> None:
     bare = describe(tool('[tools.x]\ncommand = "a"\nsummary = "S."\ndescription = "S."'))
     assert page([bare, bare]) == "# x\n\nS.\n\n# x\n\nS."

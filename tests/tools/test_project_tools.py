@@ -1,4 +1,4 @@
-"""The tools of roots: only what is trusted, only beside the user's own, and each root for itself."""
+"""The tools of project roots: only trusted ones, beside the user's own, each root for itself."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SHOWN = exposed(["a.b"])["a.b"]
 X = '[tools.x]\ncommand = "a"\n'
 
 
-def test_a_tool_of_a_root_is_there_once_its_file_is_trusted(desk: Desk) -> None:
+def test_a_roots_tool_appears_once_its_file_is_trusted(desk: Desk) -> None:
     file = desk.write("a.toml", X)
     error = desk.refused("x")
     assert error.code == -32010
@@ -91,13 +91,13 @@ def test_a_tool_of_a_root_is_there_once_its_file_is_trusted(desk: Desk) -> None:
     assert desk.refused("x").code == -32010 and "x" not in desk.listed()
 
 
-def test_the_command_that_is_named_can_be_typed(desk: Desk) -> None:
+def test_the_named_command_can_be_typed(desk: Desk) -> None:
     desk.write("a.toml", X, "a b")
     assert f"`haft trust '{desk.root('a b')}'`" in desk.refused("x", "a b").message
     assert f"`haft trust '{desk.root('a b')}'`" in desk.said("a b")["a.toml"]
 
 
-def test_a_file_that_changes_asks_again_and_goes_on_when_it_is_as_it_was(desk: Desk) -> None:
+def test_a_changed_file_asks_again_and_a_restored_one_is_trusted(desk: Desk) -> None:
     file = desk.write("a.toml", X)
     desk.grant()
     assert desk.runs("x") == "a"
@@ -114,7 +114,7 @@ def test_a_file_that_changes_asks_again_and_goes_on_when_it_is_as_it_was(desk: D
     assert desk.refused("x").code == -32003
 
 
-def test_a_file_that_comes_waits_alone(desk: Desk) -> None:
+def test_a_new_file_awaits_trust_alone(desk: Desk) -> None:
     desk.write("b.toml", X)
     desk.grant()
     desk.write("a.toml", X.replace('"a"', '"evil"') + '[tools.y]\ncommand = "y"\n')
@@ -124,7 +124,7 @@ def test_a_file_that_comes_waits_alone(desk: Desk) -> None:
     assert set(desk.said()) == {"a.toml", "c.toml"}
 
 
-def test_each_file_stands_for_itself(desk: Desk) -> None:
+def test_each_file_is_trusted_separately(desk: Desk) -> None:
     desk.write("a.toml", X)
     desk.write("b.toml", '[tools.x]\ncommand = "b"\n[tools.y]\ncommand = "y"\n')
     desk.write("c.toml", '[tools."*"]\nrun = "skip"\n')
@@ -135,7 +135,7 @@ def test_each_file_stands_for_itself(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_a_name_that_is_taken_stays_the_users(desk: Desk, trusted: bool) -> None:
+def test_a_taken_name_stays_the_users(desk: Desk, trusted: bool) -> None:
     desk.own(
         '[tools.mine]\ncommand = "mine"\nrun = "ask"\n[tools.off]\ncommand = "o"\nenable = false\n[tools."a.b"]\ncommand = "dotted"\n'
     )
@@ -177,7 +177,7 @@ def test_a_name_that_is_taken_stays_the_users(desk: Desk, trusted: bool) -> None
         ("", 'result = "skip"', {"result": "skip"}),
     ],
 )
-def test_no_action_gets_freer_than_the_user_says_of_all_tools(
+def test_no_action_is_freer_than_the_users_setting_for_all_tools(
     desk: Desk, own: str, root: str, modes: dict[str, str]
 ) -> None:
     desk.own(f'[tools."*"]\n{own}\n')
@@ -196,7 +196,7 @@ def test_roots_do_not_mix(desk: Desk) -> None:
     assert (desk.runs("x", "one"), desk.runs("x", "two")) == ("a", "b")
 
 
-def test_a_root_is_the_same_by_whatever_path(desk: Desk, tmp_path: Path) -> None:
+def test_a_root_is_the_same_by_any_path(desk: Desk, tmp_path: Path) -> None:
     desk.write("a.toml", X)
     (tmp_path / "link").symlink_to("root")
     desk.grant("link")
@@ -209,7 +209,7 @@ def test_a_root_is_the_same_by_whatever_path(desk: Desk, tmp_path: Path) -> None
     assert desk.refused("x", "link").code == -32010, "trust is of a place and a content"
 
 
-def test_what_is_wrong_in_a_trusted_file_takes_no_other_away(desk: Desk) -> None:
+def test_a_fault_in_a_trusted_file_removes_no_other(desk: Desk) -> None:
     desk.write("a.toml", "[tools.x\n")
     desk.write("b.toml", '[tools.y]\ncommand = "y"\n[tools.z]\nrows = 0\n')
     (desk.folder / "root/.haft/tools/c.toml").write_bytes(b"\xff")
@@ -238,7 +238,7 @@ def test_what_is_wrong_in_a_trusted_file_takes_no_other_away(desk: Desk) -> None
         'x = ["""a""""", {' + "a." * 20_000 + "a = 1}]\n",
     ],
 )
-def test_a_key_that_would_take_long_is_not_read(desk: Desk, text: str) -> None:
+def test_a_costly_key_is_not_read(desk: Desk, text: str) -> None:
     desk.write("a.toml", text)
     desk.grant()
     assert "a key of more than 64 parts" in desk.said()["a.toml"]
@@ -259,7 +259,7 @@ def test_dots_in_a_text_are_no_key(desk: Desk, text: str) -> None:
     assert desk.runs("x") == "true"
 
 
-def test_what_cannot_end_a_text_is_looked_at_once(desk: Desk) -> None:
+def test_text_that_cannot_end_is_scanned_once(desk: Desk) -> None:
     desk.write("a.toml", "a = " + '"' + '\\"' * 30_000)
     desk.grant()
     assert "no TOML" in desk.said()["a.toml"] or "not TOML" in desk.said()["a.toml"]
@@ -272,7 +272,7 @@ def test_a_file_of_very_many_tools_is_not_read(desk: Desk, form: str) -> None:
     assert "more than 128 tools" in desk.said()["a.toml"]
 
 
-def test_a_name_that_nobody_speaks_of_is_simply_not_there(desk: Desk) -> None:
+def test_an_unknown_name_is_not_found(desk: Desk) -> None:
     desk.write("a.toml", '[tools.x-y]\ncommand = "a"\nsummary = "axe"\n')
     assert desk.refused("nothing").code == -32003
     assert desk.refused("x").code == -32003
@@ -290,7 +290,7 @@ def test_a_reload_reads_the_users_part_of_a_root_anew(desk: Desk) -> None:
     assert desk.runs("x") == "a"
 
 
-def test_what_was_there_is_known_still_for_its_handles(desk: Desk) -> None:
+def test_removed_tools_are_still_known_to_their_handles(desk: Desk) -> None:
     desk.write("a.toml", X)
     desk.grant()
     tool = desk.catalogue.find("x", desk.root())
@@ -302,7 +302,7 @@ def test_what_was_there_is_known_still_for_its_handles(desk: Desk) -> None:
     assert caught.value.code == -32003
 
 
-def test_few_roots_are_remembered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_roots_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_module, "_MAX_ROOTS", 3)
     for number in range(6):
         desk.write("a.toml", X, str(number))

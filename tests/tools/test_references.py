@@ -1,5 +1,3 @@
-"""References that lead back to themselves: which are right, and which are named at load."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -32,7 +30,7 @@ def having(a: Any, **more: Any) -> dict[str, Any]:
         having({"type": "string"}, b={"items": {"$ref": "#/properties/b/items"}}),
     ],
 )
-def test_what_comes_back_to_the_same_value_is_named(schema: dict[str, Any]) -> None:
+def test_a_reference_to_the_same_value_is_named(schema: dict[str, Any]) -> None:
     found = find_endless(schema)
     assert found is not None and found.startswith("#/properties/")
 
@@ -50,11 +48,11 @@ def test_what_comes_back_to_the_same_value_is_named(schema: dict[str, Any]) -> N
         having({"$ref": "https://example.org/a"}),
     ],
 )
-def test_what_goes_into_the_value_or_is_said_twice_is_right(schema: dict[str, Any]) -> None:
+def test_a_recursive_or_repeated_reference_is_valid(schema: dict[str, Any]) -> None:
     assert find_endless(schema) is None
 
 
-def test_a_long_way_of_references_is_followed_without_recursion() -> None:
+def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
     forms: dict[str, Any] = {
         f"f{at}": {"allOf": [{"$ref": f"#/$defs/f{at + 1}"}] * 3} for at in range(5_000)
     }
@@ -62,7 +60,9 @@ def test_a_long_way_of_references_is_followed_without_recursion() -> None:
     assert find_endless({"$defs": {**forms, "f5000": {"$ref": "#/$defs/f0"}}}) is not None
 
 
-def test_a_definition_with_one_is_a_problem_and_the_others_stand(tmp_path: Path) -> None:
+def test_a_definition_with_a_reference_loop_is_a_problem_and_the_others_stand(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "a.toml"
     file.write_text(
         '[tools.good]\ncommand = ["true"]\n'

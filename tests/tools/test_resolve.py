@@ -1,4 +1,4 @@
-"""From arguments to what is run: whatever a value is, it is one argument, or it is refused."""
+"""From arguments to the command: any value is one argument, or is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST = 131_071
 
 
 def test_X01_payloads_are_one_argument_each(tmp_path: Path) -> None:
-    """The whole corpus at once, as the arguments of a real program: nothing of it is run."""
+    """The whole corpus at once, as the arguments of a real program: none of it runs."""
     done = run(called(tool(MANY), {"v": PAYLOADS}, str(tmp_path)))
     assert done.stdout.decode() == "".join(f"[{payload}]" for payload in PAYLOADS)
     assert list(tmp_path.iterdir()) == []
@@ -38,7 +38,7 @@ def test_X01_payloads_are_one_argument_each(tmp_path: Path) -> None:
         assert called(one, {"v": payload}).launch.argv == ("printf", "[%s]", payload)
 
 
-def test_X01_payloads_in_a_text_that_is_split_are_words(tmp_path: Path) -> None:
+def test_X01_payloads_in_a_split_text_are_words(tmp_path: Path) -> None:
     """`split` cuts a text into words; no shell sees them."""
     splitting = tool(
         '[tools.x]\ncommand = [{ each = "split(tool.arguments.v)" }]\nparameters.v = {}'
@@ -56,7 +56,7 @@ def test_any_text_is_one_argument(value: str) -> None:
 
 
 def test_X02_a_leading_dash_is_an_operand() -> None:
-    """Behind `--`, or not taken at all."""
+    """Behind `--`, or refused."""
     for value in ("-x", "--output=/etc/x", "--", "-"):
         argv = called(packed("git_stage"), {"paths": [value, "a"]}).launch.argv
         assert argv[-3:] == ("--", value, "a")
@@ -102,7 +102,7 @@ def test_X03_newlines_arrive(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [LONGEST + 1, 2 * 1024 * 1024])
 @pytest.mark.parametrize("letter", ["x", "é"])
-def test_X03_an_argument_that_is_too_long_is_refused_with_size_and_limit(
+def test_X03_an_argument_over_the_limit_is_refused_with_size_and_limit(
     size: int, letter: str
 ) -> None:
     value = letter * (size // len(letter.encode()) + 1)
@@ -122,7 +122,7 @@ def test_RB_075_the_longest_argument_starts(tmp_path: Path) -> None:
 def test_RB_075_a_shell_text_of_any_size_runs(
     tmp_path: Path, shells: tuple[str, ...], letter: str
 ) -> None:
-    """Also where there is no bash; it is a script as any other: lines, arguments, exit status."""
+    """Also without bash, as any other script: lines, arguments, exit status."""
     for shell in shells:
         (tmp_path / shell).symlink_to(f"/bin/{shell}")
     long = f": {letter * (400_000 // len(letter.encode()))}"
@@ -131,12 +131,12 @@ def test_RB_075_a_shell_text_of_any_size_runs(
     assert (done.stdout, done.stderr, done.returncode) == (b"0  unset\na  b\n", b"", 7)
 
 
-def test_a_short_shell_text_is_run_as_it_is() -> None:
+def test_a_short_shell_text_is_run_unchanged() -> None:
     argv = called(packed("run"), {"command": "a | b"}).launch.argv
     assert argv[1:] == ("-c", "a | b")
 
 
-def test_the_root_is_the_folder_and_cwd_is_seen_from_it() -> None:
+def test_the_root_is_the_folder_and_cwd_is_relative_to_it() -> None:
     for folder, expected in (
         (None, "/r"),
         (".", "/r"),
@@ -148,7 +148,7 @@ def test_the_root_is_the_folder_and_cwd_is_seen_from_it() -> None:
         assert called(packed("run"), args, "/r").launch.cwd == expected
 
 
-def test_a_relative_program_of_a_definition_is_found_from_the_root(tmp_path: Path) -> None:
+def test_a_definitions_relative_program_is_found_from_the_root(tmp_path: Path) -> None:
     program(tmp_path, "prog", "#!/bin/sh\npwd\n")
     (tmp_path / "sub").mkdir()
     own = tool('[tools.x]\ncommand = "./prog"\ncwd = "sub"\n')
@@ -157,7 +157,7 @@ def test_a_relative_program_of_a_definition_is_found_from_the_root(tmp_path: Pat
     assert theirs.launch.argv == ("./prog",)
 
 
-def test_what_depends_on_arguments_is_a_template() -> None:
+def test_argument_dependent_fields_are_templates() -> None:
     plain = called(packed("run"), {"argv": ["a"]})
     assert (plain.launch.terminal, plain.launch.rows, plain.launch.cols, plain.launch.limits) == (
         False,
@@ -172,8 +172,8 @@ def test_what_depends_on_arguments_is_a_template() -> None:
     assert full.launch.output == "raw"
 
 
-def test_input_is_a_pipe_only_for_what_takes_it() -> None:
-    """X10: nobody's input is inherited, and what cannot be given any has none."""
+def test_input_is_a_pipe_only_for_tools_that_take_it() -> None:
+    """X10: no input is inherited, and a tool without input has none."""
     for text, expected in (
         ('command = "a"', "null"),
         ('command = "a"\nstateful = true', "pipe"),
@@ -184,7 +184,7 @@ def test_input_is_a_pipe_only_for_what_takes_it() -> None:
         assert called(tool(f"[tools.x]\n{text}\n"), {}).launch.stdin == expected
 
 
-def test_the_call_is_handed_on_as_the_protocol_says() -> None:
+def test_the_call_is_passed_on_as_the_protocol_defines() -> None:
     own = tool("""
 [tools.x]
 command = "a {{context}} {{tool}}"
@@ -215,7 +215,7 @@ parameters.v = { type = "array" }
     assert [json.loads(word) for word in found.launch.argv[1:]] == [call["context"], call["tool"]]
 
 
-def test_the_environment_of_a_definition() -> None:
+def test_a_definitions_environment_is_set() -> None:
     own = tool("""
 [tools.x]
 command = "a"
@@ -228,7 +228,7 @@ parameters.v = { type = "string" }
 
 
 def test_values_of_a_script_are_in_its_environment_and_not_in_its_arguments() -> None:
-    """X06: what is in argv is seen by every user of the machine."""
+    """X06: argv is visible to every user of the machine."""
     own = tool("""
 [tools.x]
 command = { program = "login {{ tool.arguments.v }}", shell = true }
@@ -258,7 +258,7 @@ parameters.v = { type = "string" }
         ),
     ],
 )
-def test_what_arguments_make_wrong_is_refused_as_theirs(
+def test_a_fault_of_the_arguments_is_refused_as_theirs(
     text: str, args: dict[str, object], said: str
 ) -> None:
     error = refused(tool(f"[tools.x]\n{text}\nparameters.v = {{}}\n"), args)
@@ -266,7 +266,7 @@ def test_what_arguments_make_wrong_is_refused_as_theirs(
     assert said in error.message
 
 
-def test_what_the_definition_makes_wrong_is_said_as_its() -> None:
+def test_a_fault_of_the_definition_is_reported_as_its() -> None:
     own = tool('[tools.x]\ncommand = "a {{ tool.arguments.v.x() }}"\nparameters.v = {}\n')
     error = refused(own, {"v": "canary"})
     assert error.code == -32012
@@ -282,7 +282,7 @@ def test_what_the_definition_makes_wrong_is_said_as_its() -> None:
         ('source = "mcp.a.b"', "mcp.a.b"),
     ],
 )
-def test_a_runtime_that_is_not_built_is_a_clear_error(text: str, runtime: str) -> None:
+def test_a_missing_runtime_is_a_clear_error(text: str, runtime: str) -> None:
     tools, _ = read(f"[tools.x]\n{text}\n")
     error = refused(tools["x"], {})
     assert error.code == -32014
@@ -303,7 +303,7 @@ def test_a_runtime_that_is_not_built_is_a_clear_error(text: str, runtime: str) -
         },
     )
 )
-def test_whatever_is_asked_of_run_there_is_a_call_or_an_error(args: dict[str, object]) -> None:
+def test_any_arguments_of_run_give_a_call_or_an_error(args: dict[str, object]) -> None:
     try:
         found = called(packed("run"), args)
     except RpcError as error:
@@ -314,7 +314,7 @@ def test_whatever_is_asked_of_run_there_is_a_call_or_an_error(args: dict[str, ob
         assert found.launch.cwd.startswith("/")
 
 
-def test_a_command_text_that_no_process_could_get_is_refused_with_size_and_limit() -> None:
+def test_a_command_text_over_the_limit_is_refused_with_size_and_limit() -> None:
     text = "x " * (1024 * 1024) + "y"
     error = refused(packed("run"), {"command": text})
     assert error.code == -32005
@@ -322,7 +322,7 @@ def test_a_command_text_that_no_process_could_get_is_refused_with_size_and_limit
     assert "the limit is 2097152" in error.message
 
 
-def test_a_tool_of_a_server_is_refused_by_its_source_and_not_by_a_runtime() -> None:
+def test_a_servers_tool_is_refused_by_its_source_and_not_by_a_runtime() -> None:
     tools, _ = read('[tools.x]\nsource = "mcp.github.create_issue"')
     error = refused(tools["x"], {})
     assert error.kind == "unsupported_runtime"

@@ -1,4 +1,4 @@
-"""What lies in a root: read as it is, bounded, refused by name where it cannot be believed."""
+"""Definitions in a project root: bounded, and refused by name where untrustworthy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder_of(root: Path) -> Path:
 
 
 def settled(root: Path) -> Folder:
-    """One that takes what is there now for settled."""
+    """A folder whose current content counts as settled."""
     return Folder(canonical(str(root)), lambda: LATER)
 
 
@@ -40,7 +40,7 @@ def names(look: tuple[HashedFile | RefusedFile, ...]) -> dict[str, str]:
     return {one.name: one.why if isinstance(one, RefusedFile) else "" for one in look}
 
 
-def test_files_are_found_by_name_with_what_was_hashed(tmp_path: Path) -> None:
+def test_files_are_found_by_name_with_their_hashed_content(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     (folder / "b.toml").write_bytes(b"b")
     (folder / "a.toml").write_bytes(b"a")
@@ -72,7 +72,7 @@ def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> N
     assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
 
-def test_the_project_of_a_folder_is_the_nearest_at_or_above_it_with_definitions(
+def test_a_folders_project_is_the_nearest_root_with_definitions(
     tmp_path: Path,
 ) -> None:
     outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
@@ -117,7 +117,7 @@ def test_a_root_without_the_folder_has_nothing(tmp_path: Path, made: str) -> Non
     assert settled(root).look() == ()
 
 
-def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other(
+def test_a_non_file_is_refused_by_name_and_harms_no_other(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "root"
@@ -154,7 +154,7 @@ def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other
 
 
 @pytest.mark.parametrize("link", [".haft", ".haft/tools"])
-def test_a_folder_that_is_a_link_out_of_the_root_gives_nothing(tmp_path: Path, link: str) -> None:
+def test_a_symlinked_folder_outside_the_root_gives_nothing(tmp_path: Path, link: str) -> None:
     other = folder_of(tmp_path / "other")
     (other / "a.toml").write_text("")
     root = tmp_path / "root"
@@ -165,7 +165,7 @@ def test_a_folder_that_is_a_link_out_of_the_root_gives_nothing(tmp_path: Path, l
     assert isinstance(one, RefusedFile) and "leads out" in one.why
 
 
-def test_a_root_with_a_name_that_begins_like_it_is_outside(tmp_path: Path) -> None:
+def test_a_root_with_the_same_name_prefix_is_outside(tmp_path: Path) -> None:
     other = folder_of(tmp_path / "root2")
     (other / "a.toml").write_text("")
     folder = folder_of(tmp_path / "root")
@@ -186,7 +186,7 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
     assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
 
-def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+def test_files_over_the_total_size_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     for number in range(20):
         (folder / f"{number}.toml").write_bytes(b"#" * MAX_FILE_BYTES)
@@ -194,7 +194,7 @@ def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
     assert isinstance(one, RefusedFile) and "larger" in one.why
 
 
-def test_nothing_is_read_again_that_has_not_changed(
+def test_unchanged_files_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder_of(tmp_path) / "a.toml").write_text("a")
@@ -207,10 +207,10 @@ def test_nothing_is_read_again_that_has_not_changed(
 @pytest.mark.parametrize(
     ("age_ns", "is_read"), [(0, True), (50_000_000, True), (50_000_001, False)]
 )
-def test_what_was_changed_a_moment_ago_is_read_again_though_its_times_show_no_change(
+def test_recently_changed_files_are_read_again_despite_equal_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_ns: int, is_read: bool
 ) -> None:
-    """A time of a file is that of a tick: what was written twice in one looks the same."""
+    """A file's time has the resolution of a tick: two writes in one tick look the same."""
     file = folder_of(tmp_path) / "a.toml"
     file.write_bytes(b"a = 1")
     found = file.stat()
@@ -224,8 +224,8 @@ def test_what_was_changed_a_moment_ago_is_read_again_though_its_times_show_no_ch
 
 
 @pytest.mark.parametrize("clock", [lambda: LATER, time.time_ns])
-def test_every_change_is_seen(tmp_path: Path, clock: object) -> None:
-    """Of the same length too, right after a look, and with the times set back."""
+def test_every_change_is_detected(tmp_path: Path, clock: object) -> None:
+    """Of the same length too, right after a read, and with the times set back."""
     file = folder_of(tmp_path) / "a.toml"
     file.write_bytes(b"a = 1")
     os.utime(file, ns=(1, 1))
@@ -233,7 +233,7 @@ def test_every_change_is_seen(tmp_path: Path, clock: object) -> None:
     before = folder.look()
     assert folder.look() is before
     if clock is not time.time_ns:
-        # A change within one tick of the clock of times is for the other form.
+        # A change within one tick of the file clock is for the other form.
         seen, probe = file.stat().st_ctime_ns, tmp_path / "probe"
         while not probe.exists() or probe.stat().st_ctime_ns <= seen:
             probe.write_bytes(b"x")
@@ -246,7 +246,7 @@ def test_every_change_is_seen(tmp_path: Path, clock: object) -> None:
 
 
 @given(st.lists(st.sampled_from(["write", "remove", "block", "look"]), max_size=12))
-def test_a_look_is_what_a_first_look_would_be(
+def test_a_later_read_equals_a_first_read(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
     root = tmp_path_factory.mktemp("root")

@@ -1,5 +1,3 @@
-"""Tools that describe themselves: which may be asked, and what their answers make of them."""
-
 from __future__ import annotations
 
 import json
@@ -28,7 +26,7 @@ OURS = "[tools.x]\n"
         OURS + 'command = "a {{context}}"\nparameters.p.properties.q.maximum = 5',
     ],
 )
-def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_question(
+def test_a_definition_that_declares_self_description_is_asked(
     text: str,
 ) -> None:
     one = tool(text)
@@ -50,7 +48,7 @@ def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_questio
         OLDER + 'command = "a"\nparameters.p = { enum = ["b"], summary = "c" }',
     ],
 )
-def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(text: str) -> None:
+def test_a_definition_with_a_protocol_may_be_asked(text: str) -> None:
     one = tool(text)
     assert one.may_describe and not one.self_describing
 
@@ -79,11 +77,11 @@ def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(tex
         + 'output = "outcome"\ncommand = "a"\nparameters = { p.enum = ["b"], q.type = "string" }',
     ],
 )
-def test_any_other_is_not(text: str) -> None:
+def test_any_other_program_is_not_asked(text: str) -> None:
     assert not tool(text).is_asked
 
 
-def test_what_comes_with_the_daemon_and_the_daemons_own_are_not_asked() -> None:
+def test_packed_and_builtin_tools_are_not_asked() -> None:
     from haftd.tools.catalogue import TOOLPACK, Catalogue
 
     catalogue = Catalogue(builtin=("ask_user",))
@@ -101,7 +99,7 @@ def asked(
     return tool(f'[tools.{name}]\nsource = "{source}"\ncommand = "{command}"\n{text}', name)
 
 
-def test_the_program_says_what_the_definition_does_not() -> None:
+def test_the_program_fills_the_definitions_gaps() -> None:
     entry = {
         "name": "x",
         "summary": "Short.",
@@ -128,7 +126,7 @@ def test_the_program_says_what_the_definition_does_not() -> None:
     assert arguments.check(found, {"package": "p"}) == {"package": "p", "times": 1}
 
 
-def test_the_users_fields_win_one_by_one() -> None:
+def test_the_users_fields_take_precedence_one_by_one() -> None:
     own = """
 summary = "Mine."
 examples = "x(1)"
@@ -158,7 +156,7 @@ required = false
     assert found.parameters["required"] == ["rest"]
 
 
-def test_a_narrowed_parameter_keeps_what_the_program_says_of_it_and_of_the_others() -> None:
+def test_a_narrowed_parameter_keeps_the_programs_other_fields() -> None:
     own = """
 parameters.package.enum = ["a", "b"]
 parameters.times.maximum = 3
@@ -188,7 +186,7 @@ parameters.span.properties.start.minimum = 0
     assert found["required"] == ["package", "span"]
 
 
-def test_a_whole_schema_is_taken_as_it_is_and_changed_in_its_properties() -> None:
+def test_a_whole_schema_is_kept_and_changed_in_its_properties() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -208,7 +206,7 @@ def test_nested_parameters_are_required_unless_they_have_a_default() -> None:
     assert found.parameters["properties"]["spans"]["items"]["required"] == ["start"]
 
 
-def test_what_a_serializer_writes_for_nothing_is_nothing() -> None:
+def test_a_serializers_empty_values_count_as_absent() -> None:
     form: dict[str, Any] = {
         "type": "string", "default": None, "enum": [], "summary": None, "items": None,
         "properties": None,
@@ -231,7 +229,7 @@ def test_what_a_serializer_writes_for_nothing_is_nothing() -> None:
         ("x", "local.w", ["x", "y"], None),
     ],
 )
-def test_the_entry_is_found_by_the_source_by_the_name_or_because_it_is_the_only_one(
+def test_the_entry_is_found_by_source_by_name_or_as_the_only_one(
     name: str, source: str, names: list[str], found: str | None
 ) -> None:
     said = say(*({"name": one, "summary": one} for one in names))
@@ -243,7 +241,7 @@ def test_the_entry_is_found_by_the_source_by_the_name_or_because_it_is_the_only_
     assert "'y'" in str(caught.value)
 
 
-def test_the_program_is_told_the_name_that_it_knows() -> None:
+def test_the_program_gets_the_name_that_it_knows() -> None:
     definition = read_description(asked(source="local.y"), say({"name": "y"}))
     told = json.loads(called(definition, {}).context_json)["tool"]
     assert told["name"] == "y" and definition.name == "x"
@@ -267,18 +265,18 @@ def test_the_program_is_told_the_name_that_it_knows() -> None:
         ),
     ],
 )
-def test_an_answer_that_is_wrong_is_told_so(said: bytes, words: str) -> None:
+def test_an_invalid_answer_is_reported(said: bytes, words: str) -> None:
     with pytest.raises(Undescribed, match=words):
         read_description(asked(), said)
 
 
-def test_a_change_of_a_parameter_that_is_not_there_is_a_mistake() -> None:
+def test_a_change_of_a_missing_parameter_is_a_fault() -> None:
     entry = {"name": "x", "parameters": {"package": {"type": "string"}}}
     with pytest.raises(Undescribed, match="describes no parameter 'pakcage'"):
         read_description(asked("parameters.pakcage.default = 1"), say(entry))
 
 
-def test_nothing_is_asked_twice_in_a_root_but_in_another() -> None:
+def test_a_program_is_asked_once_per_root() -> None:
     known, one = Descriptions(), asked()
     assert known.lacks(one, "/a")
     known.learn(one, "/a", "ended with exit code 3")
@@ -301,7 +299,7 @@ def test_nothing_is_asked_twice_in_a_root_but_in_another() -> None:
     assert known.lacks(one, "/a") and known.of(one) is one
 
 
-def test_a_program_that_hangs_is_asked_in_no_other_root() -> None:
+def test_a_hanging_program_is_asked_in_no_other_root() -> None:
     known, one = Descriptions(), asked()
     known.learn(one, "/a", "did not end within 10 s", anywhere=True)
     assert not known.lacks(one, "/a") and not known.lacks(one, "/b")
@@ -310,7 +308,7 @@ def test_a_program_that_hangs_is_asked_in_no_other_root() -> None:
     assert known.lacks(one, "/b")
 
 
-def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an_answer() -> None:
+def test_an_optional_description_is_requested_once_and_may_be_missing() -> None:
     known, one = Descriptions(), asked('output = "outcome"', command="a")
     assert known.lacks(one, "/a") and known.problems([one], "/a") == ()
     assert known.refusal(one, "/a", ()) is None
@@ -328,7 +326,7 @@ def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an
     assert known.refusal(given, "/a", {"p": 1}) is None
 
 
-def test_what_is_remembered_of_roots_is_bounded() -> None:
+def test_remembered_answers_of_roots_are_bounded() -> None:
     known, one = Descriptions(), asked('output = "outcome"', command="a")
     for at in range(100):
         known.learn(one, f"/{at}", "printed nothing")
@@ -336,7 +334,7 @@ def test_what_is_remembered_of_roots_is_bounded() -> None:
     assert len(known._mute[one]) <= 32
 
 
-def test_what_is_known_of_a_definition_goes_with_it() -> None:
+def test_a_definitions_answer_is_forgotten_with_it() -> None:
     known = Descriptions()
     for _ in range(3):
         one = asked()
@@ -356,14 +354,14 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
     assert [read_description(one, said).summary for one in tools.values()] == ["c", "t"]
 
 
-def test_a_program_of_the_older_form_without_an_answer_is_no_problem() -> None:
+def test_an_older_program_without_an_answer_is_no_problem() -> None:
     known, one = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
     known.learn(one, "/a", "printed no description of tools")
     assert known.refusal(one, "/a", ()) is None and not known.lacks(one, "/a")
     assert known.problems([one], "/a") == () and known.failures() == ()
 
 
-def test_long_texts_of_a_program_are_told_by_the_description_only() -> None:
+def test_a_programs_long_texts_are_in_the_description_only() -> None:
     parameters = {"p": {"type": "string", "summary": "Short.", "description": "Long."}}
     entry = {"name": "x", "summary": "S.", "description": "D.", "parameters": parameters}
     found = read_description(asked(), say(entry))

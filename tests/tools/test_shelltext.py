@@ -1,4 +1,4 @@
-"""Values in shell scripts: whatever quotes the author has, the value arrives, and never runs."""
+"""Values in shell scripts: a value arrives in any quotes, and never runs."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ E
 
 
 def quoted(value: str) -> str:
-    """What `QUOTES` prints."""
+    """Return the output of `QUOTES`."""
     line = f"[{value}X]\n"
     return f"{line * 3}[ab'{value}'cX]\n{line}[${value}X]\n{line * 2}"
 
 
 def forked(value: str) -> str:
-    """What `FORKS` prints."""
+    """Return the output of `FORKS`."""
     line = f"[{value}X]\n"
     return f"[{value}YX]\n[{value}YX]\n{line}<{value}\"{value}'>\nit's \"plain\n{line}"
 
@@ -96,7 +96,7 @@ def definition(script: str, shell: str = "sh", parameter: str = "v", kind: str =
     "before",
     ['"$(echo (a) )"', '"$( (echo a) )"', '"$( ( (echo a); (echo b) ) )"', "$( (a) )", "( (a) );"],
 )
-def test_a_value_behind_nested_brackets_stands_outside_of_them(before: str) -> None:
+def test_a_value_behind_nested_brackets_is_placed_outside_them(before: str) -> None:
     script = f'{before} \ue0000\ue001 "\ue0001\ue001"'
     assert place(script) == f'{before} "${{HAFT_VALUE_0}}" "${{HAFT_VALUE_1}}"'
 
@@ -116,8 +116,8 @@ def test_a_value_behind_nested_brackets_is_neither_split_nor_globbed(
 def test_X01_no_payload_is_run_by_a_shell(tmp_path: Path, shell: str, every: int) -> None:
     """Each payload at many places of a script at once: all of it arrives, none of it runs."""
     light, heavy = (tool(definition(script, shell)) for script in (QUOTES, QUOTES + FORKS))
-    # Together the shells are given a third of the corpus, in the soak form all of it; every fifth
-    # payload also where it costs forks.
+    # Together the shells get a third of the corpus, in the soak form all of it; every fifth payload
+    # also where forks are needed.
     for at, payload in enumerate(PAYLOADS[SHELLS.index(shell) :: every * len(SHELLS)]):
         script, expected = (light, "") if at % 5 else (heavy, forked(payload))
         done = run(called(script, {"v": payload}, str(tmp_path)))
@@ -145,7 +145,7 @@ def test_X01_the_corpus_runs_where_values_are_pasted(tmp_path: Path) -> None:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(value=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40))
-def test_any_text_arrives_as_it_is(tmp_path: Path, value: str) -> None:
+def test_any_text_arrives_unchanged(tmp_path: Path, value: str) -> None:
     every = tool(definition(f"printf '[%s]' {V} \"{V}\" '{V}'"))
     done = run(called(every, {"v": value}, str(tmp_path)))
     assert done.stdout.decode() == f"[{value}]" * 3
@@ -201,11 +201,11 @@ M0, M1, M2 = "\ue0000\ue001", "\ue0001\ue001", "\ue0002\ue001"
         ),
     ],
 )
-def test_the_reference_is_written_for_the_quotes_around_it(script: str, placed: str) -> None:
+def test_a_reference_is_written_for_its_quotes(script: str, placed: str) -> None:
     assert place(script, "V{}") == placed
 
 
-def test_a_block_decides_what_stands_in_the_script(tmp_path: Path) -> None:
+def test_a_block_selects_the_text_of_the_script(tmp_path: Path) -> None:
     text = (
         "printf '[%s]' {% for v in tool.arguments.l %}'{{ v }}' {% endfor %}"
         "{% if tool.arguments.l == 5 %}no{% endif %}"
@@ -236,7 +236,7 @@ l = { type = "array" }
 
 
 def test_no_script_is_misread_into_running_a_value() -> None:
-    """Whatever the script: a value is a reference in it, or the script is refused."""
+    """In any script a value is a reference, or the script is refused."""
     quotes = ["'", '"', "\\", "`", "$(", ")", "((", "))", "${", "}", "#", "\n", "$'"]
     for parts in product([*quotes, "<<E\n", "E\n", " ", M0], repeat=4):
         try:

@@ -1,4 +1,4 @@
-"""A call as a strict provider makes it: every name of the flat schema is given, most of them null."""
+"""Calls of a strict provider: every name of the flat schema is given, most of them null."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = {one.name: one for one in CATALOGUE.listing("openai")[0] if one.stateful
 
 
 def said(tool: str, **given: Any) -> dict[str, Any]:
-    """All names of the tool, those not given null; the schema takes it."""
+    """Return all names of the tool, missing ones null; the schema accepts the result."""
     schema = TOOLS[tool].parameters
     call = {**dict.fromkeys(schema["properties"]), **given}
     assert jsonschema_rs.is_valid(schema, call)
@@ -37,7 +37,7 @@ def test_each_action_can_be_called_with_every_name_given(tool: str) -> None:
     assert abort == HandleCall("abort", "a")
 
 
-def test_an_input_has_only_the_kind_that_was_given() -> None:
+def test_an_input_has_only_the_given_kind() -> None:
     form = next(
         one for one in TOOLS["run"].parameters["properties"]["input"]["anyOf"]
         if one["type"] == "object"

@@ -1,4 +1,4 @@
-"""How values are written, and what a template may name."""
+"""Templates: writing of values, and permitted names."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def test_scalars_are_plain_and_composites_are_json(value: object, written: str) 
 @pytest.mark.parametrize(
     "source", ["{{ tool.arguments.no }}", "{{ tool.no.more.still }}", "{{ none }}"]
 )
-def test_what_is_not_there_is_null(source: str) -> None:
+def test_a_missing_value_is_null(source: str) -> None:
     assert render(source, scope()) == "null"
 
 
 @given(TEXT)
-def test_a_text_comes_out_as_it_went_in(value: str) -> None:
-    """Also one that looks like a template, and nothing is escaped."""
+def test_a_text_is_written_unchanged(value: str) -> None:
+    """Also a text that looks like a template, and nothing is escaped."""
     assert render("{{ tool.arguments.v }}", scope(v=value)) == value
     assert spread("tool.arguments.v", scope(v=[value])) == [value]
 
 
 @settings(max_examples=50)
 @given(JSON)
-def test_whatever_the_value_it_can_be_read_back(value: object) -> None:
+def test_any_value_can_be_read_back(value: object) -> None:
     written = render("{{ tool.arguments.v }}", scope(v=value))
     assert written == value if isinstance(value, str) else json.loads(written) == value
 
@@ -82,7 +82,7 @@ def test_each_item_is_one_argument(values: list[Any]) -> None:
     assert len(spread("tool.arguments.v", scope(v=values))) == len(values)
 
 
-def test_each_of_a_scalar_is_one_and_of_nothing_is_none() -> None:
+def test_each_of_a_scalar_is_one_and_of_null_is_none() -> None:
     assert spread("tool.arguments.v", scope(v="a b")) == ["a b"]
     assert spread("tool.arguments.v", scope()) == []
     assert spread("tool.arguments.v.deeper", scope()) == []
@@ -91,7 +91,7 @@ def test_each_of_a_scalar_is_one_and_of_nothing_is_none() -> None:
 
 
 def test_the_whole_context_is_one_argument() -> None:
-    """The way of older definitions: `{{context}} {{tool}}`."""
+    """The form of older definitions: `{{context}} {{tool}}`."""
     assert json.loads(render("{{context}}", scope())) == {"root": "/r"}
     assert json.loads(render("{{tool}}", scope(a="b"))) == {"name": "x", "arguments": {"a": "b"}}
 
@@ -115,14 +115,14 @@ def test_a_field_that_is_one_expression_can_be_absent() -> None:
         "{{ tool|nofilter }}",
     ],
 )
-def test_a_wrong_template_is_found_before_it_is_used(source: str) -> None:
+def test_an_invalid_template_is_found_before_use(source: str) -> None:
     with pytest.raises(BadTemplate):
         check(source)
         render(source, scope())
 
 
 @pytest.mark.parametrize("expression", ["a b", "}}{{", "user", "tool..x", "tool }} {{ tool"])
-def test_a_wrong_expression_is_found_before_it_is_used(expression: str) -> None:
+def test_an_invalid_expression_is_found_before_use(expression: str) -> None:
     with pytest.raises(BadTemplate):
         check_expression(expression)
 
@@ -133,7 +133,7 @@ def test_no_message_shows_a_value() -> None:
     assert "canary" not in str(caught.value)
 
 
-def test_a_template_cannot_read_files_or_run_on() -> None:
+def test_a_template_cannot_read_files_or_loop_forever() -> None:
     for source in ("{% include '/etc/passwd' %}", "{% import '/etc/passwd' as p %}"):
         with pytest.raises(BadTemplate):
             render(source, scope())
@@ -156,7 +156,7 @@ def test_split_cuts_as_a_shell_and_expands_nothing() -> None:
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
-def test_a_long_script_is_cut_into_parts_that_fit(letter: str) -> None:
+def test_a_long_script_is_cut_into_fitting_parts(letter: str) -> None:
     text = letter * 300_000
     argv = spread("script(tool.arguments.v)", scope(v=text))
     assert all(len(part.encode()) <= MAX_ARGUMENT for part in argv)
@@ -164,7 +164,7 @@ def test_a_long_script_is_cut_into_parts_that_fit(letter: str) -> None:
     assert spread("script(tool.arguments.v)", scope(v="echo"))[1:] == ["-c", "echo"]
 
 
-def test_which_finds_the_first_that_there_is_and_says_when_there_is_none() -> None:
+def test_which_finds_the_first_program_and_reports_a_missing_one() -> None:
     assert render("{{ which('no-such-program', 'sh') }}", scope()).endswith("/sh")
     with pytest.raises(
         ArgumentRefused, match="none of these programs is installed: nope-a, nope-b"
@@ -172,14 +172,15 @@ def test_which_finds_the_first_that_there_is_and_says_when_there_is_none() -> No
         render("{{ which('nope-a', 'nope-b') }}", scope())
 
 
-def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
+def test_which_searches_no_relative_folder() -> None:
     here = Scope({}, {}, ".::bin:usr/bin")
     with pytest.raises(ArgumentRefused):
         render("{{ which('sh') }}", here)
 
 
-def test_what_a_definition_may_make_is_what_the_kernel_takes() -> None:
-    """Definitions and Linux are rooms that do not know each other: this holds their figures equal."""
+def test_a_definitions_limits_are_the_kernels() -> None:
+    """Definitions and Linux are rooms that do not know each other: this test keeps their figures
+    equal."""
     assert MAX_ARGUMENT == program.MAX_WORD
 
 
@@ -199,8 +200,8 @@ LONG = "+1" * 30_000
         "{{ tool" + LONG,
     ],
 )
-def test_a_template_that_would_go_too_deep_is_refused_and_not_parsed(source: str) -> None:
-    """What parses it would end the process."""
+def test_a_too_deep_template_is_refused_and_not_parsed(source: str) -> None:
+    """The parser would crash the process."""
     with pytest.raises(BadTemplate, match=r"longer than|more than"):
         check(source)
 
@@ -210,8 +211,8 @@ def test_a_long_text_with_many_templates_is_no_long_expression() -> None:
     check("{% if tool %}{{ tool }}{% endif %}" * 200)
 
 
-def test_nothing_can_be_put_into_itself() -> None:
-    """What writes values goes as deep as they do: to the end of the process."""
+def test_a_value_cannot_contain_itself() -> None:
+    """The writer recurses as deep as the value: to the end of the process."""
     with pytest.raises(BadTemplate, match="namespace"):
         check("{% set n = namespace() %}{% set n.a = n %}{{ n }}")
 
@@ -247,13 +248,14 @@ WORDS = ["and", "else", "if", "is", "or"]
         "\ue000" + "{% set a = [a, a] %}" * 40,
     ],
 )
-def test_what_doubles_at_each_step_is_refused_and_never_written(made: str) -> None:
-    """No fuel is counted for a list that holds another twice, and writing it takes as long as it is."""
+def test_doubling_values_are_refused_and_never_written(made: str) -> None:
+    """No fuel is counted for a list that holds another twice, and writing takes as long as the
+    result."""
     with pytest.raises(BadTemplate, match=r"more than 64 times|may not|cannot be told|is no name"):
         check("{% set a = [1] %}" + made)
 
 
-def test_what_is_set_a_few_times_stays_allowed() -> None:
+def test_a_few_assignments_stay_allowed() -> None:
     check("{% set root = context.root or '.' %}{% set flags = ['-a'] + tool.arguments.flags %}")
     check("{% for one in tool.arguments.files %}{{ one }} {% endfor %}" * 50)
     check("{% set text = 'a, a, a, a' ~ tool.name|replace('b', 'c') %}" * 20)
@@ -270,7 +272,7 @@ def test_what_is_set_a_few_times_stays_allowed() -> None:
         "{{ 'x'|indent(1000000000) }}",
     ],
 )
-def test_a_template_has_so_many_steps(source: str) -> None:
+def test_a_templates_steps_are_bounded(source: str) -> None:
     check(source)
     with pytest.raises(BadTemplate, match="too many steps"):
         render(source, scope())

@@ -1,5 +1,3 @@
-"""Templates name only what their definition declares; anything else is an error before a call."""
-
 from __future__ import annotations
 
 import json
@@ -41,7 +39,7 @@ free = { type = "object" }
         ('command = "a"\nstyle.parameters = "b {{ tool.arguments.a }}"', "tool.arguments.a", ""),
     ],
 )
-def test_a_template_that_names_what_is_not_declared_is_an_error_at_load(
+def test_a_template_with_an_undeclared_name_is_an_error_at_load(
     field: str, name: str, why: str
 ) -> None:
     tools, problems = read(f"[tools.x]\n{field}{DECLARES}")
@@ -62,7 +60,7 @@ def test_a_template_that_names_what_is_not_declared_is_an_error_at_load(
         "a {% for key, value in tool.arguments.items() %}{{ key }}{% endfor %}",
     ],
 )
-def test_what_is_declared_or_comes_with_the_call_may_be_named(command: str) -> None:
+def test_declared_and_builtin_names_are_permitted(command: str) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "{command}"{DECLARES}')
     assert (list(tools), problems) == (["x"], [])
 
@@ -80,21 +78,19 @@ def test_what_is_declared_or_comes_with_the_call_may_be_named(command: str) -> N
         ('parameters = { type = "object", "$ref" = "#/$defs/d", "$defs".d.properties.w = {} }', False),
     ],
 )  # fmt: skip
-def test_an_argument_is_declared_by_whatever_the_schema_takes(
-    parameters: str, is_right: bool
-) -> None:
+def test_any_property_of_the_schema_declares_an_argument(parameters: str, is_right: bool) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "a {{{{ tool.arguments.v }}}}"\n{parameters}\n')
     assert bool(tools) == is_right and bool(problems) != is_right
 
 
-def test_an_older_definition_is_held_to_the_same() -> None:
+def test_an_older_definition_obeys_the_same_rule() -> None:
     text = '[conversation.tools.x]\nsource = "local"\ncommand = "rm {{tool.arguments.typo}}"\n'
     tools, problems = read(text)
     assert tools == {} and problems[0].key == "conversation.tools.x.command"
     assert read(text + "parameters.typo.type = 'string'\n")[1] == []
 
 
-def test_a_program_that_is_handed_its_call_has_to_describe_what_the_command_names() -> None:
+def test_a_self_described_program_must_describe_the_names_in_its_command() -> None:
     one = tool('[tools.x]\ncommand = "a {{ context }} {{ tool.arguments.v }}"')
 
     def say(name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The list of tools for a provider: who is in it, under which name, and who had to be left out."""
+"""The list of tools for a provider."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_tool_that_cannot_be_expressed_is_left_out_by_name(provider: Provider)
     assert problem.message.startswith(f"the tool is left out for {provider}: its parameter `id`")
 
 
-def test_what_is_too_large_for_one_provider_stands_for_the_others() -> None:
+def test_a_tool_too_large_for_one_provider_is_listed_for_the_others() -> None:
     many = {f"p{n}": {"type": "string"} for n in range(5001)}
     large = Tool(name="large", file="f", parameters={"type": "object", "properties": many})
     small = Tool(name="small", file="f")
@@ -66,7 +66,7 @@ def test_what_is_too_large_for_one_provider_stands_for_the_others() -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_all_nasty_tools_stand_beside_each_other(provider: Provider) -> None:
+def test_all_difficult_tools_are_listed_together(provider: Provider) -> None:
     tools = [Tool(name=name, file="f", parameters=schema) for name, (schema, _) in NASTY.items()]
     found, problems = listing(tools, provider)
     assert problems == ()
@@ -77,7 +77,7 @@ def test_all_nasty_tools_stand_beside_each_other(provider: Provider) -> None:
             assert refusals(provider, one.name, one.description, one.parameters) == []
 
 
-def test_the_name_that_is_shown_leads_back_to_the_tool(tmp_path: Path) -> None:
+def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[tools."a.b"]\ncommand = "a"\n[tools.a_b]\ncommand = "b"\n')
     catalogue = Catalogue((tmp_path,), ())
     tools, _ = catalogue.listing("openai")
@@ -92,7 +92,7 @@ def test_the_name_that_is_shown_leads_back_to_the_tool(tmp_path: Path) -> None:
         catalogue.find(shown)
 
 
-def test_a_tool_without_a_word_about_it_gets_one_where_a_provider_wants_it() -> None:
+def test_a_tool_without_a_description_gets_one_where_required() -> None:
     silent = Tool(name="silent", file="f")
     assert info(silent).description == ""
     assert listing([silent], "google")[0][0].description == "The tool silent."
@@ -123,7 +123,7 @@ items = { type = "object", properties = { name = { type = "string", minLength = 
     assert found.parameters[1].default == "a"
 
 
-def test_what_the_root_asks_for_is_described() -> None:
+def test_root_constraints_are_described() -> None:
     found = describe(packed("run"))
     assert "Give exactly one of `argv` or `command`." in found.description
     assert {p.name for p in found.parameters} >= {"argv", "command", "cwd", "timeout_s"}

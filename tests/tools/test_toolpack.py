@@ -1,4 +1,4 @@
-"""The tools that come with the daemon, each tried with the program that it is for."""
+"""The packed tools, each run with its program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def git(folder: Path, *args: str) -> str:
 
 
 def test_no_tool_is_known_to_the_code_by_its_name() -> None:
-    """They are definitions like any other: one line lists them, to be read."""
+    """They are definitions like any other; a single line lists them."""
     folder = Path(__file__).parents[2] / "daemon" / "haftd"
     naming = [
         line
@@ -77,14 +77,14 @@ def test_a_command_of_run_is_a_shell_line(
     assert (done.stdout, done.returncode) == (stdout, code)
 
 
-def test_argv_of_run_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_argv_of_run_is_passed_unchanged(tmp_path: Path) -> None:
     own = packed("run")
     done = run(called(own, {"argv": ["printf", "[%s]", "a b", "$X", "&&", ">f"]}, str(tmp_path)))
     assert done.stdout == b"[a b][$X][&&][>f]"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_run_takes_a_program_or_a_command_and_no_third_way() -> None:
+def test_run_takes_a_program_or_a_command_only() -> None:
     for args in ({}, {"argv": ["a"], "command": "b"}):
         assert "exactly one of `argv`, `command`" in refused(packed("run"), args).message
     assert (
@@ -123,7 +123,7 @@ def test_a_login_shell_reads_the_login_files(tmp_path: Path) -> None:
 
 @needs_bash
 def test_a_long_line_arrives_whole_with_editing(tmp_path: Path) -> None:
-    """A terminal that reads by lines cuts one at 4,095 bytes without a word."""
+    """In canonical mode a terminal cuts a line silently at 4,095 bytes."""
     call = called(packed("shell"), {"editing": True}, str(tmp_path))
     with OnTerminal(call) as shell:
         shell.until("$ ")
@@ -161,7 +161,7 @@ def test_git_stage_stages_hunk_by_hunk(tmp_path: Path) -> None:
 
 
 @needs_git
-def test_git_rebase_gives_an_editor_in_the_same_terminal(tmp_path: Path) -> None:
+def test_git_rebase_opens_an_editor_in_the_same_terminal(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     for name in ("one", "two", "three"):
         git(tmp_path, "commit", "-qm", name, "--allow-empty")
@@ -185,7 +185,7 @@ def test_git_rebase_gives_an_editor_in_the_same_terminal(tmp_path: Path) -> None
 
 
 @needs_git
-def test_git_rebase_without_an_editor_says_so(tmp_path: Path) -> None:
+def test_git_rebase_without_an_editor_reports_it(tmp_path: Path) -> None:
     with pytest.raises(RpcError) as caught:
         called(packed("git_rebase"), {"onto": "HEAD~1"}, str(tmp_path), str(tmp_path))
     assert "none of these programs is installed: vim, vi, nvim, nano" in caught.value.message

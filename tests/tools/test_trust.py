@@ -1,4 +1,4 @@
-"""The store of trust: whole whenever it is read, and nothing trusted where it cannot be believed."""
+"""The store of trust."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trust.json"
 
 
-def test_what_is_granted_is_there_for_everybody_until_it_is_revoked(path: Path) -> None:
+def test_a_grant_is_visible_to_all_until_revoked(path: Path) -> None:
     here, there = Trust(str(path)), Trust(str(path))
     assert here.files("/r") == {} and here.problems == ()
     here.grant("/r", one())
@@ -64,12 +64,12 @@ GOOD = b'{"version":1,"roots":{"/r":{"at":1,"files":{"a.toml":{"digest":"d","tex
         b"\xff",
         GOOD.replace(b'"version":1', b'"version":2'),
         GOOD.replace(b'"d"', b"7"),
-        GOOD.replace(b'"at":1', b'"at":1e308'),  # no calendar has it
+        GOOD.replace(b'"at":1', b'"at":1e308'),  # in no calendar
         GOOD.replace(b'"at":1', b'"at":-1e308'),
         b"[" * 100_000,
     ],
 )
-def test_a_broken_store_trusts_nothing_is_named_and_put_aside(path: Path, content: bytes) -> None:
+def test_a_broken_store_trusts_nothing_is_named_and_set_aside(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     store = Trust(str(path))
@@ -82,7 +82,7 @@ def test_a_broken_store_trusts_nothing_is_named_and_put_aside(path: Path, conten
 
 
 @pytest.mark.parametrize("how", ["others write", "link", "folder", "pipe", "large"])
-def test_a_store_that_is_not_the_users_alone_trusts_nothing(path: Path, how: str) -> None:
+def test_a_store_accessible_to_others_trusts_nothing(path: Path, how: str) -> None:
     if how == "others write":
         path.write_bytes(GOOD)
         path.chmod(0o622)
@@ -105,9 +105,7 @@ def test_a_store_that_is_not_the_users_alone_trusts_nothing(path: Path, how: str
         assert (path.parent / "other").read_bytes() == GOOD
 
 
-def test_a_store_that_cannot_be_written_stays_as_it_is(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_store_is_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Trust(str(path))
     store.grant("/r", one())
     before = path.read_bytes()
@@ -125,17 +123,17 @@ def test_a_store_that_cannot_be_written_stays_as_it_is(
     assert path.read_bytes() == before and "/r" in store.roots()
 
 
-def test_who_writes_at_the_same_time_is_told_and_nobody_waits(path: Path) -> None:
+def test_a_concurrent_writer_gets_an_error_without_waiting(path: Path) -> None:
     store = Trust(str(path))
     with store._locked(), pytest.raises(TrustFault, match="try again"):
         Trust(str(path)).grant("/r", one())
     store.grant("/r", one())
 
 
-def test_under_the_lock_it_is_read_whatever_its_times_say(
+def test_under_the_lock_the_store_is_read_whatever_its_times(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written by another in the same tick, of the same size, on the same inode: it looks as before."""
+    """Written in the same tick, of the same size, on the same inode: the file looks unchanged."""
     here, there = Trust(str(path)), Trust(str(path))
     here.grant("/a", one())
     assert set(here.roots()) == {"/a"}
@@ -180,7 +178,7 @@ for number in range(10**9):
 """
 
 
-def test_whoever_is_killed_while_writing_leaves_it_whole(path: Path) -> None:
+def test_a_writer_killed_while_writing_leaves_the_store_whole(path: Path) -> None:
     env: dict[str, Any] = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for pause in range(6):
         writer = subprocess.Popen(
@@ -201,7 +199,7 @@ def test_whoever_is_killed_while_writing_leaves_it_whole(path: Path) -> None:
         store.grant("/s", one())
 
 
-def test_a_store_that_its_group_can_write_is_not_believed(path: Path) -> None:
+def test_a_group_writable_store_is_not_believed(path: Path) -> None:
     store = Trust(str(path))
     store.grant("/r", one())
     path.chmod(0o620)

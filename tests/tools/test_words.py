@@ -1,4 +1,4 @@
-"""A command text is cut as a shell would, and a template in it is never cut."""
+"""Words of a command text."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def test_words_are_cut_outside_of_templates(text: str, expected: list[str]) -> N
 
 
 @pytest.mark.parametrize("text", ["a 'b", 'a "b', "a {{ b", "a {{ 'b }}", "{% if", "{#", "\ue000"])
-def test_what_has_no_end_is_refused(text: str) -> None:
+def test_an_unterminated_quote_is_refused(text: str) -> None:
     with pytest.raises(words.BadWords):
         words.split(text)
 
 
 @given(st.lists(TEXT, min_size=1))
-def test_quoted_words_come_back_as_they_were(parts: list[str]) -> None:
+def test_quoted_words_are_restored_unchanged(parts: list[str]) -> None:
     assert words.split(shlex.join(parts)) == parts
 
 
 @given(st.lists(st.one_of(TEXT.map(shlex.quote), st.just("{{ tool.arguments.x | default(' ') }}"))))
 def test_a_span_stays_one_piece_of_one_word(parts: list[str]) -> None:
-    """However templates and words touch or stand apart, each span comes out whole."""
+    """Whether templates and words touch or not, each span is kept whole."""
     text = " ".join(parts)
     found = "".join(words.split(text))
     span = "{{ tool.arguments.x | default(' ') }}"
@@ -60,8 +60,9 @@ def test_a_span_stays_one_piece_of_one_word(parts: list[str]) -> None:
 
 
 @given(TEXT)
-def test_one_text_is_cut_as_a_shell_cuts_it(text: str) -> None:
-    """Where `shlex` agrees with shells, so do we; it keeps a backslash before $, ` and line ends."""
+def test_a_single_text_is_cut_as_by_a_shell(text: str) -> None:
+    """Where `shlex` agrees with shells, so does haft; a backslash before $, ` and line ends is
+    kept."""
     if "\\$" in text or "\\`" in text or "\\\n" in text:
         return
     try:
@@ -81,11 +82,11 @@ def test_one_text_is_cut_as_a_shell_cuts_it(text: str) -> None:
         ("\\a\\ \\'", ["a '"]),
     ],
 )
-def test_backslashes_mean_what_they_mean_to_a_shell(text: str, expected: list[str]) -> None:
+def test_backslashes_mean_the_same_as_in_a_shell(text: str, expected: list[str]) -> None:
     assert words.split_words(text) == expected
 
 
-def test_cutting_takes_time_by_length_only() -> None:
+def test_cutting_takes_linear_time() -> None:
     began = time.process_time()
     for text in ("x" * 500_000, "'" * 500_000, "\\x" * 250_000, '"\\"' * 150_000):
         with contextlib.suppress(words.BadWords):

@@ -1,4 +1,4 @@
-"""W18: the token's file is its owner's alone, whatever was there before."""
+"""W18: the token's file belongs to its owner alone, whatever was there before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def places(folder: Path) -> Runtime:
 
 
 def ensure_token(path: Path) -> str:
-    """The token at `path`, or a new one, as for a port that a manager has held."""
+    """Return the token at `path`, or a new one, as for a port that a manager has held."""
     kept = Credentials.keep(msgspec.structs.replace(places(path.parent), token=str(path)))
     (path.parent / "proof-key").unlink(missing_ok=True)
     return kept.token
@@ -37,7 +37,7 @@ def test_two_tokens_are_never_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
-def test_W18_a_token_that_others_could_read_is_replaced(tmp_path: Path, mode: int) -> None:
+def test_W18_a_token_readable_by_others_is_replaced(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
     old = ensure_token(path)
     path.chmod(mode)
@@ -46,7 +46,7 @@ def test_W18_a_token_that_others_could_read_is_replaced(tmp_path: Path, mode: in
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_W18_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_W18_a_symlink_is_replaced_and_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     known = ensure_token(elsewhere)
     path = tmp_path / "token"
@@ -56,7 +56,7 @@ def test_W18_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert elsewhere.read_text().strip() == known
 
 
-def test_W18_a_second_name_for_the_file_is_not_believed(tmp_path: Path) -> None:
+def test_W18_a_hard_linked_file_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "token"
     old = ensure_token(path)
     os.link(path, tmp_path / "other")
@@ -82,13 +82,13 @@ def test_a_damaged_token_is_replaced(tmp_path: Path, text: bytes) -> None:
     assert ensure_token(path).encode() + b"\n" == path.read_bytes()
 
 
-def test_a_pipe_in_its_place_does_not_hold_us_up(tmp_path: Path) -> None:
+def test_a_fifo_in_its_place_does_not_block(tmp_path: Path) -> None:
     path = tmp_path / "token"
     os.mkfifo(path, 0o600)
     assert len(ensure_token(path)) == 43
 
 
-def test_what_cannot_be_written_raises_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_unwritable_token_raises_and_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.mkdir()
     (path / "full").touch()
@@ -97,7 +97,7 @@ def test_what_cannot_be_written_raises_and_leaves_nothing(tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == ["token"]
 
 
-def test_what_is_made_is_new_and_is_removed_whole(tmp_path: Path) -> None:
+def test_a_made_token_is_new_and_removed_whole(tmp_path: Path) -> None:
     made = [Credentials.make(places(tmp_path)) for _ in range(2)]
     assert len({one.token for one in made} | {one.key for one in made}) == 4
     assert Credentials.keep(places(tmp_path)) == made[1]

@@ -1,4 +1,4 @@
-"""Sockets from the service manager: taken once, judged, and given to nobody else."""
+"""Sockets from the service manager."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_sockets_meant_for_another_process_are_left_alone(give: Give, short_tmp:
     os.fstat(first)
 
 
-def test_a_socket_without_a_name_is_known_by_its_kind(give: Give, short_tmp: Path) -> None:
+def test_an_unnamed_socket_is_identified_by_its_kind(give: Give, short_tmp: Path) -> None:
     env, first = give(("unknown", unix(short_tmp)), ("", tcp()))
     del env["LISTEN_FDNAMES"]
     taken = take(env, 77, first)
@@ -91,7 +91,7 @@ def test_a_socket_without_a_name_is_known_by_its_kind(give: Give, short_tmp: Pat
         sock.close()
 
 
-def test_U03_and_what_else_is_not_served(give: Give, short_tmp: Path) -> None:
+def test_U03_unsupported_sockets_are_not_served(give: Give, short_tmp: Path) -> None:
     abstract = socket.socket(socket.AF_UNIX)
     abstract.bind(f"\0haft-test-{os.getpid()}")
     abstract.listen()
@@ -120,11 +120,11 @@ def test_U03_and_what_else_is_not_served(give: Give, short_tmp: Path) -> None:
 
 
 @pytest.mark.parametrize("count", ["", "x", "-1", "65", "99999999999", "9" * 5000])
-def test_a_count_that_makes_no_sense_is_none(count: str) -> None:
+def test_an_invalid_count_is_ignored(count: str) -> None:
     assert take({"LISTEN_PID": "1", "LISTEN_FDS": count}, 1) == take({}, 1)
 
 
-def test_a_descriptor_that_is_not_there_is_a_problem() -> None:
+def test_a_missing_descriptor_is_a_problem() -> None:
     taken = take({"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "rpc"}, 1, 250)
     assert "250" in taken.problems[0]
 
@@ -143,5 +143,5 @@ def test_a_descriptor_that_is_not_there_is_a_problem() -> None:
         ("", False),
     ],
 )
-def test_loopback(host: str, yes: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, yes: bool) -> None:
     assert is_loopback(host) is yes

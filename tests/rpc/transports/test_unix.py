@@ -1,4 +1,4 @@
-"""The Unix socket: who may connect, and what a peer can do to itself but to nobody else."""
+"""The Unix socket: peer credentials, and faults that harm only their own peer."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_U01_another_uid_for_real(served: Served) -> None:
 
 @pytest.mark.parametrize("framing", ["lines", "headers"])
 @pytest.mark.parametrize("piece", [1, 7, 64])
-async def test_however_a_message_is_cut_it_is_read_the_same(
+async def test_a_message_in_any_cut_is_read_the_same(
     served: Served, framing: str, piece: int
 ) -> None:
     client = StreamClient(
@@ -119,9 +119,10 @@ async def test_however_a_message_is_cut_it_is_read_the_same(
     assert ok(await read(client)) == "häft"
 
 
-async def test_a_stream_that_begins_with_anything_else_gets_one_error(served: Served) -> None:
+async def test_a_stream_with_another_beginning_gets_one_error(served: Served) -> None:
     client = await line(served)
-    # More than the kernel holds: who still sends when we close would lose the reply to a reset.
+    # More than the kernel buffers: a peer still sending at our close would lose the reply to a
+    # reset.
     await client.stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100_000)
     reply = await read(client)
     assert (reply["id"], code(reply)) == (None, -32700)
@@ -150,7 +151,7 @@ async def test_a_stream_that_ends_within_a_message_gets_one_parse_error(
     assert await read(client) is None
 
 
-async def test_U05_a_message_that_does_not_get_whole_is_not_waited_for(served: Served) -> None:
+async def test_U05_an_incomplete_message_times_out(served: Served) -> None:
     client = await line(served)
     quiet = await line(served)
     assert ok(await ask(client, "ping"))
@@ -159,10 +160,10 @@ async def test_U05_a_message_that_does_not_get_whole_is_not_waited_for(served: S
     assert code(reply) == -32009
     assert reply["error"]["data"]["limit"] == "partial_s"
     assert await read(client) is None
-    assert ok(await ask(quiet, "ping"))  # it said nothing for as long, which is its right
+    assert ok(await ask(quiet, "ping"))  # silent for as long, which is permitted
 
 
-async def test_U05_a_byte_now_and_then_gives_no_new_time(autojump_clock: object) -> None:
+async def test_U05_a_single_byte_does_not_extend_the_deadline(autojump_clock: object) -> None:
     ours, theirs = socket.socketpair()
     wire = UnixWire(ours, 1000, timeouts(partial=30))
     try:
@@ -178,7 +179,7 @@ async def test_U05_a_byte_now_and_then_gives_no_new_time(autojump_clock: object)
         theirs.close()
 
 
-async def test_U05_every_whole_message_gives_new_time(autojump_clock: object) -> None:
+async def test_U05_every_whole_message_renews_the_deadline(autojump_clock: object) -> None:
     ours, theirs = socket.socketpair()
     wire = UnixWire(ours, 1000, timeouts(partial=30))
     theirs.setblocking(False)
@@ -196,7 +197,7 @@ async def test_U05_every_whole_message_gives_new_time(autojump_clock: object) ->
         theirs.close()
 
 
-async def test_U06_after_half_a_hang_up_what_is_under_way_is_delivered(served: Served) -> None:
+async def test_U06_after_a_half_close_pending_replies_are_delivered(served: Served) -> None:
     client = await line(served)
     await client.send(request("wait", 1, name="g"), request("ping", 2))
     await client.stream.send_eof()
@@ -208,7 +209,7 @@ async def test_U06_after_half_a_hang_up_what_is_under_way_is_delivered(served: S
     await served.rig.until(lambda: served.rig.gone)
 
 
-async def test_U06_after_half_and_then_all_of_it_the_rest_is_cancelled(served: Served) -> None:
+async def test_U06_after_a_full_close_the_rest_is_cancelled(served: Served) -> None:
     client = await line(served)
     await client.send(request("wait", 1, name="g"))
     await client.stream.send_eof()
@@ -220,7 +221,7 @@ async def test_U06_after_half_and_then_all_of_it_the_rest_is_cancelled(served: S
     assert served.rig.cancelled == 1
 
 
-async def test_U06_a_late_reply_to_half_a_hang_up_may_be_large(served: Served) -> None:
+async def test_U06_a_late_reply_after_a_half_close_may_be_large(served: Served) -> None:
     client = await line(served)
     await client.send(request("echo", size=5_000_000))
     await client.stream.send_eof()
@@ -228,7 +229,7 @@ async def test_U06_a_late_reply_to_half_a_hang_up_may_be_large(served: Served) -
     assert await read(client) is None
 
 
-async def test_U07_who_reads_slowly_but_reads_is_kept(pair: tuple[socket.socket, ...]) -> None:
+async def test_U07_a_slow_reader_is_kept(pair: tuple[socket.socket, ...]) -> None:
     ours, theirs = pair
     rig = Rig(timeouts=timeouts(stalled=0.5))
     theirs.setblocking(False)
@@ -246,7 +247,7 @@ async def test_U07_who_reads_slowly_but_reads_is_kept(pair: tuple[socket.socket,
     assert len(rig.gone) == 1
 
 
-async def test_U07_nobody_reads_for_a_peer_that_does_not(served: Served) -> None:
+async def test_U07_reading_stops_for_a_peer_that_does_not_read(served: Served) -> None:
     """Replies that cannot be written stop the reading of requests: the queue stays small."""
     client = await line(served)
     assert ok(await ask(client, "ping"))
@@ -272,7 +273,7 @@ async def test_replies_that_come_all_at_once_wait_for_their_reader(served: Serve
         assert len(ok(await read(client))) == size
 
 
-async def test_many_messages_in_one_read_give_others_their_turn(
+async def test_many_messages_in_one_read_yield_to_other_connections(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -305,7 +306,7 @@ async def test_many_messages_in_one_read_give_others_their_turn(
     assert len(seen) >= 800 // 64 // 2
 
 
-async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
+async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -313,7 +314,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
     async with serving(rig, websocket=False) as served:
         first = await line(served)
         assert ok(await ask(first, "ping"))
-        # Connect from outside: here it is the daemon that is to run out, not its clients.
+        # Connect from outside: here the daemon is to run out, not its clients.
         script = (
             "import socket, sys, resource\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
@@ -387,7 +388,7 @@ async def test_U10_running_out_of_descriptors_logs_little_and_recovers(
     assert len(rig.lines) == 7  # the 1st, 2nd, 4th … 64th
 
 
-async def test_a_connection_that_died_in_the_queue_is_nobodys_fault() -> None:
+async def test_a_connection_that_died_in_the_queue_is_no_fault() -> None:
     rig = Rig()
     real, peer = socket.socketpair()
     faults = [errno.ECONNABORTED, errno.EPROTO, errno.EPERM]
@@ -429,7 +430,7 @@ async def test_a_batch_that_cancels_a_call_before_it_is_answered(served: Served)
     assert [code(one) for one in told if isinstance(one, dict)] == [-32800]
 
 
-async def test_U17_ids_that_are_none(served: Served) -> None:
+async def test_U17_invalid_ids_are_refused(served: Served) -> None:
     client = await line(served)
     for id_ in ("1.5", "true", "{}", "[1]", "1" * 30, '"' + "x" * 100_000 + '"'):
         await client.send(f'{{"jsonrpc":"2.0","id":{id_},"method":"ping"}}'.encode())
@@ -439,7 +440,7 @@ async def test_U17_ids_that_are_none(served: Served) -> None:
 
 
 @pytest.mark.parametrize("rounds", [300, pytest.param(10_000, marks=pytest.mark.soak)])
-async def test_U21_peers_that_close_while_we_write(rounds: int) -> None:
+async def test_U21_peers_that_close_during_a_write_harm_nothing(rounds: int) -> None:
     async with serving(Rig(timeouts=timeouts()), websocket=False, seconds=600) as served:
         steady = await line(served)
         ask_much = (request("echo", size=20_000) + b"\n") * 20
@@ -457,7 +458,7 @@ async def test_U21_peers_that_close_while_we_write(rounds: int) -> None:
         assert not [one for one in served.rig.lines if one["level"] == "error"]
 
 
-async def test_U26_descriptors_sent_along_are_not_received(served: Served) -> None:
+async def test_U26_ancillary_descriptors_are_not_received(served: Served) -> None:
     client = await line(served)
     assert ok(await ask(client, "ping"))
     before = len(os.listdir("/proc/self/fd"))
@@ -470,7 +471,7 @@ async def test_U26_descriptors_sent_along_are_not_received(served: Served) -> No
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_U28_what_a_caller_made_up_is_cut_and_escaped(served: Served) -> None:
+async def test_U28_a_callers_text_is_cut_and_escaped(served: Served) -> None:
     client = await line(served)
     reply = await ask(client, "no\x1b[31m\n" * 10_000)
     assert code(reply) == -32601
@@ -480,9 +481,8 @@ async def test_U28_what_a_caller_made_up_is_cut_and_escaped(served: Served) -> N
 
 
 class _Ahead:
-    """A socket whose peer is always ahead: there is always a request to read, and room for answers.
-
-    Reads no more when it has been read from so often that nobody else can have had a turn."""
+    """A socket whose peer is always ahead: a request to read, and room for answers. Stops
+    reading after so many reads that no other task can have had a turn."""
 
     MOST = 10_000
 
@@ -501,7 +501,7 @@ class _Ahead:
         return getattr(self._sock, name)
 
 
-async def test_a_busy_peer_lets_others_in(
+async def test_a_busy_peer_yields_to_others(
     served: Served, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await line(served)
@@ -523,7 +523,7 @@ async def test_the_pid_of_the_peer_is_known(served: Served) -> None:
     assert connection._caller.pid == os.getpid()
 
 
-async def test_a_wire_that_is_gone_says_so(pair: tuple[socket.socket, socket.socket]) -> None:
+async def test_a_lost_wire_reports_the_loss(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     wire = UnixWire(ours, 1000, QUICK)
     theirs.close()
@@ -533,7 +533,7 @@ async def test_a_wire_that_is_gone_says_so(pair: tuple[socket.socket, socket.soc
     assert ours.fileno() == -1
 
 
-async def test_a_farewell_is_as_long_as_something_is_unread(
+async def test_a_close_lasts_while_something_is_unread(
     pair: tuple[socket.socket, socket.socket], autojump_clock: object
 ) -> None:
     ours, theirs = pair
@@ -542,11 +542,11 @@ async def test_a_farewell_is_as_long_as_something_is_unread(
     began = trio.current_time()
     assert theirs.recv(100) == b"the last reply"
     await wire.close(graceful=True)
-    assert trio.current_time() == began  # an editor that keeps its connection holds up no stop
+    assert trio.current_time() == began  # an editor that keeps its connection delays no stop
     assert theirs.recv(100) == b""
 
 
-async def test_what_is_unread_is_waited_for(
+async def test_unread_data_is_waited_for(
     pair: tuple[socket.socket, socket.socket], autojump_clock: object
 ) -> None:
     ours, theirs = pair
@@ -558,7 +558,7 @@ async def test_what_is_unread_is_waited_for(
     assert trio.current_time() == pytest.approx(began + QUICK.close_grace)
 
 
-async def test_a_fault_in_the_rim_ends_one_connection(
+async def test_a_fault_in_the_rpc_layer_ends_one_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = await line(served), await line(served)
@@ -581,10 +581,10 @@ async def test_a_fault_in_the_rim_ends_one_connection(
     ]
 
 
-async def test_a_wire_is_writable_when_most_was_read_beside_one_that_sends(
+async def test_a_wire_is_writable_when_most_was_read_beside_a_sending_peer(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    """What is written then needs no deadline, so who reads nothing of it is not sent away."""
+    """A write then needs no deadline, so a peer that reads nothing of it is not disconnected."""
     ours, theirs = pair
     ours.setblocking(False)
     theirs.setblocking(False)

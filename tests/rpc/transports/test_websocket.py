@@ -1,4 +1,4 @@
-"""The WebSocket: nobody gets in without host, origin and token, and nobody brings it down."""
+"""The WebSocket: authentication by host, origin and token, and robustness."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def served() -> AsyncIterator[Served]:
 
 
 def shaking(port: int) -> bytes:
-    """A handshake that gets in."""
+    """Return a valid handshake."""
     return (
         f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: Upgrade\r\n"
         f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -54,7 +54,7 @@ async def alive(served: Served) -> bool:
     return bool(ok(await ask(await served.connect("websocket"), "ping")))
 
 
-async def test_the_right_token_gets_in_either_way(served: Served) -> None:
+async def test_a_valid_token_is_accepted_in_both_places(served: Served) -> None:
     status, text = await upgrade(served.port)
     assert status == 101
     assert "sec-websocket-protocol" not in text.lower()
@@ -69,7 +69,7 @@ async def test_the_right_token_gets_in_either_way(served: Served) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:{port}", ""])
-async def test_W01_an_origin_that_is_not_listed_is_refused(served: Served, origin: str) -> None:
+async def test_W01_an_unlisted_origin_is_refused(served: Served, origin: str) -> None:
     status, _ = await upgrade(served.port, origin=origin)
     assert status == 403
     assert served.rig.rpc_context.connections.refused["origin"] == 1
@@ -86,14 +86,14 @@ async def test_W01_an_origin_that_is_not_listed_is_refused(served: Served, origi
         "127.0.0.1",
     ],
 )
-async def test_W03_a_host_that_is_not_ours_is_refused(served: Served, host: str) -> None:
+async def test_W03_an_unknown_host_is_refused(served: Served, host: str) -> None:
     status, text = await upgrade(served.port, host=host)
     assert status in (400, 403)
     assert "101" not in text
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "LocalHost:{port}"])
-async def test_W03_our_hosts_are_served(served: Served, host: str) -> None:
+async def test_W03_known_hosts_are_served(served: Served, host: str) -> None:
     assert (await upgrade(served.port, host=host))[0] == 101
 
 
@@ -117,7 +117,7 @@ async def test_W04_no_origin_and_no_token_is_no_authentication(served: Served) -
         b"Bearer \xff\xfe",
     ],
 )
-async def test_W05_a_wrong_token_is_refused(served: Served, shown: str | bytes) -> None:
+async def test_W05_an_invalid_token_is_refused(served: Served, shown: str | bytes) -> None:
     status, _ = await upgrade(served.port, authorization=shown)
     assert status in (400, 401)
     assert await alive(served)
@@ -129,12 +129,12 @@ async def test_W05_a_megabyte_of_token_is_refused(served: Served) -> None:
     assert await alive(served)
 
 
-async def test_W05_two_tokens_are_none(served: Served) -> None:
+async def test_W05_two_tokens_are_refused(served: Served) -> None:
     status, _ = await upgrade(served.port, sec_websocket_protocol=f"haft.v1, haft.token.{TOKEN}")
     assert status == 401
 
 
-def test_W05_and_W20_after_ten_failures_each_is_answered_later_than_the_one_before() -> None:
+def test_W05_and_W20_after_ten_failures_each_answer_is_later_than_the_one_before() -> None:
     now = 100.0
     gate = Gatekeeper(TOKEN, hosts=["localhost"], origins=[], clock=lambda: now)
     gate.bound("127.0.0.1", 7)
@@ -179,7 +179,7 @@ async def test_W07_the_token_is_in_no_log_line_and_no_reply(served: Served) -> N
 @pytest.mark.parametrize(
     "header", ["host", "sec_websocket_protocol", "origin", "upgrade", "connection"]
 )
-async def test_W08_headers_that_are_no_ascii_get_a_400(served: Served, header: str) -> None:
+async def test_W08_non_ascii_headers_get_a_400(served: Served, header: str) -> None:
     status, _ = await upgrade(served.port, **{header: b"caf\xe9\xff"})
     assert status in (400, 401, 403)
     assert await alive(served)
@@ -195,20 +195,20 @@ async def test_W08_headers_that_are_no_ascii_get_a_400(served: Served, header: s
         b"\r\n\r\n\r\n",
     ],
 )
-async def test_W09_what_is_no_handshake_is_turned_away(served: Served, data: bytes) -> None:
+async def test_W09_an_invalid_handshake_is_refused(served: Served, data: bytes) -> None:
     status, _ = await shake(served.port, data)
     assert status in (0, 400)
     assert await alive(served)
 
 
-async def test_W09_a_wrong_version_is_turned_away(served: Served) -> None:
+async def test_W09_a_wrong_version_is_refused(served: Served) -> None:
     status, _ = await upgrade(served.port, sec_websocket_version="8")
     assert status == 426
     assert await alive(served)
 
 
 @pytest.mark.parametrize("rounds", [150, pytest.param(20_000, marks=pytest.mark.soak)])
-async def test_W09_fuzz_and_resets_end_only_themselves(rounds: int) -> None:
+async def test_W09_fuzz_and_resets_end_only_their_own_connection(rounds: int) -> None:
     async with serving(Rig(timeouts=timeouts(handshake=3)), seconds=600) as served:
         chance = random.Random(rounds)
         whole = shaking(served.port)
@@ -273,7 +273,7 @@ async def test_W12_compression_is_not_negotiated(served: Served) -> None:
     assert "deflate" not in text
 
 
-async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
+async def test_W13_a_missing_handshake_times_out() -> None:
     async with serving(Rig(timeouts=timeouts(handshake=0.2))) as served:
         for begun in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"):
             status, _ = await shake(served.port, begun)
@@ -281,7 +281,7 @@ async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
         assert await alive(served)
 
 
-async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
+async def test_W13_a_disconnect_before_the_handshake_leaves_nothing() -> None:
     async with serving(Rig(timeouts=timeouts(handshake=600))) as served:
         before = len(served.nursery.child_tasks)
         for data in (b"", b"GET / HTTP/1.1\r\n"):
@@ -295,7 +295,7 @@ async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
                     await trio.sleep(0.01)
 
 
-async def test_W13_when_all_places_are_taken_the_oldest_makes_room(
+async def test_W13_when_full_the_oldest_handshake_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(websocket, "_HANDSHAKES", 4)
@@ -303,7 +303,7 @@ async def test_W13_when_all_places_are_taken_the_oldest_makes_room(
         held = [await trio.open_tcp_stream("127.0.0.1", served.port) for _ in range(12)]
         assert await alive(served)
         with trio.fail_after(PATIENCE_S):
-            await held[0].receive_some()  # it was let go
+            await held[0].receive_some()  # it was closed
         assert served.rig.rpc_context.connections.refused["handshakes"] >= 8
         for stream in held:
             await stream.aclose()
@@ -323,7 +323,7 @@ async def test_W15_a_dead_peer_is_noticed() -> None:
         await served.rig.until(lambda: served.rig.waiting == 1)
         stream = connection._stream
         assert isinstance(stream, trio.SocketStream)
-        # A peer whose kernel still answers but whose program does not: it reads no more.
+        # A peer with a responsive kernel and a stuck program: reads stop.
         connection._reader_running = False
         await served.rig.until(lambda: served.rig.gone)
         assert served.rig.cancelled == 1
@@ -331,13 +331,13 @@ async def test_W15_a_dead_peer_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-def test_W16_only_loopback_is_listened_on(host: str) -> None:
+def test_W16_only_loopback_addresses_are_bound(host: str) -> None:
     with pytest.raises(NotLoopback, match="loopback"):
         open_websocket_listener(host, 0)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1", "::1"])
-def test_W16_loopback_is(host: str) -> None:
+def test_W16_loopback_addresses_are_recognised(host: str) -> None:
     try:
         sock = open_websocket_listener(host, 0)
     except OSError:
@@ -382,7 +382,7 @@ async def test_initialize_comes_first(served: Served) -> None:
     assert ok(await ask(client, "ping"))
 
 
-async def test_a_binary_frame_is_refused_in_words(served: Served) -> None:
+async def test_a_binary_frame_is_refused_with_a_sentence(served: Served) -> None:
     connection = await connected(served)
     await connection.send_message(request("ping"))
     client = WebSocketClient(connection)
@@ -391,7 +391,7 @@ async def test_a_binary_frame_is_refused_in_words(served: Served) -> None:
     assert await alive(served)
 
 
-async def test_U14_a_text_frame_that_is_no_utf8_closes_that_connection(served: Served) -> None:
+async def test_U14_an_invalid_utf8_text_frame_closes_its_connection(served: Served) -> None:
     connection = await connected(served)
     await connection._stream.send_all(b"\x81\x82\0\0\0\0\xff\xfe")
     with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(PATIENCE_S):
