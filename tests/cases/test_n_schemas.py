@@ -1,5 +1,5 @@
 """Public bug reports about tool schemas, arguments and names (RB-066 to RB-070). The acceptance
-of each provider is judged by `tests/schemas/acceptance.py`."""
+of each provider is judged by `tests/schemas/accepting.py`."""
 
 from __future__ import annotations
 

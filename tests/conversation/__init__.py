@@ -1,3 +1,3 @@
 """A recorded conversation with every method and every kind of error. `script` has the requests,
-`normalisation` makes replies comparable, `recorded.jsonl` holds the answers; `python -m
+`recording` makes replies comparable, `recorded.jsonl` holds the answers; `python -m
 tests.conversation` records anew."""

@@ -1,9 +1,13 @@
-"""The host rooms assembled in the daemon's order, without the rest. standin.py <folder> [--count
-N | --storm] [--kind plain|session|cleared] [--cgroup PATH] [--guardian] [--region FILE]
-Prints a line of JSON per fact: `ready` with the result of recovery, `started` or `refused`
-for each spawn, `done` after the last; then holds its processes until killed. Exit status 75:
-another daemon holds the lock. `--region` opens FILE before and after the part under test,
-which shows in a trace."""
+"""The host rooms assembled in the daemon's order, without the rest.
+
+    standin.py <folder> [--count N | --storm] [--kind plain|session|cleared]
+        [--cgroup PATH] [--guardian] [--region FILE]
+
+Prints a line of JSON per fact: `ready` with the result of recovery, `started` or `refused` for
+each spawn, `done` after the last; then holds its processes until killed. Exit status 75: another
+daemon holds the lock. `--region` opens FILE before and after the part under test, which shows in
+a trace.
+"""
 
 from __future__ import annotations
 

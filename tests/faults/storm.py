@@ -1,9 +1,13 @@
-"""Kill a daemon at random moments of a spawn storm, and count survivors. storm.py <folder>
-<cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [--guardian] [--blind] Runs
-as process 1 of its own pid namespace, so that nothing outside can be killed and every orphan
-is its child. Each cycle's daemon is forked after the imports into a cgroup of its own (the
-ground truth), storms, and is killed after 0 to 60 ms; the next one's recovery must leave that
-cgroup empty. Prints a line of JSON: cycles, leaks, decoys hit, spawns."""
+"""Kill a daemon at random moments of a spawn storm, and count survivors.
+
+    storm.py <folder> <cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1>
+        [--guardian] [--blind]
+
+Runs as process 1 of its own pid namespace, so that nothing outside can be killed and every orphan
+is its child. Each cycle's daemon is forked after the imports into a cgroup of its own (the ground
+truth), storms, and is killed after 0 to 60 ms; the next one's recovery must leave that cgroup
+empty. Prints a line of JSON: cycles, leaks, decoys hit, spawns.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
-"""Record the corpus: the output of real programs on a terminal, and tmux's screen of the same
-bytes. python -m tests.runtimes.record_corpus [NAME …] records again, and asks tmux; python -m
-tests.runtimes.record_corpus --tmux [NAME …] asks tmux only, about the existing bytes. A
-recording is made in an empty folder with a neutral name, as the user nobody, on a host called
-demo, with its own environment: nothing of the machine appears. Root arranges that; other
-users must check their recordings. NAME.bytes has the bytes from the master of the terminal.
-NAME.screen is a line of facts (size, cursor, alternate screen, title), then the rows of `tmux
-capture-pane -p`. index.json holds the sizes, and the byte of each change. Tests use only
-`ask_tmux`, where tmux is installed."""
+"""Record the corpus: the output of real programs on a terminal, and tmux's screen of the same bytes.
+
+    python -m tests.runtimes.record_corpus [NAME …]         record again, and ask tmux
+    python -m tests.runtimes.record_corpus --tmux [NAME …]  ask tmux only
+
+A recording is made in an empty folder with a neutral name, as the user nobody, on a host called
+demo, with its own environment: nothing of the machine appears. Root arranges that; other users
+must check their recordings. NAME.bytes has the bytes from the master of the terminal. NAME.screen
+is a line of facts (size, cursor, alternate screen, title), then the rows of `tmux capture-pane
+-p`. index.json holds the sizes, and the byte of each change. Tests use only `ask_tmux`, where
+tmux is installed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""Record tmux's bytes for its key names, as `tmux_keys.json`: mode → name → hex. python -m
-tests.runtimes.record_keys No test runs this module: the table is of one version of tmux. A
-refused name is null, a name without bytes is ""."""
+"""Record tmux's bytes for its key names, as `tmux_keys.json`: mode → name → hex.
+
+    python -m tests.runtimes.record_keys
+
+No test runs this module: the table is of one version of tmux. A refused name is null, a name
+without bytes is "".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges of requests to a provider, by its documentation alone. Each judge is the provider's
 page on its endpoint as code, stricter than the provider where the page is open, and returns
-the faults. Tools and answer schemas are judged as in `tests.schemas.acceptance`. The pages:
+the faults. Tools and answer schemas are judged as in `tests.schemas.accepting`. The pages:
 https://platform.openai.com/docs/api-reference/chat/create,
 https://platform.claude.com/docs/en/api/messages with "Structured outputs" and "Handle tool
 calls", https://ai.google.dev/api/generate-content with "Function calling" and "Structured

@@ -1,5 +1,5 @@
 """A local HTTP server that plays a script as a provider. Each request takes the next step and is
-kept as received. The server knows no provider: `judges` has the rules for requests."""
+kept as received. The server knows no provider: `judging` has the rules for requests."""
 
 from __future__ import annotations
 
