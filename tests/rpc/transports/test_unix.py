@@ -359,6 +359,27 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
             await flood.stdout.aclose()
 
 
+async def test_a_client_waits_to_be_accepted_until_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Accepted and closed at once, the client would lose a connection that was made."""
+    rooms = [False, False, True]
+    monkeypatch.setattr(accept, "_PAUSE", 0.001)
+    monkeypatch.setattr(accept, "has_room", lambda _fd, _use: rooms.pop(0))
+    rig = Rig()
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        client.connect(str(tmp_path / "s"))
+        with trio.fail_after(PATIENCE_S):
+            accepted = await accept.acceptor(listener, rig.rpc_context)()
+        with accepted:
+            client.send(b"ping")
+            assert accepted.recv(4) == b"ping"
+    assert not rooms
+    assert rig.rpc_context.connections.refused["descriptors"] == 2
+
+
 async def test_U10_running_out_of_descriptors_logs_little_and_recovers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

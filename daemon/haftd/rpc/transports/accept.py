@@ -1,12 +1,13 @@
 """Accept loop that survives a lack of file descriptors.
 
-Connections are accepted in bursts. Without descriptors, accepting pauses until a connection closes
-or a second passes.
+Connections are accepted in bursts. Without descriptors, clients wait in the kernel's queue until a
+connection closes or a second passes; none is accepted only to be closed.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -18,6 +19,16 @@ from haftd.rpc.connection import RpcContext
 _BURST = 32
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0
+
+
+def _is_room_left(listener: socket.socket) -> bool:
+    """Return whether the next descriptor may be a client's. Running out is for `accept` to report."""
+    try:
+        lowest = os.dup(listener.fileno())
+    except OSError:
+        return True
+    os.close(lowest)
+    return has_room(lowest, "client")
 
 
 def acceptor(
@@ -38,6 +49,10 @@ def acceptor(
             if burst >= _BURST:
                 burst = 0
                 await trio.lowlevel.checkpoint()
+            if not _is_room_left(listener):
+                await trio.lowlevel.wait_readable(listener)
+                await pause("the reserve is reached")
+                continue
             try:
                 sock, _ = listener.accept()
             except BlockingIOError:
@@ -50,9 +65,6 @@ def acceptor(
                     raise
                 # Other errors end only a connection not yet accepted.
             else:
-                if has_room(sock.fileno(), "client"):
-                    return sock
-                sock.close()
-                await pause("the reserve is reached")
+                return sock
 
     return accept
