@@ -15,6 +15,7 @@ import pytest
 from haft.__main__ import main
 from haft.cli.commands.completion import FILES, folder
 from haft.cli.completion import complete
+from haftd.runtimes.keys import read_key
 from tests.client.conftest import Serve
 from tests.client.fake import Refuse, running, stopped
 
@@ -178,6 +179,12 @@ def test_bash_completes(shell_env: dict[str, str], words: list[str], replies: li
     )
     assert done.stdout.splitlines()[: len(replies)] == replies
     assert done.stderr == ""
+
+
+def test_each_completed_key_is_a_key_of_the_daemon() -> None:
+    keys = values("apply a --keys |")
+    assert len(keys) > 30
+    assert all(read_key(key) for key in keys)
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")

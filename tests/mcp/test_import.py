@@ -151,11 +151,11 @@ def test_an_unknown_host_is_refused_with_the_known_ones(config: Path, capsys: Ca
 PROJECTS = {
     "mcpServers": {"all": {"command": "a"}, "both": {"command": "user"}, "off": {"command": "o"}},
     "projects": {
-        "/work/site": {
+        "/srv/site": {
             "mcpServers": {"both": {"command": "site"}, "own": {"command": "b"}},
             "disabledMcpServers": ["off"],
         },
-        "/work/other": {"mcpServers": {"far": {"command": "c"}}},
+        "/srv/other": {"mcpServers": {"far": {"command": "c"}}},
     },
 }
 
@@ -164,7 +164,7 @@ def test_the_servers_of_the_project_win_over_those_of_the_user(
     config: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / ".claude.json").write_text(json.dumps(PROJECTS))
-    assert main(["mcp", "import", "claude-code", "--root", "/work/site", "--yes"]) == 0
+    assert main(["mcp", "import", "claude-code", "--root", "/srv/site", "--yes"]) == 0
     tables = tomllib.loads(config.read_text())["mcp"]
     assert {name: table["command"] for name, table in tables.items()} == {
         "all": ["a"], "both": ["site"], "own": ["b"],

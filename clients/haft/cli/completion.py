@@ -34,44 +34,13 @@ Candidates = Iterable[tuple[str, str]]
 
 _ANSWER_S = 0.2
 _DESCRIPTION = 60
+_NAMED_KEYS = (
+    "Enter Tab Escape Space Backspace Delete Insert Up Down Left Right Home End PageUp PageDown"
+)
 _KEYS = [
-    "Enter",
-    "Tab",
-    "Escape",
-    "Space",
-    "Backspace",
-    "Delete",
-    "Insert",
-    "Up",
-    "Down",
-    "Left",
-    "Right",
-    "Home",
-    "End",
-    "PageUp",
-    "PageDown",
-    "F1",
-    "F2",
-    "F3",
-    "F4",
-    "F5",
-    "F6",
-    "F7",
-    "F8",
-    "F9",
-    "F10",
-    "F11",
-    "F12",
-    "C-a",
-    "C-c",
-    "C-d",
-    "C-e",
-    "C-l",
-    "C-r",
-    "C-u",
-    "C-w",
-    "C-z",
-    "C-\\",
+    *_NAMED_KEYS.split(),
+    *(f"F{number}" for number in range(1, 13)),
+    *(f"C-{key}" for key in "acdelruwz\\"),
 ]
 _UNCOMPLETED = frozenset(["spawn --id", "spawn --call-id", "shell id"])
 """The options and arguments with the metavar of a handle that want a new name."""
