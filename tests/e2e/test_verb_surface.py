@@ -100,8 +100,7 @@ def test_omitted_output_is_reported_once_with_how_to_read_it(call: Call) -> None
 
 
 def test_the_tail_is_the_last_lines_and_nothing_is_left_out_of_it(call: Call) -> None:
-    shown = call("run", command="seq 20000; cat", id="cat", wait_s=0)["text"]
-    assert shown.startswith("[cat: starting, ") and "\n" not in shown
+    call("run", command="seq 20000; cat", id="cat", wait_s=0)
     last = ["19997", "19998", "19999", "20000"]
     text = call("handle_read", id="cat", view="tail", until="input")["text"]
     assert text.splitlines()[1:] == last
