@@ -1,10 +1,7 @@
 """Catalogue of all tools by name.
 
-- A fault in one file never removes another tool.
-- The user's definitions change only by `read` and `take`, as a whole; the lists of MCP servers by
-  `serve`.
-- A root's definitions are checked at each call that names the root. A call of a user's tool does
-  not depend on the root's content.
+A fault in one file removes no other tool. A root's definitions are checked at each call that names
+the root, and a call of a user's tool does not depend on the root.
 """
 
 from __future__ import annotations
@@ -58,7 +55,7 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 def _ignore() -> None:
-    """Default of `on_changed`."""
+    """Do nothing."""
 
 
 _MAX_QUICK_LIST = 20
@@ -70,7 +67,7 @@ _MAX_ROOTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Snapshot of a root's files and of their trust. `root` is canonical."""
+    """Snapshot of a root's files and their trust. `root` is canonical, `at` the time of the grant."""
 
     root: str
     files: tuple[HashedFile | RefusedFile, ...]
@@ -84,7 +81,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The user's definitions of one read, with problems."""
+    """Result of one `Catalogue.read`."""
 
     own: UserTools
     toolpack: tuple[str, ...]
@@ -97,7 +94,7 @@ class Catalogue:
     `sources` are definition files in ascending precedence; a folder stands for its `*.toml` and
     `*.py`, recursively, sorted by path. Missing files are skipped. `builtin` names the daemon's own
     tools to serve, below all others. Without `trust`, roots have no tools. `packages` are folders
-    of installed packages, for entry points.
+    of installed packages, searched for entry points.
     """
 
     def __init__(
@@ -133,8 +130,7 @@ class Catalogue:
         return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool of that name from the user's or the root's definitions; see `ready` for
-        tools that describe themselves.
+        """Return the tool of that name from the user's or the root's definitions.
 
         Accepts the name under which a provider lists the tool. Raises `RpcError`: tool_not_found,
         or untrusted_root where an untrusted file mentions the name.
@@ -145,7 +141,7 @@ class Catalogue:
         """Return the tool as `find` does, for a call with these argument names.
 
         Raises `RpcError` (spawn_failed, invalid_arguments) where the program has not described its
-        parameters.
+        parameters, and for a tool that its MCP server does not offer.
         """
         tool = self.find(name, root)
         if (gone := absence(tool, self.servers)) is not None:
@@ -155,12 +151,12 @@ class Catalogue:
         return tool
 
     def describe(self, name: str, root: str | None) -> ToolDescription:
-        """Raises as `ready`."""
+        """Describe a tool; raises as `ready`."""
         return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
-        """Return the self-describing tools, or the one of that name, also if already asked. Raises
-        as `find`."""
+        """Return the self-describing tools, or only that of `name`, also after their answers;
+        raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
         if name == AWAIT.name:
@@ -174,7 +170,8 @@ class Catalogue:
         return (*undescribed, *self.server_problems)
 
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
-        """Return the servers that must list their tools before this tool, or any list, is complete."""
+        """Return the servers that must list their tools before this tool, or the whole list, is
+        complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]
         if not unlisted or name in OURS:
             return []
@@ -202,7 +199,7 @@ class Catalogue:
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
-        """Replace the configured servers; one that is not among the `changed` keeps its listed tools."""
+        """Replace the configured servers; a server not among the `changed` keeps its listed tools."""
         kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
         self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()
@@ -227,8 +224,8 @@ class Catalogue:
         return tool
 
     def known(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool for a call on an existing handle, also a root's former tool. Starts use
-        `find`."""
+        """Return the tool for a call on an existing handle, which may belong to a root's former
+        tool."""
         try:
             return self.find(name, root)
         except RpcError:
@@ -239,7 +236,6 @@ class Catalogue:
             return self.descriptions.of(tool)
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
-        """List the callable tools with the generic schema."""
         return self.listing("generic", root=root)[0]
 
     def listing(
@@ -249,8 +245,7 @@ class Catalogue:
         root: str | None = None,
         surface: Surface = "actions",
     ) -> _Listed:
-        """List the callable tools for a provider, with the omissions and the root's untrusted
-        files."""
+        """List the callable tools for a provider, with problems: omitted tools and untrusted files."""
         return self._toolset(root).listing(provider, style, self.descriptions, surface)
 
     def lister(
@@ -276,7 +271,7 @@ class Catalogue:
         return self.own.toolset if rooted is None else rooted.toolset
 
     def inspect(self, root: str) -> Inspection:
-        """Inspect a root's files and trust; nothing is cached."""
+        """Read a root's files and trust, past the cache."""
         path = project_of(root)
         root_trust = self.trusted_roots().get(path)
         return Inspection(
@@ -301,8 +296,8 @@ class Catalogue:
         return {name: file.digest for name, file in files.items()}
 
     def revoke(self, root: str) -> tuple[str, bool]:
-        """Revoke all trust in the root; return its canonical path, and True if there was any.
-        Raises `TrustFault`."""
+        """Revoke all trust in the root; return its canonical path, and True if the root was
+        trusted. Raises `TrustFault`."""
         trusted = self.trusted_roots()
         # A removed root, or one that became a link, is stored under the path of its grant.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
@@ -370,7 +365,7 @@ class Catalogue:
         paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
         pack = [name for name in TOOLPACK if name in toolpack]
         paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
-        # As trusted as the interpreter's own files, by any installer.
+        # Any installer's files are trusted like the interpreter's own.
         return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:
@@ -396,8 +391,8 @@ class Catalogue:
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:
-    """Return the reason why definitions of that name are unused, as a clause; empty if there is
-    none."""
+    """Return the reason why definitions of that name are unused, as a clause; empty without a
+    reason."""
     keys = [".".join((*form, name)) for form in FORMS]
     for entry in problems:
         if any(entry.key == key or entry.key.startswith(f"{key}.") for key in keys):

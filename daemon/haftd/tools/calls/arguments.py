@@ -1,4 +1,4 @@
-"""Validation of a call's arguments against the tool's parameters."""
+"""Validation of a call's arguments."""
 
 from __future__ import annotations
 

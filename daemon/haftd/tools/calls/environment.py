@@ -1,8 +1,8 @@
-"""Environment of a tool's process.
+"""Environment of a tool's process, section 10 of the protocol.
 
-Pure. Later wins: the client's environment (with a few of the daemon's names as fallback) or the
-daemon's; less secrets, access to the user manager, and facts of another terminal; haft's defaults;
-the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE. Section 10.
+Later wins: the client's environment (with a few of the daemon's names as fallback) or the daemon's,
+without secrets, access to the user manager, and facts of another terminal; haft's defaults; the
+definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
 @lru_cache(maxsize=16)
 def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
-    """Compile shell patterns into one expression; case is ignored."""
+    """Compile shell patterns into one expression that ignores case."""
     return re.compile(
         "|".join(translate(pattern) for pattern in patterns) or r"(?!)", re.IGNORECASE
     )
@@ -91,7 +91,7 @@ def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = N
 
 
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
-    """Return HAFT_CALL: the JSON, or the path of the file where `write` stored a long one."""
+    """Return HAFT_CALL: the JSON, or the path of the file where `write` stored a long JSON."""
     data = call_json.encode()
     if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
@@ -113,9 +113,9 @@ def build(
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
-    `call` comes from `call_value`; `askpass` is the helper by which programs ask for secrets.
-    `socket` addresses this daemon: a tool's environment lacks the folders to search for it. `outer`
-    are the tags of the handles that contain the daemon.
+    `call` comes from `call_value`; `askpass` is the program that asks for secrets. `socket`
+    addresses this daemon, since a tool's environment lacks the folders to search for it. `outer`
+    has the tags of the handles that contain the daemon.
     """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))

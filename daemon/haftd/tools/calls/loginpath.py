@@ -1,8 +1,7 @@
-"""PATH of the user's login shell, for a daemon started with a minimal one.
+"""PATH of the user's login shell, for a daemon started with a minimal PATH.
 
-Asked once, in a thread, within `timeout_s`; nothing of the shell remains afterwards, and any
-failure leaves the minimal PATH. The shell gets no terminal, no input, and only the given
-environment.
+The shell gets no terminal, no input, and only the given environment. Any failure leaves the minimal
+PATH.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ _BARE = frozenset(
     ]
 )
 _BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
-# In single quotes, every login shell passes the text to sh unchanged, and sh prints the exported
-# value.
+# Every login shell passes a text in single quotes to sh unchanged.
 _ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
 _NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
 _MAX_BYTES = 256 * 1024
@@ -60,7 +58,8 @@ def login_shell(env: Mapping[str, str], uid: int) -> str:
 
 
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
-    """Return the login shell's PATH with this process's appended; blocks up to `timeout_s`."""
+    """Return the login shell's PATH with this process's appended, or None; blocks up to
+    `timeout_s`."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
         return None
     try:
@@ -80,8 +79,8 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
-        # Not reaped yet, so the pid still belongs to the shell; start-up files may have left more
-        # processes.
+        # The shell is not reaped yet, so the pid is still valid. Its start-up files may have started
+        # more processes.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -95,8 +94,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
 
 
 def _read(fd: int, deadline: float) -> str:
-    """Read up to the end mark, end of file, or the deadline: a process left by start-up files may
-    hold the pipe open for ever."""
+    """Read up to the end mark or the deadline: processes of start-up files may hold the pipe open."""
     data = bytearray()
     while (left := deadline - time.monotonic()) > 0 and len(data) < _MAX_BYTES:
         if not select.select([fd], [], [], left)[0]:

@@ -1,9 +1,7 @@
 """From a tool and its validated arguments to a `ResolvedCall`.
 
-After this only the program remains to be found on PATH. Each word of the command is one argument,
-with any value; NUL bytes and more bytes than the kernel takes are refused. A definition's relative
-program and `cwd` start at the root; a relative program from an argument starts at the `cwd`, as in
-a shell.
+Only the search on PATH is left to the launch. A definition's relative program and `cwd` start at
+the root; a relative program from an argument starts at the `cwd`, as in a shell.
 """
 
 from __future__ import annotations
@@ -55,9 +53,9 @@ class CallContext:
 class ResolvedCall:
     """Call of a tool with its templates rendered.
 
-    `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets,
-    None removes, and True passes the caller's variable even if secret. `context_json` is for
-    HAFT_CALL.
+    `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets a
+    variable, None removes it, and True passes the caller's variable even if secret. `context_json`
+    is for HAFT_CALL.
     """
 
     launch: LaunchSpec
@@ -67,7 +65,7 @@ class ResolvedCall:
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
-    """Render the tool's templates. `args` come from `arguments.check`; raises `RpcError`."""
+    """Render the tool's templates with the arguments from `arguments.check`; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
     if server_of(tool) is not None:
@@ -120,15 +118,13 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
 
 
 def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
-    """Resolve the call of an MCP server's tool, without a process."""
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
     limits = _Filler(tool, args, scope).limits()
     return ResolvedCall(LaunchSpec((), cwd=context.root, limits=limits), "mcp")
 
 
 def _older_context(context: CallContext) -> dict[str, Any]:
-    """Return the context of the older format: `workspace_id` and `conversation_id`, under which
-    programs keep state."""
+    """Return the older format's context, with the ids under which its programs keep state."""
     ids = {
         "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
         "conversation_id": context.session,
@@ -161,7 +157,7 @@ class _Filler:
             raise self._definition_error(key, error) from None
 
     def value(self, key: str, source: str) -> str | None:
-        """Render the text; None where the field is a single expression without a value."""
+        """Render the text; return None where the field is a single expression without a value."""
         try:
             return template.value_of(source, self.scope)
         except template.ArgumentRefused as error:
@@ -279,7 +275,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
-    """Return the path of the argument that contains `needle`; empty if none does."""
+    """Return the path of the argument that contains `needle`; empty if no argument does."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()

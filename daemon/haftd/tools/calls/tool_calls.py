@@ -1,7 +1,6 @@
-"""Parser of a model's arguments for a stateful tool (schema: `haft_protocol.schema`, section 5).
+"""Parser of a model's arguments for a stateful tool (section 5 of the protocol).
 
-Pure. The tool's own arguments stand beside `action` and `id`. Providers that require every property
-send `null` for an omitted one. All problems are reported together, each with its path.
+The tool's own arguments stand beside `action` and `id`. All problems are reported together.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 class HandleCall:
     """Parsed call of a stateful tool.
 
-    `args` are the tool's own arguments, validated, for spawn; `reading` holds the given ones of
-    `wait`, `pattern`, `timeout_ms` and `view`; `input` is set for apply.
+    For spawn, `args` are the tool's own arguments, validated; for apply, `input` is set. `reading`
+    holds the given ones of `wait`, `pattern`, `timeout_ms` and `view`.
     """
 
     action: Action

@@ -1,4 +1,4 @@
-"""Definitions of tools: the meaning of each field, and the sources of definitions.
+"""Definitions of tools, and their sources.
 
 - Reading: a `document` is a TOML file with line numbers; `load` makes each `definition` by its
   `fields`, `commands`, `parameters` and their `references`, the `approval_policy`, the

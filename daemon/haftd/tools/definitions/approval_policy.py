@@ -1,8 +1,7 @@
-"""Approval policy of a tool: which actions need a person's decision, and the text shown to the
-person.
+"""Approval policy of a tool: the actions that need a person's decision.
 
-Pure. The default is unattended. `run` as a string covers starts (`spawn` and one-shot `call`); as a
-table it covers the named actions, and `default` the others. Of `spawn` and `call`, an unnamed one
+The default is unattended. `run` as a string covers starts (`spawn` and one-shot `call`); as a table
+it covers the named actions, and `default` the others. Of `spawn` and `call`, an unnamed one
 inherits the mode of the other, else a policy could be bypassed.
 """
 
@@ -63,7 +62,7 @@ def policy_of(tool: Tool) -> dict[str, RunMode]:
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """Format the arguments as `style.parameters` demands; JSON where that is a command, which the
+    """Format the arguments as `style.parameters` demands, or as JSON for a command, which the
     caller runs."""
     wanted = style.get("parameters")
     if wanted == "off":

@@ -1,7 +1,5 @@
-"""Parser of `command` and of templates in definitions.
-
-Templates are checked as far as possible without values; a script is refused where no value can
-stand in a template's place.
+"""Parser of `command` and of templates in definitions, which are checked as far as possible without
+values.
 """
 
 from __future__ import annotations

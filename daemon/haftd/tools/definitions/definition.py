@@ -1,8 +1,8 @@
-"""Parsed definition of a tool.
+"""Parsed definition of a tool (sections 5, 6, 10 and 11 of the protocol).
 
-Frozen; no I/O. Fields for other rooms stay as written: `run`, `result` and `style` for
-`approval_policy`, `questions` for inquiries, `size_threshold` for calls, `on_turn_end` for turns;
-`options` and `access` go to the program. Sections 5, 6, 10 and 11.
+Fields for other rooms stay as written: `run`, `result` and `style` for `approval_policy`,
+`questions` for inquiries, `size_threshold` for calls, `on_turn_end` for turns; `options` and
+`access` go to the program.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Command:
 
 
 class VerbForm(msgspec.Struct, frozen=True):
-    """Appearance of a start tool on the surface for models: `summary`, shown `parameters` with
-    short descriptions, and those `required`. `first_line` describes the parameter `command`, a line
-    to type after the start."""
+    """Start tool's appearance to models: `summary`, shown `parameters` with short descriptions, and
+    those `required`. `first_line` describes the parameter `command`, a line to type after the
+    start."""
 
     summary: str = ""
     parameters: Mapping[str, str] | None = None

@@ -1,9 +1,8 @@
-"""TOML file as data, with line numbers of its keys.
+"""TOML file as data, with line numbers of its keys, for settings and definitions.
 
-- For settings and definitions. The only exception is `UnreadableFile`; an unknown line is None.
-- Content is executed, so a file that another user could write or replace is refused: the file and
-  every folder and link of its path belong to this user or to root and are not world-writable. The
-  check is made on the descriptor that is read.
+Content is executed, so a file that another user could write or replace is refused: the file and
+every folder and link of its path belong to this user or to root and are not world-writable. The
+descriptor that is read is checked.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def _open(path: Path) -> int:
 
 
 def _fault(path: Path, status: os.stat_result) -> str:
-    """Return the reason to refuse the open file; empty if there is none."""
+    """Return the reason to refuse the open file; empty without a reason."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:

@@ -1,7 +1,6 @@
 """Entry points of installed packages ("Entry points specification", Python Packaging User Guide).
 
-Nothing is imported. The metadata is read as files: loading `importlib.metadata` takes longer than
-reading all of them.
+The metadata is read as files: importing `importlib.metadata` takes longer than reading all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Readers of a definition's fields, and the assembly of a `Tool`.
 
-A reader takes a TOML value and returns the tool's value, or raises `InvalidField` with the path inside the
-field and the remedy.
+A reader takes a TOML value and returns the tool's value, or raises `InvalidField` with the path
+inside the field and the remedy.
 """
 
 from __future__ import annotations

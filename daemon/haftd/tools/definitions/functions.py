@@ -1,9 +1,8 @@
 """Python functions as tools: from tool files, and from entry points `haft.tools` of packages.
 
-Nothing is imported in this process. Tool files are parsed: each top-level function with the
-decorator `tool` becomes a definition, the decorator's literal arguments its fields. The program is
-a worker process (`haft.tools`), which is asked for the parameters, or the file itself if executable
-with `#!`.
+Tool files are parsed, never imported: each top-level function with the decorator `tool` becomes a
+definition, the decorator's literal arguments its fields. The program is a worker process
+(`haft.tools`), which is asked for the parameters, or the file itself if executable with `#!`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Loader of definitions: TOML layers merged field by field.
 
-- A later file's field wins; tables merge by key, a `command` is replaced whole, and so is a shipped
-  tool by a definition with a `command`.
+- A later file's field wins; tables merge by key, but a `command` is replaced whole, and so is a
+  shipped tool by a definition with a `command`.
 - A definition with a wrong field leaves the merge; the layers below stay in force.
-- `[tools.<name>]` is strict: an unknown field invalidates the definition, as a misspelt limit must
-  not be no limit, and so does `access`, which is not enforced, without `unsafe = true`.
-  `[conversation.tools.<name>]` belongs to another program's format, so both are only reported
-  there.
+- `[tools.<name>]` is strict: an unknown field, which may be a misspelt limit, invalidates the
+  definition, and so does `access`, which is not enforced, without `unsafe = true`.
+  `[conversation.tools.<name>]`, another program's format, only has both reported.
 - The name `'*'` holds defaults for the tools of its form.
 """
 
@@ -38,7 +37,7 @@ _UNSAFE = (
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file's validated fields of a tool. `lines` gives the line of a field."""
+    """One file's validated fields of a tool."""
 
     name: str
     form: tuple[str, ...]

@@ -1,7 +1,6 @@
 """Notice rules: the field `notify` of a definition.
 
-Pure. Unknown keys and unusable expressions are refused: a notice that never fires is noticed too
-late.
+Unknown keys and unusable expressions are refused, since a notice that never fires goes unnoticed.
 """
 
 from __future__ import annotations

@@ -98,8 +98,7 @@ def read_parameters(value: object) -> dict[str, Any]:
 
 
 def read_details(value: object) -> dict[str, str]:
-    """Return the descriptions of parameters with a summary, by path (`a.b`, `a[].c`), from the
-    output of `read_parameters`."""
+    """Return the descriptions of parameters that also have a summary, by path (`a.b`, `a[].c`)."""
     if not isinstance(value, dict):
         return {}
     form = value if value.get("type") == "object" else {"properties": value}
@@ -138,7 +137,6 @@ def _either(value: object) -> dict[str, Any]:
 
 
 def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
-    """Return the list's text: the summary, else the description."""
     for key in ("summary", "description"):
         text = form.get(key)
         if text is not None and not isinstance(text, str):

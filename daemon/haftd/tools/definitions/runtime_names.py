@@ -1,7 +1,7 @@
 """Names of runtimes: the daemon's own, and those of packages by the entry point `haft.runtimes`.
 
-Names only, read once; nothing is loaded. A package may provide a known name that is not served
-(`vfs`, `wasm`), but replaces none of the daemon's.
+A package may provide a known name that is not served (`vfs`, `wasm`), but replaces none of the
+daemon's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Self-description of tools: which programs to ask, and the tool built from the answer (section
-10).
+"""Self-description of tools: the programs to ask, and the tool built from the answer (section 10 of
+the protocol).
 
-Pure; `haftd.executions.descriptions` asks. Only a program that the definition shows to know the
-request is asked: another one would do its work instead. A program that must describe its tool hides
-the tool until it answers; an optional answer only adds. The user's fields win one by one.
+Only a program that the definition shows to know the request is asked: any other program would do
+its work instead. The user's fields win one by one.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ class Undescribed(ValueError):
 def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     """Mark a tool as self-describing where the fields permit it.
 
-    Required: local, on pipes, no parameter with a type. The program must describe the tool if it
-    gets the whole `tool`, `context` or action (a shell script: `context`). It may do so with a
-    structured `output`, `source = "local.<name>"` (one of several tools of a program), or the older
-    form, whose programs need not know the request.
+    Required: local, on pipes, no parameter with a type. The program must describe the tool, which
+    is hidden until then, if it gets the whole `tool`, `context` or action (a shell script:
+    `context`). It may do so with a structured `output`, `source = "local.<name>"` (one of several
+    tools of a program), or the older form, whose programs need not know the request.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -72,7 +71,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
 
 def is_described_later(tool: Tool) -> bool:
     """Return True if templates may name parameters described later: the program gets its whole
-    call. Any other would get empty values in their place."""
+    call."""
     return (
         tool.is_asked
         and tool.command is not None
@@ -250,8 +249,8 @@ class Descriptions:
         return not {tool.root or root, _ANYWHERE} & self._mute.get(tool, {}).keys()
 
     def learn(self, tool: Tool, root: str, outcome: Tool | str, *, anywhere: bool = False) -> None:
-        """Store a description, or the clause of a failure, until `forget`. The program was asked in
-        `root`; `anywhere` extends a failure to all roots."""
+        """Store a description, or the clause of a failure, until `forget`. A failure holds for the
+        `root` of the request, or `anywhere`."""
         self.revision += 1
         if isinstance(outcome, Tool):
             self._known[tool] = outcome

@@ -1,9 +1,9 @@
 """Tools of MCP servers, merged with the user's definitions.
 
-Pure; `haftd.runtimes.mcp` talks to the servers. The server's schema passes unchanged; the
-definition wins field by field, and a required parameter stays required unless the definition has a
-default. Without a definition a tool is offered as `<server>_<tool>`, on a conflict as
-`<server>.<tool>`. Server texts are untrusted: they are cut, and annotations never loosen approval.
+The server's schema passes unchanged; the definition wins field by field, and a required parameter
+stays required unless the definition has a default. Without a definition a tool is offered as
+`<server>_<tool>`, on a conflict as `<server>.<tool>`. Server texts are untrusted: they are cut, and
+annotations never loosen approval.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def place_tools(
     file: str,
     shared: Mapping[str, Any],
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
-    """Merge definitions with the servers' lists, and add the offered tools, each with the fields
-    `shared` of the user's `'*'`."""
+    """Merge definitions with the servers' lists, and add the offered tools with the user's `'*'`
+    (`shared`)."""
     problems: list[Problem] = []
     tools = {name: _placed(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}

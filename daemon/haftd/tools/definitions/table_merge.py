@@ -1,4 +1,4 @@
-"""Merge of tables by key, pure. A value that is no table replaces the lower value."""
+"""Merge of tables by key. A value that is no table replaces the lower value."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Check of a definition's templates: every name must be declared.
+"""Check that a definition's templates name only declared variables.
 
-Pure. An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
-Arguments are declared by `parameters` (of the definition, or of a self-describing program), options
-by `options`; a template with `default` or `is defined` may name an absent option. Answers, `access`
-and `vars` come with the call. Computed names (`tool.arguments[key]`) are not checked.
+An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
+Arguments are declared by `parameters`, options by `options`; a template with `default` or `is
+defined` may name an absent option. Answers, `access` and `vars` come with the call, and computed
+names (`tool.arguments[key]`) are not checked.
 """
 
 from __future__ import annotations

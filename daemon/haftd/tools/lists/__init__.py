@@ -1,3 +1,3 @@
-"""Tools as callers see them: the `toolset` of one caller, the `tool_list` with schemas, the `verb_tools` for models, a
-`full_description`, and its `pages`.
+"""Tools as callers see them: the `toolset` of one caller, the `tool_list` with schemas, the
+`verb_tools` for models, a `full_description`, and its `pages`.
 """

@@ -1,8 +1,4 @@
-"""Full description of a tool.
-
-Pure. The texts are the definition's own; the parameters (of spawn, for a stateful tool) stand each
-with its path. Section 5.
-"""
+"""Full description of a tool (section 5 of the protocol), each parameter with its path."""
 
 from __future__ import annotations
 

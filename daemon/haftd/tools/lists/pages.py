@@ -1,6 +1,4 @@
-"""Description of tools as a page for a model: the definition's text verbatim, without empty
-headings. Pure.
-"""
+"""Page for a model from descriptions of tools; the definitions' texts are verbatim."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lists of tools for clients: names, texts, and a JSON Schema each, adapted to a provider.
+"""Lists of tools for clients: names, texts, and a JSON Schema each (section 5 of the protocol).
 
-Pure. A tool that a provider cannot express is omitted with the reason. Listed names suit every
-provider and lead back to the tool; the generic list has the original names. Section 5.
+A tool that a provider cannot express is omitted, with the reason. Listed names suit every provider;
+the generic list has the original names.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
-    """Return the tool with its generic schema and its summary (the description without one); raises
-    `UnsupportedSchema`."""
+    """Return the tool with its generic schema and its summary (without one, the description);
+    raises `UnsupportedSchema`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
@@ -55,7 +55,6 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
 
 
 def _in_words(tool: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
-    """Translate a tool for a provider; raises `UnsupportedSchema`."""
     translation = translate(
         tool.description or f"The tool {tool.name}.", tool.parameters, dialect, style
     )
@@ -67,7 +66,8 @@ def _in_words(tool: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str
 
 
 def listed(tools: Iterable[Tool]) -> list[Tool]:
-    """Return the tools offered to models, by name, except those permitted to act for a person."""
+    """Return the tools offered to models, by name; tools that may act for a person are never
+    offered."""
     offered = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
     return sorted(offered, key=lambda tool: tool.name)
 
@@ -88,7 +88,7 @@ def listing(
     if dialect is None:
         style = style or "oneof"
     else:
-        # Providers without a choice at the root get one object, in any style.
+        # A provider without a choice at the root gets one object in any style.
         style = (style or dialect.style) if dialect.root_choice else "flat"
     names = exposed([*OURS, *(tool.name for tool in all_tools)])
     infos: list[ToolInfo] = []

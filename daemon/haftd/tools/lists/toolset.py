@@ -1,8 +1,4 @@
-"""Tools by name, as offered to one caller.
-
-An immutable value with a cache of its lists. Tools are also found under the names that providers
-see.
-"""
+"""Tools by name, as offered to one caller: an immutable value with a cache of its lists."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 class Toolset:
-    """Tools, and the problems to report with each list."""
+    """Tools by name, also found under the names that providers see, and the problems of each list."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools

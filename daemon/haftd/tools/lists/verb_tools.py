@@ -1,8 +1,9 @@
-"""Tools of the surface `verbs`, for models: one start tool per definition, five tools for all handles.
+"""Tools of the surface `verbs`, for models: a start tool per definition, five tools for all
+handles.
 
-Pure. Hosts grant permission by name and annotations, so reading and typing are separate tools with
-full annotations. Schemas are flat: no `oneOf`, one type per parameter where possible. A definition
-may show fewer parameters here (`verbs`); the others are accepted all the same.
+Hosts grant permission by name and annotations, so reading and typing are separate tools. Schemas
+are flat: no `oneOf`, one type per parameter where possible. A definition may show fewer parameters
+here (`verbs`) than it accepts.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ def runtime_of(tool: Tool) -> str:
 
 
 def annotations_of(tool: Tool) -> Annotations:
-    """Return the annotations; omitted ones have the cautious value."""
+    """Return the tool's annotations; the default is the most cautious."""
     return _START if tool.annotations is None else tool.annotations
 
 

@@ -1,1 +1,3 @@
-"""Tools of a project: the files of its `roots`, a person's `trust` in them, a `trust_preview`, and the resulting `project_tools`."""
+"""Tools of a project: the files of its `roots`, the user's `trust` in them, a `trust_preview`, and
+the resulting `project_tools`.
+"""

@@ -1,10 +1,10 @@
 """Tools of one root, from its trusted files, beside the user's own.
 
-- A root only adds: names of the user's and the shipped tools stay theirs. The user's `'*'` applies
+- A root only adds names: the user's and the shipped tools keep theirs. The user's `'*'` applies
   below a root's definitions, and a root cannot loosen its `run`.
-- Each file stands alone: the reviewed text runs, whatever becomes of its neighbours. Of two
-  definitions of a tool, the first file by name wins.
-- No permissions for a person (`may`), no tools of the user's servers.
+- Each file is read alone, without its neighbours. Of two definitions of a tool, the first file by
+  name wins.
+- A root's definition has no `may`, and no tools of the user's servers.
 - The parsed bytes are the hashed bytes. Untrusted files are searched for names, never parsed.
 """
 
@@ -51,7 +51,7 @@ class UserTools:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """Parsed file. `raw` holds each definition as written, merged over the file's `'*'`."""
+    """Tools of one file. `raw` holds each definition as written, merged over the file's `'*'`."""
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
     raw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -204,5 +204,5 @@ class ProjectTools:
 
 
 def _same(left: object, right: object) -> bool:
-    # A rewritten store has equal texts that are rarely identical.
+    # After a write, the store's mappings are equal, but no longer identical.
     return left is right or (isinstance(left, Mapping) and left == right)

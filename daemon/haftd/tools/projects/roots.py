@@ -1,9 +1,9 @@
 """Files in a root's `.haft/tools/`, as hashed bytes.
 
-- Roots are untrusted input. Nothing is parsed; the bytes that are hashed are the bytes that are
-  passed on, by one descriptor.
+- Roots are untrusted input. Nothing is parsed; the hashed bytes are the bytes passed on, read
+  through one descriptor.
 - A file that is not regular, leaves the root, is world-writable or too large is refused alone.
-- Bounded and non-blocking. Subfolders are searched, links to folders are not followed.
+- Reads never block. Subfolders are searched, links to folders are not followed.
 """
 
 from __future__ import annotations
@@ -86,8 +86,7 @@ def common_digest(files: Iterable[HashedFile | RefusedFile]) -> str:
 
 
 class Folder:
-    """Definition folder of a canonical root. An unchanged folder costs a few system calls, and
-    `look` returns the identical tuple."""
+    """Definition folder of a canonical root. Checking an unchanged folder costs a few system calls."""
 
     def __init__(self, root: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._root = root
@@ -97,7 +96,7 @@ class Folder:
         self._found: tuple[HashedFile | RefusedFile, ...] = ()
 
     def look(self) -> tuple[HashedFile | RefusedFile, ...]:
-        """Return the definition files by name; empty without a folder."""
+        """Return the definition files by name; an unchanged folder returns the identical tuple."""
         now = self._clock()
         try:
             entries = self._entries()
@@ -184,7 +183,7 @@ class Folder:
         )
 
     def _fault(self, fd: int) -> str:
-        """Return the reason to refuse the open file; empty if there is none."""
+        """Return the reason to refuse the open file; empty without a reason."""
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return "it is no regular file"

@@ -1,8 +1,8 @@
 """Trust store: the reviewed files of each root, in the state folder.
 
 Trust is in content: a digest, with the text for later comparison. A store that is broken, or
-writable by others, trusts nothing and is reported. Writes take a lock and replace the file by
-rename, so readers and power failures see the old or the new one.
+writable by others, trusts nothing. Writes take a lock and replace the file by rename, so readers
+and power failures see the old or the new version.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if there was any. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if the root was trusted. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
@@ -94,7 +94,7 @@ class Trust:
         return was
 
     def _now(self) -> _Store:
-        """Return the current store; read only after a write."""
+        """Return the current store, read again only after a write."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
@@ -103,7 +103,7 @@ class Trust:
         except OSError as error:
             self._seen, self._store, self._why = None, _Store(), _read_failure(error)
             return self._store
-        # The file is only replaced, so another version has another inode or time.
+        # Each write replaces the file, so another version has another inode or time.
         seen = (
             *(status.st_dev, status.st_ino, status.st_size, status.st_mode),
             *(status.st_mtime_ns, status.st_ctime_ns),
@@ -169,7 +169,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other daemons. Held briefly, so a held lock fails at once."""
+        """Lock out other daemons. The lock is held briefly, so a held lock fails at once."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:

@@ -1,7 +1,6 @@
 """Preview of a root's files for a decision on trust.
 
-Pure but CPU-bound: hostile files parse slowly, so callers yield between files. Nothing in a file is
-omitted.
+CPU-bound: hostile files parse slowly, so callers yield between files.
 """
 
 from __future__ import annotations

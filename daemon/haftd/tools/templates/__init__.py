@@ -1,1 +1,3 @@
-"""Commands with variables: a `template` yields text, `words` splits a command, and `shelltext` keeps values out of scripts."""
+"""Commands with variables: a `template` yields text, `words` splits a command, and `shelltext`
+keeps values out of scripts.
+"""

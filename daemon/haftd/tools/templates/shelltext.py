@@ -5,7 +5,7 @@
   show the reference, never execute the value.
 - Refused: places where the shell evaluates the expansion (arithmetic, array subscripts, back
   quotes) or has none (quoted here-documents).
-- Commands may evaluate their own arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
+- Commands may still evaluate their own arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
 """
 
 from __future__ import annotations

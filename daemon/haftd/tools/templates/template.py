@@ -1,13 +1,11 @@
-"""Templates of definitions (minijinja), rendered for programs.
+"""Templates of definitions (minijinja), rendered for programs without escapes.
 
-Scalars render plainly, lists and tables as JSON, undefined values as `null`, without escapes; one
-template is one argument. Globals are `tool` and `context`; functions:
+Scalars render plainly, lists and tables as JSON, undefined values as `null`; one template is one
+argument. Error messages never contain values. Globals are `tool` and `context`; functions:
 
 - `split(text)`: words by shell quoting, without expansion.
 - `script(text)`: arguments that run the text by bash, else sh; long texts in parts.
 - `which(name, …)`: path of the first program that exists.
-
-Error messages never contain values.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HA
 _FUEL = 250_000
 """minijinja fuel: steps, plus the length of each constructed text; some ten milliseconds."""
 
-# Without `namespace`: one that contains itself crashes the process when rendered.
+# Without `namespace`: a namespace that contains itself crashes the process when rendered.
 _KNOWN = frozenset(
     {
         "tool",
@@ -200,7 +198,7 @@ def _expression(source: str) -> str | None:
 
 
 def value_of(source: str, scope: Scope) -> str | None:
-    """Render; None if the source is a single expression without a value, for optional fields."""
+    """Render as `render` does; return None if the source is a single expression without a value."""
     expression = _expression(source)
     if expression is None:
         return render(source, scope)
@@ -212,7 +210,7 @@ def value_of(source: str, scope: Scope) -> str | None:
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
-    """Render the items of a list; none for an undefined value, one for a scalar."""
+    """Render the items of a list; a scalar renders as one item, an undefined value as none."""
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
@@ -227,8 +225,7 @@ def spread(expression: str, scope: Scope) -> list[str]:
 
 
 def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[str]]:
-    """Render a script with marks for values; return the script and the values in order. Marks count
-    from `first`; see `shelltext`."""
+    """Render a script with marks numbered from `first`; return the script and the values in order."""
     values: list[str] = []
 
     def keep(value: object) -> str:
@@ -252,8 +249,7 @@ def check(source: str) -> None:
     _refuse_too_deep(source)
     _refuse_growth(source)
     try:
-        # Not `_PLAIN`: rendering holds that environment while Python runs, and this may run in a
-        # thread.
+        # Not `_PLAIN`: rendering holds that environment, and this check may run in a thread.
         checking = minijinja.Environment()
         names = checking.undeclared_variables_in_str(source)
         checking.add_template("it", source)
@@ -264,8 +260,7 @@ def check(source: str) -> None:
 
 
 def _refuse_too_deep(source: str) -> None:
-    """The parser recurses by expression depth and per `elif`: 15,000 levels take a second, more
-    overflow the stack."""
+    """Bound the parser's recursion: 15,000 levels take a second, more overflow the stack."""
     spans = _spans(source) or [source]
     if any(len(span) > _MAX_SPAN_LENGTH and span[:2] != "{#" for span in spans):
         raise BadTemplate(f"one of its expressions is longer than {_MAX_SPAN_LENGTH} characters")
@@ -274,8 +269,8 @@ def _refuse_too_deep(source: str) -> None:
 
 
 def _refuse_growth(source: str) -> None:
-    """A list that contains another one twice is built in one step but rendered in full: forty such
-    steps block the loop for hours, without fuel."""
+    """Refuse nested lists that double: each is built in one step, but forty of them render for
+    hours without fuel."""
     spans = _spans(source)
     if spans is None:
         if statement := _MAKING.search(source):
