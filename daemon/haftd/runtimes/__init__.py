@@ -1,7 +1,6 @@
-"""Runtimes: ways of running a tool, each one coroutine.
+"""Runtimes: ways of running a tool, each one coroutine behind the interface `base`.
 
-The interface is `base`. Runtimes of the daemon: `process` on pipes, `terminal`, `builtin` for its
-own tools, `mcp` for the tools of MCP servers, and `fake` for tests. `no_process` is the base of a
-runtime without a process, `entry_points` loads runtimes of other packages; `haftd.testing` checks
-any of them. `keys` are the key names that pipes and terminals accept.
+`process` runs a tool on pipes, `terminal` on a terminal; `builtin` are the daemon's own tools,
+`mcp` those of MCP servers, `fake` is for tests. `no_process` is a base class, `entry_points` loads
+runtimes of other packages, `keys` are key names.
 """

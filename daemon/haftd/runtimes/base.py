@@ -1,19 +1,17 @@
-"""Interface between the supervisor and the runtime of a tool.
+"""Interface between the supervisor and the runtime of a tool: one coroutine, `run(call, port)`.
 
-A runtime is one coroutine, `async def run(call, port)`. Rules:
-
-- The runtime reports through `port` and never touches a handle, a session or a connection.
-- `port.started(control)` is called once, when the tool runs; before, `StartFailed` may be raised.
-- The return value is a text (the result), or None (the output is the result); `ToolFailed` is the
-tool's own failure.
-- A runtime with a process calls `port.ended(...)` before it returns or raises, with the same result
-or failure: the handle is stopped from there on. All output available by then is emitted before. The
-runtime returns when no process of the tool is left.
-- If another process holds the output when the leader ends, `ended` reports that; later output is
-emitted for a bounded time, up to `port.completed()`.
-- Cancellation is abort: within a shielded scope the runtime ends all processes, with KILL after
-`port.grace_s` seconds, calls `port.ended(...)` if that has not happened, and lets the cancellation
-pass. No process outlives the runtime except those in `unconfirmed`.
+- A runtime reports through `port` and touches no handle, session or connection.
+- `port.started(control)` is called once, when the tool runs. Before that, `run` may raise
+  `StartFailed`.
+- `run` returns the result, or None if the output is the result. It raises `ToolFailed` for the
+  tool's own failure.
+- A runtime with a process emits all available output, calls `port.ended(...)` with the same result
+  or failure, and returns or raises once no process of the tool is left.
+- Output that another process holds after the leader's end is emitted for a bounded time, up to
+  `port.completed()`.
+- Cancellation is abort: in a shielded scope the runtime ends all processes (KILL after
+  `port.grace_s` seconds) and calls `port.ended(...)` unless it has; then the cancellation passes.
+  Only processes in `unconfirmed` outlive the runtime.
 """
 
 from __future__ import annotations
@@ -55,12 +53,10 @@ def _no_record(identity: Identity) -> None:
 
 
 def _no_folder(data: bytes, suffix: str) -> str | None:
-    """Save nothing."""
     return None
 
 
 def _no_room() -> bool:
-    """Free nothing."""
     return False
 
 
@@ -103,8 +99,7 @@ class Call:
 
 
 class ToolFailed(Exception):
-    """The tool's own failure, in its own words. With `shows_output` the output is part of the
-    reply, as for a raw tool."""
+    """The tool's own failure, in its own words. With `shows_output` the reply includes the output."""
 
     def __init__(
         self,
@@ -122,15 +117,14 @@ class ToolFailed(Exception):
 
     @property
     def ending(self) -> Ending:
-        """The ending of an execution with this failure."""
+        """Ending of an execution with this failure."""
         error = ToolError(self.message, self.trace, self.transient)
         return Ending(failure=error, shows_output=self.shows_output)
 
 
 class StartFailed(Exception):
-    """The tool could not be started, and no process is left. `reason` is one of `program`,
-    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime`,
-    `server`."""
+    """The tool could not be started, and no process is left. `reason` is `program`, `folder`,
+    `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime` or `server`."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -148,8 +142,8 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return True if an error is a pure cancellation: a nursery raises a group of `trio.Cancelled`,
-    which `except trio.Cancelled` does not catch."""
+    """Return True for pure cancellation, also as the group of `trio.Cancelled` that a nursery
+    raises."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -160,11 +154,11 @@ class ExecutionControl(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """The process that was started, if any."""
+        """Pid of the started process, if any."""
 
     @property
     def command(self) -> str:
-        """The arguments for display, at most 200 characters; may contain secrets."""
+        """Arguments for display, at most 200 characters; may contain secrets."""
 
     @property
     def terminal(self) -> bool:
@@ -172,12 +166,12 @@ class ExecutionControl(Protocol):
 
     @property
     def rendering(self) -> Rendering:
-        """The rendering of the output as text, also after the end."""
+        """Conversion of the output to text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` as a whole and return its number. Raises `InputRefused`. Signals and resizes
-        (and C-c on a pipe) act at once and return the last number. `port.written` reports the
-        number when the program has all of the item, perhaps before this method returns."""
+        """Queue `item` as a whole and return its number, which `port.written` reports once the
+        program has all of the item, perhaps before this method returns. Signals and resizes (and
+        C-c on a pipe) act at once and return the last number. Raises `InputRefused`."""
 
     def feed(self, data: bytes) -> int:
         """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""
@@ -186,40 +180,41 @@ class ExecutionControl(Protocol):
         """Send KILL to every process of the tool, without waiting."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """The processes that have outlived the one that was started."""
+        """Return the processes that have outlived the leader."""
 
     def members(self) -> tuple[int, ...]:
-        """The pids of all living processes of the tool."""
+        """Return the pids of the tool's living processes."""
 
     def screen(self) -> ScreenShot | None:
-        """The terminal's screen, the last one after the end; None without a terminal or without any
+        """Return the terminal's screen, after the end the last one; None without a terminal or
         output."""
 
     def paint(self) -> bytes | None:
-        """The bytes that draw the current screen on an empty terminal of the same size; None where
-        `screen` is None."""
+        """Return bytes that draw the screen on an empty terminal of the same size; None if `screen`
+        is."""
 
     def screen_digest(self) -> int | None:
-        """A hash of cells and cursor: equal hashes mean that no cell has changed in between. None
-        if unknown."""
+        """Return a hash of cells and cursor, or None if unknown; equal hashes mean that no cell has
+        changed in between."""
 
     def wanted(self) -> Wanted:
-        """Return the input state, as of now: all input is read, all output emitted."""
+        """Return the input state as of now; a tool with unread input or unread output is `busy` or
+        `held`."""
 
     def is_suspended(self) -> bool:
-        """True if a signal has stopped the tool (TSTP, STOP, TTIN): on a terminal a process of the
-        foreground group, on pipes of the started process group."""
+        """True if a signal (TSTP, STOP, TTIN) has stopped a process of the terminal's foreground
+        group, on pipes of the started process group."""
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown: the terminal has its echo off in canonical mode,
-        as for a password. Programs that echo keys themselves do not count."""
+        """True if a line typed now is not shown: echo is off in canonical mode, as for a password.
+        Programs that echo keys themselves do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The input state of a tool at one moment. `reads`: waits for input; `busy`: does not;
-    `unknown`: only silence is evidence; `held`: waits, but the queued input is for another prompt.
-    `kind` is the expected input: a line, a hidden line, keys."""
+    """Input state of a tool at one moment. `reads`: waits for input; `busy`: does not; `unknown`:
+    silence is the only evidence; `held`: waits, but the queued input is for another prompt. `kind`
+    is the expected input: a line, a hidden line, keys."""
 
     state: Literal["reads", "busy", "unknown", "held"]
     kind: Literal["line", "key", "secret"] | None = None
@@ -236,7 +231,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ScreenShot:
-    """A plain snapshot of a screen; `cursor` is (row, col) from 0; `revision` grows with output;
+    """Snapshot of a screen. `cursor` is (row, col) from 0, `revision` grows with output,
     `scrollback` counts the lines kept above."""
 
     rows: int
@@ -250,11 +245,11 @@ class ScreenShot:
 
 
 class PendingAnswer(Protocol):
-    """The answer to a question; the asker awaits or withdraws it."""
+    """Answer to a question, to await or withdraw."""
 
     async def wait(self) -> Any:
-        """Return the checked answer. Raises `ToolFailed` if there will be none; on cancellation the
-        question is withdrawn. Never returns once the handle has ended."""
+        """Return the checked answer. Raises `ToolFailed` if there will be none; cancellation
+        withdraws the question. Never returns once the handle has ended."""
 
     def withdraw(self) -> None:
         """Withdraw the question unless it has ended."""
@@ -273,20 +268,18 @@ class RuntimeContext(Protocol):
         """Report output."""
 
     def keep_up(self) -> Awaitable[None] | None:
-        """Return an awaitable for back-pressure: await it before reading more output. None: go
-        on."""
+        """Return an awaitable to await before reading more output, or None to read on."""
 
     def written(self, number: int) -> None:
-        """Report that the program has all input up to `number`, or that the input was dropped
-        because no program will read."""
+        """Report that the program has all input up to `number`, or that no program will read it."""
 
     def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        """Report the end of the leader, at most once. The cause is `EXIT` if the end preceded every
+        """Report the leader's end, at most once. The cause is `EXIT` if the end preceded every
         signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output any
         more."""
 
     def redrawn(self) -> None:
-        """Report that the screen has changed without output."""
+        """Report a screen change without output."""
 
     def completed(self) -> None:
         """Report the end of output that `ended` left incomplete."""

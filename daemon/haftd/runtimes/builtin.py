@@ -1,8 +1,4 @@
-"""Tools of the daemon itself: no process, only the runtime context.
-
-Each tool is one coroutine, by name; the arguments are validated. There is no process to signal, to
-read or to leave behind.
-"""
+"""Tools of the daemon itself: coroutines by name, without a process."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
 
 
 class BuiltinRuntime(NoProcessRuntime):
-    """The runtime of tools whose source is `builtin`."""
+    """The runtime of tools with source `builtin`; arguments are validated before."""
 
     def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
         self._tools = BUILTINS if tools is None else tools
@@ -39,7 +35,6 @@ class BuiltinRuntime(NoProcessRuntime):
 
 
 async def _ask_user(call: Call, port: RuntimeContext) -> str:
-    """Ask the user and return the answer as text."""
     arguments = call.arguments
     question = Question(
         id="answer",

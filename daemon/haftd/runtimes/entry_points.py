@@ -1,8 +1,6 @@
 """Runtimes of other packages, by the entry point `haft.runtimes`.
 
-The package is imported in a thread when a tool first needs the runtime; an error fails that start
-alone. The code runs in the daemon's process with all rights, so only packages installed beside
-haftd are loaded.
+Their code runs in the daemon with all rights, so only packages installed beside haftd are loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from .base import Call, Runtime, RuntimeContext, StartFailed
 
 
 class PackageRuntime:
-    """A runtime loaded on first use; the entry point's object is called without arguments."""
+    """A runtime imported in a thread on first use; an import error fails that start alone."""
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry

@@ -1,12 +1,7 @@
-"""Scripted runtime: no process, no clock, deterministic.
+"""Scripted runtime for tests, also of other packages: no process, no clock, deterministic.
 
-Rules:
-
-- The conformance checker of the other runtimes holds for this one.
-- It waits only at `WaitFor`, `TakeInput` and `Ask`, and for the grace of an abort that meets
-`Stubborn`; under a mock clock nothing takes time.
-- Its pids are numbers that no kernel assigns.
-- It is part of the distribution, for tests of other packages.
+It passes the conformance checker, and waits only at `WaitFor`, `TakeInput` and `Ask`, and for the
+grace of an abort that meets `Stubborn`.
 """
 
 from __future__ import annotations
@@ -96,7 +91,7 @@ class Unkillable:
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveBehind:
     """Leave a process that outlives the leader until `until` is set, or an abort. `holds_output`:
-    the process keeps the output open, so that the end comes with incomplete output."""
+    the process keeps the output open, so the end is reported incomplete."""
 
     until: trio.Event = field(default_factory=trio.Event)
     command: str = "left-behind"
@@ -234,13 +229,12 @@ class FakeControl:
         return None if shot is None else "\r\n".join(shot.lines).rstrip().encode()
 
     def show(self, data: bytes) -> None:
-        """Print `data` and draw it."""
         self._shown += data.decode("utf-8", "replace")
         self._revision += len(data)
         self._port.emit(data)
 
     def end_leader(self) -> None:
-        """End the leader; queued input is dropped."""
+        """End the leader and drop queued input."""
         self.alive.pop(self._leader, None)
         self._kill = lambda name: None
         if self._queue:
@@ -248,7 +242,6 @@ class FakeControl:
             self._port.written(self._number)
 
     async def take(self) -> Input:
-        """Wait for the next input."""
         while not self._queue:
             self._arrived = trio.Event()
             self._parked = True
@@ -262,10 +255,10 @@ class FakeControl:
 
 
 class FakeRuntime:
-    """Plays `call.script`."""
+    """Runs `call.script`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """Play the script; without `Exit` or `Fail` the status is 0."""
+        """Run the script; without `Exit` or `Fail` the status is 0."""
         await trio.lowlevel.checkpoint()
         steps: deque[Step] = deque(call.script)
         if steps and isinstance(steps[0], CannotStart):

@@ -1,14 +1,10 @@
 """Key names as in tmux, and the bytes that a terminal sends for them.
 
-Rules:
-
-- A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with the prefixes
-`C-`, `M-`, `S-` in any order; `^x` is `C-x`. Case matters for single characters only.
-- Unknown names are refused, never typed as text: text and keys are different inputs.
-- Keys that every terminal in its initial state sends alike are encoded here. All others, and all
-keys once the program has asked for a keyboard protocol, go to the screen's encoder, which knows the
-modes. A protocol is never used unasked: a program that does not know it would take its codes for
-text.
+A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with the prefixes
+`C-`, `M-`, `S-` in any order; `^x` is `C-x`. Keys that every terminal in its initial state sends
+alike are encoded here; the screen's encoder, which knows the modes, encodes the others, and all
+keys once the program has asked for a keyboard protocol. A program that has not asked would take a
+protocol's codes for text.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from .base import InputRefused
 
 @dataclass(frozen=True, slots=True)
 class KeyPress:
-    """A key: `name` of a named key (as in `NAMES`), else the character in `char`."""
+    """A key: `name` of a named key (as in `_NAMES`), else the character `char`."""
 
     name: str = ""
     char: str = ""
@@ -99,7 +95,7 @@ def read_key(name: str) -> KeyPress:
             raise _refuse(name)
         if shift and rest.isalpha():
             capital = rest.upper()
-            # Some capitals have two characters (ß): no key.
+            # Some capitals have two characters (ß), which no key has.
             rest, shift = (capital if len(capital) == 1 else rest), False
         return KeyPress("", rest, ctrl, meta, shift)
     named = _NAMES.get(rest.lower())
@@ -111,7 +107,6 @@ def read_key(name: str) -> KeyPress:
 
 
 def _control(char: str) -> bytes | None:
-    """Return the control character of `char`, or None."""
     if char == "?":
         return b"\x7f"
     if char in "/-":
@@ -123,7 +118,7 @@ def _control(char: str) -> bytes | None:
 
 
 def _plain(press: KeyPress) -> bytes | None:
-    """Return the bytes of a terminal in its initial state, if common to all terminals."""
+    """Return the bytes that all terminals in their initial state send, or None."""
     data: bytes | None
     if press.char:
         data = _control(press.char) if press.ctrl else press.char.encode()
@@ -140,8 +135,7 @@ def _plain(press: KeyPress) -> bytes | None:
 
 
 def _common(name: str, press: KeyPress, data: bytes) -> bytes:
-    """Return the bytes common to all terminals, given the encoder's `data`, which differs for some
-    keys."""
+    """Correct the encoder's `data` where terminals differ from it. Raises `InputRefused`."""
     if _OF_A_PROTOCOL.fullmatch(data):
         raise InputRefused(
             f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
@@ -149,7 +143,7 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
         )
     if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
         return b"\x1b" + data
-    # As terminfo has it for our TERM.
+    # As in terminfo for the TERM that tools get.
     modified = _F3.fullmatch(data) if press.name == "F3" else None
     return b"\x1b[1;" + modified[1] + b"R" if modified else data
 
@@ -162,7 +156,7 @@ def are_plain(names: Sequence[str]) -> bool:
 def encode(
     names: Sequence[str], protocol: bool, swapped: bool, encoder: Callable[[KeyPress], bytes]
 ) -> tuple[bytes, ...]:
-    """Encode each of `names`; raises `InputRefused` before any is encoded. `protocol`: a keyboard
+    """Encode each of `names`; raises `InputRefused` before the first. `protocol`: a keyboard
     protocol is on, so that `encoder` encodes every key; `swapped`: the backspace key sends its
     other code."""
     presses = [read_key(name) for name in names]
@@ -184,7 +178,8 @@ def encode(
 
 
 def on_pipe(name: str) -> bytes | str:
-    """Return the meaning of a key without a terminal: bytes, the name of a signal, or `eof`."""
+    """Return the effect of a key without a terminal: bytes, the name of a signal, or `eof`. Raises
+    `InputRefused`."""
     press = read_key(name)
     if press.ctrl and not press.meta:
         meaning = {"c": "INT", "\\": "QUIT", "z": "TSTP", "d": "eof"}.get(press.char.lower())

@@ -1,8 +1,4 @@
-"""A runtime without a process: a coroutine of the daemon is the tool.
-
-The coroutine must not block the loop, nor start anything that outlives it. An abort cancels the
-coroutine.
-"""
+"""A runtime without a process: the tool is a coroutine, which an abort cancels."""
 
 from __future__ import annotations
 
@@ -28,12 +24,12 @@ __all__ = ["NoProcessControl", "NoProcessRuntime"]
 
 
 class NoProcessRuntime(ABC):
-    """Runs `perform` by the rules of `base`. docs/tools.md has a complete example, loaded by the
-    entry point `haft.runtimes`."""
+    """Runs `perform` by the rules of `base`; docs/tools.md has a complete example. The coroutine
+    must not block the loop or start anything that outlives it."""
 
     @abstractmethod
     async def perform(self, call: Call, port: RuntimeContext) -> str | None:
-        """Run the tool and return its result, or None where the output is the result. Raises
+        """Run the tool and return its result, or None if the output is the result. Raises
         `ToolFailed`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
@@ -52,7 +48,7 @@ class NoProcessRuntime(ABC):
 
 
 class NoProcessControl:
-    """Control of a tool without a process: only its end."""
+    """Control of a tool without a process."""
 
     pid: int | None = None
     terminal = False

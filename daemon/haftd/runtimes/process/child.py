@@ -1,16 +1,11 @@
 """A started process: its bytes, its end, and the processes it leaves behind.
 
-Rules:
-
-- The end is the end of the leader, never of its output. All bytes available by then are read before
-the end is reported.
-- If another process holds the output then, it is read for `_LOOSE_S` more, then detached. A
-terminal that no process has open while the leader lives is not at its end.
+- The end is the leader's, reported after all bytes available by then. Output that another process
+  holds is read for `_LOOSE_S` more, then detached. A terminal that no process has open while the
+  leader lives is not at its end.
 - Bytes go on moving during an abort: a program that cleans up may print.
-- No error in this module leaves a process behind.
-- Limits hold until no process is left, also after the reported end.
-- The kernel wakes everything; the only deadlines are the grace, the wall-clock limit and
-`_LOOSE_S`. Only limits on a sum are polled, as no kernel event reports one.
+- Limits hold until no process is left. Only those on a sum are polled, as no kernel event reports
+  one.
 """
 
 from __future__ import annotations
@@ -43,7 +38,7 @@ _TERM = 1 << 14
 
 @dataclass(slots=True, eq=False)
 class Output:
-    """A descriptor that is read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
+    """A descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
 
     fd: int
     take: Callable[[bytes], None]
@@ -54,8 +49,8 @@ class Output:
 
 
 def _launch(call: Call) -> LaunchedProcess:
-    """Launch, with one retry if descriptors had run out and some could be freed: that fails before
-    the start is recorded, without a trace."""
+    """Launch; if descriptors ran out and some could be freed, once more: that failure precedes the
+    record of the start."""
     try:
         return launch(call.launch, call.record, cgroup=call.cgroup)
     except LaunchFailed as failed:
@@ -65,8 +60,8 @@ def _launch(call: Call) -> LaunchedProcess:
 
 
 class Child:
-    """A started process of a handle, with its descendants. An async context manager: enter right
-    after the start; on exit no process is left, whatever the error."""
+    """A started process and its descendants, as an async context manager: on exit none is left,
+    whatever the error."""
 
     def __init__(
         self,
@@ -97,7 +92,7 @@ class Child:
     async def __aexit__(self, *_: object) -> None:
         try:
             if not self._seen_through:
-                # Our own error must not leak a process without an owner.
+                # An error of the daemon must not leak a process.
                 with trio.CancelScope(shield=True):
                     await self.kin.end(self._port.grace_s)
                     self.launched.reap()
@@ -106,7 +101,7 @@ class Child:
 
     @classmethod
     async def start(cls, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> Child:
-        """Start the program of `call`; returns when it runs, and must be entered at once. Raises
+        """Start the program of `call` and return when it runs; enter the child at once. Raises
         `StartFailed`."""
         try:
             launched = _launch(call)
@@ -128,37 +123,33 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The pid of the leader."""
         return self.launched.pid
 
     @property
     def stdout(self) -> int:
-        """The descriptor of its standard output."""
         return _have(self.launched.stdout)
 
     @property
     def stderr(self) -> int:
-        """The descriptor of its standard error, where separate."""
+        """Descriptor of standard error, where separate."""
         return _have(self.launched.stderr)
 
     @property
     def ended(self) -> bool:
-        """True if the leader has ended."""
         return self._gone or self.launched.exit is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """The processes that have outlived the leader."""
+        """Return the processes that have outlived the leader."""
         if self._gone or not self.ended:
             return ()
         return tuple(LeftBehind(process.pid, process.command) for process in self.kin.left_behind())
 
     def kill(self) -> None:
-        """Send KILL to all processes; the supervising task notices."""
+        """Send KILL to all processes; the supervising task reports the end."""
         if not self._gone:
             self.kin.signal(signal.SIGKILL)
 
     def members(self) -> tuple[int, ...]:
-        """The pids of all living processes."""
         return () if self._gone else tuple(self.kin.members())
 
     def emit(self, data: bytes) -> None:
@@ -172,12 +163,12 @@ class Child:
             self.pass_limit("output")
 
     def pass_limit(self, limit: str) -> None:
-        """End the process because of a passed limit."""
+        """End the process for exceeding a limit."""
         self._passed = self._passed or limit
         self._life.cancel()
 
     def terminate(self) -> None:
-        """End the process after its final state."""
+        """End the process after the tool's final state."""
         self._is_terminated = True
         self._life.cancel()
 
@@ -188,8 +179,8 @@ class Child:
         tasks: Sequence[Callable[[], Awaitable[None]]] = (),
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Supervise until no process is left; reports the end through `port`. `tasks` run beside
-        while bytes may move. `at_end` is called at the end of the leader, before the report."""
+        """Supervise until no process is left and report the end through `port`. `tasks` run while
+        bytes may move; `at_end` is called at the leader's end, before the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)
@@ -231,7 +222,7 @@ class Child:
             self._flowed.set()
 
     def _is_final(self) -> bool:
-        """True if the end of the outputs is final; a terminal may be reopened."""
+        """True if the end of an output is final; a terminal may be reopened."""
         return self.launched.master is None or self.ended
 
     async def _see_through(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
@@ -266,7 +257,7 @@ class Child:
         await self._within_sums(self.launched.wait_exit)
 
     async def _within_sums(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Run `wait` while the sums of resource use are polled."""
+        """Run `wait` while polling the sums of resource use."""
         if not self._bounds.are_summed:
             await wait()
             return
@@ -286,7 +277,7 @@ class Child:
             pause = min(pause * 2, longest)
 
     def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """Report the leader's own end, after reading the remaining output."""
+        """Report the leader's own end after reading the remaining output."""
         self._drain()
         at_end()
         result = interpreter.finish(exit)
@@ -313,14 +304,13 @@ class Child:
             self._flowed.set()
 
     async def _await_descendants(self) -> None:
-        """Wait until no process is left."""
         try:
             if self._reported:
                 with trio.move_on_after(_LOOSE_S):
                     await self._flowed.wait()
             await self._detach_outputs()
             if not self._reported:
-                # The handle goes on with another process: end the rest of this one.
+                # The handle goes on with another run: end the rest of this one.
                 await self.kin.end(self._port.grace_s)
             await self._rest_within_bounds()
         except BaseException as error:
@@ -331,7 +321,7 @@ class Child:
             raise
 
     async def _rest_within_bounds(self) -> None:
-        """Wait for the processes left behind; kill them if they pass a limit."""
+        """Wait for the processes left behind; kill them if they exceed a limit."""
         with self._life:
             await self._within_sums(self.kin.gone)
         if self._life.cancelled_caught:
@@ -343,7 +333,7 @@ class Child:
     async def _detach_outputs(self) -> None:
         """Stop reading the outputs."""
         self._io.cancel()
-        # Only after every task has released them: the numbers are reused.
+        # Only after every task has released the descriptors: their numbers are reused.
         with trio.CancelScope(shield=True):
             await self._still.wait()
         cut = self._reported and not self._complete
@@ -370,8 +360,8 @@ class Child:
         if exit is None and self.launched.pid not in unconfirmed:
             exit = await self.launched.wait_exit()
         exit = exit or Exit()
-        # One that has a code had left before the signal came, if it does not handle TERM, or if no
-        # signal was sent: a shell blocks them for a moment when its command has ended.
+        # A process with an exit code ended before the signal if TERM would have killed it or was
+        # not sent: a shell blocks signals for a moment after its command has ended.
         untouched = heeds_term or not (parted or self.kin.leader_was_signalled)
         natural = natural or self._is_terminated or (untouched and exit.code is not None)
         self._drain()

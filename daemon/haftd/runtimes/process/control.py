@@ -1,7 +1,4 @@
-"""Control of a process, on pipes or a terminal.
-
-Every property is answered as of now, also after the end.
-"""
+"""Control of a process, on pipes or a terminal; every property is as of now, also after the end."""
 
 from __future__ import annotations
 
@@ -53,12 +50,10 @@ class ChildControl:
         return False
 
     def refuse_if_ended(self) -> None:
-        """Raise `InputRefused` if the process has ended."""
         if self.child.ended:
             raise InputRefused("The program has ended; it takes no input.")
 
 
 def _command_of(argv: Sequence[str]) -> str:
-    """Return the arguments for display."""
     text = shlex.join(argv)
     return text if len(text) <= _MAX_COMMAND_LENGTH else text[: _MAX_COMMAND_LENGTH - 1] + "…"

@@ -1,20 +1,9 @@
-"""A live tool: reports its states as lines of JSON while it runs.
+"""A live tool: reports its states as lines of JSON while it runs (docs/definitions.md, "Live
+tools").
 
-Rules:
-
-- Standard input: the notification `init` with the call's context first, then `apply` for every
-input and every answer, `cancel` for a requested end.
-- Standard output: each line is a state, or the notification `state` with one. Any other line is
-output, unchanged, and emitted before its end once it cannot become a state. The `content` of a
-state is output too.
-- A malformed state is output and the tool's failure: later states are ignored, and the tool is
-ended as after `stopped`.
-- `waiting` asks its question, in one step with its `content`: a reader sees both or neither. A
-second question waits for the answer to the first.
-- `stopped` withdraws open questions and closes the input; after the grace the tool is ended.
-- On cancel the tool has half of the grace to exit.
-- Status 0 without `stopped` is a success, as for any raw program. Any other end without `stopped`,
-or one with an open question, is a failure that quotes the tail of standard error.
+A line is emitted before its end once it cannot become a state. A malformed state is output and the
+tool's failure, and ends the tool as `stopped` does. A question is asked in one step with its
+`content`: a reader sees both or neither.
 """
 
 from __future__ import annotations
@@ -72,7 +61,7 @@ def _context(call: Call) -> Any:
 
 
 class _LiveControl(PipeControl):
-    """Control that sends input as notifications. `questions` are those without an answer."""
+    """Control that sends input as notifications; `questions` are the unanswered ones."""
 
     def __init__(self, call: Call, port: RuntimeContext, child: Child, questions: Sized) -> None:
         super().__init__(call, port, child)
@@ -89,8 +78,6 @@ class _LiveControl(PipeControl):
 
 
 class Live:
-    """One live tool."""
-
     def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
         self._call = call
         self._port = port
@@ -107,7 +94,6 @@ class Live:
         self._event = trio.Event()
 
     async def run(self) -> str | None:
-        """Run the tool to its end."""
         child = self._child
         self._port.started(self._grip)
         self._tell("init", _context(self._call))
@@ -188,7 +174,6 @@ class Live:
                 self._stop(ToolResult(failure=malformed(event)))
 
     def _stop(self, result: ToolResult) -> None:
-        """Record the final state and withdraw the questions."""
         self._final = result
         self._withdraw()
         self._answering.cancel()
@@ -215,7 +200,8 @@ class Live:
                     self._tell("apply", {"question": name, "input": answer})
 
     async def _attend(self) -> None:
-        """Answer the questions, then end the tool after its final state."""
+        """Answer the questions; after the final state close the input and end the tool after the
+        grace."""
         try:
             await self._answer()
         except ToolFailed as failure:
@@ -241,7 +227,8 @@ class Live:
         return self._final or ToolResult()
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
-        """Return the failure of a tool that ended without a final state, if that is one."""
+        """Return the failure of a tool that ended without a final state; None for a raw program's
+        success."""
         status = exit_state(exit)
         clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question
@@ -261,7 +248,6 @@ class Live:
         )
 
     def _stderr_lines(self) -> list[str]:
-        """Return the last lines of standard error, without escape sequences."""
         text = strip(self._stderr.decode("utf-8", "replace"))
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         return [printable(line, _MAX_STDERR_LINE_LENGTH) for line in lines[-_MAX_STDERR_LINES:]]

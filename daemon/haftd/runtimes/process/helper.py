@@ -1,9 +1,4 @@
-"""A program that is run to its end for its output.
-
-A helper is started, recorded and ended like a tool: on exit, on cancellation, after `wall_s` of the
-call's limits, and on too much output; always with all its descendants. The output counts only with
-status 0. Neither input nor output is logged.
-"""
+"""A program that is run to its end for its output."""
 
 from __future__ import annotations
 
@@ -78,10 +73,11 @@ class _Port:
 async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
-    """Run the program of `call` to its end; returns its standard output or the failure. `request`
-    is written to standard input (`call.launch.stdin` is `pipe` then, else `null`). The `output` of `call`
-    is not `raw`, so that standard error is separate. `clear_up` is called after the last process,
-    with False if some may be left; also on cancellation."""
+    """Run the program of `call`, with all its descendants, and return its standard output or the
+    failure. `request` is written to standard input (`call.launch.stdin` is `pipe` then, else
+    `null`). `call.launch.output` is not `raw`, so that standard error is separate. `clear_up` is
+    called after the last process, with False if some may be left; also on cancellation. Neither
+    input nor output is logged."""
     port = _Port()
     stderr_tail = bytearray()
     try:

@@ -1,16 +1,4 @@
-"""Translate the kernel's wait state into an input state.
-
-Rules:
-
-- A wait without timeout is a wait for input. So is one of `_PATIENT_MS` or more: a question with a
-time limit, a display with a periodic redraw (vim, top), an event loop whose runtime collects
-garbage now and then (node).
-- A shorter wait is routine, and is reported as such: the rest of an escape sequence, a pause of a
-program that polls the keyboard. Its end is the evidence.
-- Unknown are programs that relay input or wait for another's work as well; also an event loop that
-works beside, or waits for a timer while the terminal is canonical: the terminal may be in the
-loop's set from an earlier question.
-"""
+"""Translation of the kernel's wait state into an input state."""
 
 from __future__ import annotations
 
@@ -21,7 +9,14 @@ _PATIENT_MS = 1500
 
 
 def translate(wait: ReadState) -> Wanted:
-    """Return the input state of a wait state."""
+    """Return the input state of a wait state.
+
+    A wait without timeout, or of `_PATIENT_MS` or more, is for input: a question with a time limit,
+    a periodic redraw (vim, top), a runtime that collects garbage now and then (node). A shorter
+    wait is routine: the rest of an escape sequence, a poll of the keyboard. The state is unknown
+    where a program relays input or waits for another's work as well, and where an event loop works
+    beside or has a timer while the terminal is canonical: the terminal may be in the loop's set
+    from an earlier question."""
     unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_settled=wait.is_settled)
     if wait.state != "reads":
         return Wanted("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown

@@ -1,8 +1,4 @@
-"""Parser of a process's output: the interface between a child and its format.
-
-An interpreter never blocks. `finish` follows the last byte of output and returns the tool's own
-result; output is emitted through the child only.
-"""
+"""Parser of a process's output: the interface between a child and its format."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from haftd.runtimes.base import ToolFailed
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a structured tool; both fields are None for a raw one."""
+    """Result of a structured tool; both fields are None for a raw one."""
 
     result: str | None = None
     failure: ToolFailed | None = None
@@ -31,7 +27,6 @@ def exit_state(exit: Exit) -> ExitState | None:
 
 
 def malformed(outcome: Malformed) -> ToolFailed:
-    """Return the failure of a tool with a malformed outcome."""
     return ToolFailed(
         f"The tool printed {outcome.message}. If what it prints is no outcome, its definition needs "
         '`output = "raw"`.',
@@ -40,21 +35,21 @@ def malformed(outcome: Malformed) -> ToolFailed:
 
 
 class Interpreter(Protocol):
-    """Parser of a process's output."""
+    """Parser of a process's output; never blocks, and emits output through the child only."""
 
     def finish(self, exit: Exit) -> ToolResult | None:
-        """Return the result after the process has ended. None: the handle continues without this
-        process."""
+        """Return the result after the last byte of output; None if the handle continues without
+        this process."""
 
     def finish_killed(self) -> ToolResult:
-        """Emit the output held back and return the result of a process that was ended."""
+        """Emit the output held back and return the result of a killed process."""
 
     def request_stop(self) -> bool:
-        """Request the end of the process; return True if the process may exit by itself."""
+        """Request the end of the process; return True if it may exit by itself."""
 
 
 class Plain:
-    """Raw output."""
+    """Parser of raw output."""
 
     def finish(self, exit: Exit) -> ToolResult:
         return ToolResult()

@@ -1,15 +1,9 @@
-"""A one-shot tool: prints an outcome at its end, or asks by ending.
+"""A one-shot tool: prints an outcome at its end, or asks by ending (docs/definitions.md).
 
-Rules:
-
-- A tool that asks has ended. It is run again with the answer added, up to `_MAX_RUNS` times,
-invisibly to clients. Processes left behind by a run that asked are ended first.
-- A tool that repeats an answered question has not read its answers: it fails instead of looping.
-- Standard output is held back while it may become an outcome, and is emitted as it comes once it
-cannot: by its first byte or its length.
-- A malformed outcome is the tool's failure, and output besides.
-- After death by a signal all is output, never an outcome.
-- Answers reach the tool through `Call.again`.
+A tool that asked is run again with the answer added (`Call.again`), up to `_MAX_RUNS` times,
+invisibly to clients. Processes left behind by a run that asked are ended first. A repeated question
+fails the tool, which has not read its answers. Standard output is held back while it may become an
+outcome; after death by a signal all of it is output.
 """
 
 from __future__ import annotations
@@ -44,8 +38,6 @@ _MAX_HELD = 8 << 20
 
 
 class OneShot:
-    """The runs of one call."""
-
     def __init__(self, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> None:
         self._call = call
         self._port = port
@@ -74,7 +66,6 @@ class OneShot:
         return outcome.result.result
 
     async def _play(self, child: Child, *, may_ask: bool) -> _Outcome:
-        """Supervise one run."""
         async with child:
             if self._grip is None:
                 self._grip = PipeControl(self._call, self._port, child)
@@ -144,7 +135,6 @@ class _Outcome:
         """The `content` of the question, emitted when it is asked."""
 
     def feed(self, data: bytes) -> None:
-        """Parse or emit output."""
         if not self._holding:
             self._child.emit(data)
             return
@@ -191,7 +181,6 @@ class _Outcome:
         return self.result
 
     def emit_content(self) -> None:
-        """Emit the `content` of the question."""
         self._child.emit(self._content)
 
     def finish_killed(self) -> ToolResult:

@@ -1,13 +1,4 @@
-"""Control of a process on pipes.
-
-Rules:
-
-- A line ends with a newline; text is written unchanged.
-- C-c sends INT to the started process group, C-d closes the input; keys that only a terminal knows
-are refused.
-- A list of keys is accepted or refused as a whole.
-- Input that the program has closed is refused as soon as the kernel reports that.
-"""
+"""Control of a process on pipes: C-c sends INT to the started process group, C-d closes the input."""
 
 from __future__ import annotations
 
@@ -27,7 +18,7 @@ from .input_state import translate
 
 
 class PipeControl(ChildControl):
-    """Control of a process on pipes, after a re-run of the latest."""
+    """Control of a process on pipes; of a repeated run, the latest."""
 
     terminal = False
 
@@ -53,7 +44,7 @@ class PipeControl(ChildControl):
         self.tasks = (self._writer.run,)
 
     def close(self) -> None:
-        """Mark unread input as written: the process has ended."""
+        """Report unread input as written: the process has ended."""
         if self._writer is not None and self._writer.waiting:
             self._port.written(self._number)
 
@@ -67,7 +58,7 @@ class PipeControl(ChildControl):
         return None
 
     def wanted(self) -> Wanted:
-        """Return the input state: a program that sleeps in a read of our pipe waits."""
+        """Return the input state: a program that sleeps in a read of the daemon's pipe waits."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -112,11 +103,11 @@ class PipeControl(ChildControl):
         return self._number
 
     def encode(self, item: Input) -> bytes:
-        """Return the bytes of a text."""
         return item.text.encode() + b"\n" * (item.kind == "line")
 
     def put(self, data: bytes) -> None:
-        """Queue `data`. Raises `InputRefused`."""
+        """Queue `data`. Raises `InputRefused`, also once the kernel reports that the program has
+        closed its input."""
         writer = self.open_writer()
         self._number += 1
         try:

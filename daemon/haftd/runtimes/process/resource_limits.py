@@ -1,13 +1,8 @@
 """Limits of a handle, and the one that ended it.
 
-Rules:
-
-- `output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` become rlimits of each
-process before exec; the exit status and the output show that one was hit. Rlimits know no sum over
-a handle and do not bind the superuser, so sums are polled as well.
-- Output past the limit is dropped, and the handle ends.
-- A program with status 0 has passed no limit, whatever it printed. Limits still hold for the
-processes it leaves behind.
+`output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` become rlimits of each
+process before exec; rlimits know no sum over a handle and do not bind the superuser, so sums are
+polled as well. A program with status 0 has passed no limit, regardless of its output.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ _NO_PROCESS = re.compile(
 
 
 class ResourceLimits:
-    """The limits of one handle, over all its processes."""
+    """Limits of one handle, over all its processes."""
 
     __slots__ = ("_brand", "_limits", "_printed", "_tail", "_used_s", "wall_left")
 
@@ -46,7 +41,7 @@ class ResourceLimits:
         """Remaining seconds of wall clock, None without a limit."""
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
-        """Count output; returns the part within the limit, and True if the limit was passed."""
+        """Count output; return the part within the limit, and True if the limit was passed."""
         if "memory" in self._limits or "processes" in self._limits:
             self._tail = (self._tail + data)[-_TAIL:]
         most = self._limits.get("output")
@@ -67,7 +62,6 @@ class ResourceLimits:
             usage.ended[self._brand] = self._used_s
 
     def unfollow(self) -> None:
-        """Stop counting."""
         if self._brand is not None:
             self._used_s = usage.ended.pop(self._brand, 0.0)
             self._brand = None
@@ -92,7 +86,8 @@ class ResourceLimits:
         return None
 
     def exceeded(self, exit: Exit) -> str | None:
-        """Return the rlimit that ended a process which exited by itself."""
+        """Return the rlimit that ended a process which exited by itself, by its status and last
+        output."""
         if exit.code == 0:
             return None
         if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):

@@ -1,9 +1,4 @@
-"""Runtime of tools on pipes.
-
-Raw output is one pipe for both streams, which keeps their order. Structured output is standard
-output alone, standard error is output as it comes: `oneshot` parses the form printed at the end,
-`events` the live form.
-"""
+"""Runtime of tools on pipes."""
 
 from __future__ import annotations
 
@@ -18,7 +13,8 @@ from .resource_limits import ResourceLimits
 
 
 class ProcessRuntime:
-    """The runtime `stdio`."""
+    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order;
+    structured output is standard output alone."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
         bounds = ResourceLimits(call.launch.limits)

@@ -1,9 +1,4 @@
-"""Draw scheduler: bounds drawing per loop pass over all terminals.
-
-- Drawing within a pass counts for the whole loop: `spent` is reset once a pass.
-- Terminals with more to draw queue (`in_line`), one turn in a pass.
-- Outside a loop nothing is delayed or counted.
-"""
+"""Draw scheduler: bounds the time of drawing in one pass of the loop, over all terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ import trio
 
 
 class Pass(trio.abc.Instrument):
-    """The current pass of a loop: its number, and the seconds of drawing in it."""
+    """The current pass of the loop: its number, and the seconds spent on drawing in it."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -21,7 +16,7 @@ class Pass(trio.abc.Instrument):
         self.line = trio.Lock()
 
     def before_io_wait(self, timeout: float) -> None:
-        """End the pass."""
+        """Begin the next pass."""
         self.number += 1
         self.spent = 0.0
 
@@ -30,7 +25,7 @@ _pass: trio.lowlevel.RunVar[Pass] = trio.lowlevel.RunVar("drawing")
 
 
 def current() -> Pass | None:
-    """Return the loop's current pass; None outside a loop."""
+    """Return the loop's current pass; None outside a loop, where drawing is not bounded."""
     try:
         return _pass.get()
     except LookupError:
@@ -43,7 +38,7 @@ def current() -> Pass | None:
 
 
 async def in_line(draw: Callable[[], bool]) -> bool:
-    """Run `draw` after all that are queued; returns its result."""
+    """Run `draw` after all that are queued, one turn in a pass; return its result."""
     now = current()
     if now is None:
         raise AssertionError("only a task of the loop waits in line")

@@ -1,11 +1,5 @@
-"""Bytes of keyboard, mouse and clipboard, by the program's modes.
-
-Rules:
-
-- The library encodes, with the terminal's modes of the moment.
-- A key, a move or a scroll that a terminal does not report gives no bytes.
-- Keypad keys ignore NumLock.
-- Control characters in a paste are blanked: none ends the paste or acts as a key.
+"""Bytes of keyboard, mouse and paste, encoded by the library with the terminal's modes of the
+moment.
 """
 
 from __future__ import annotations
@@ -69,7 +63,8 @@ class KeyEncoder:
 
     def encode(self, terminal: Any | None, press: KeyPress, *, protocol: bool = True) -> bytes:
         """Encode a key by the modes of `terminal`, if given, and without the keyboard protocol
-        unless `protocol`. Raises `InputRefused`."""
+        unless `protocol`; NumLock is ignored. Returns no bytes for a key that a terminal does not
+        report. Raises `InputRefused`."""
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
         yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
         if terminal is not None:
@@ -153,7 +148,8 @@ class MouseEncoder:
 
 
 def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
-    """Encode a paste; paste codes within `text` are removed. Raises `InputRefused`."""
+    """Encode a paste: paste codes within `text` are removed, and control characters blanked, so
+    that none ends the paste or acts as a key. Raises `InputRefused`."""
     for marker in _MARKERS:
         while marker in text:
             text = text.replace(marker, "")
@@ -181,8 +177,8 @@ def _check(core: Any, status: int, action: str) -> None:
 
 
 def _key_of(lib: Any, char: str) -> int:
-    """Return the library's key of a character. Capitals of other alphabets may consist of two
-    characters, or of an ASCII one: those are on no keyboard of the library."""
+    """Return the library's key of a character. Capitals of other alphabets may have two characters,
+    or be ASCII: no key of the library has those."""
     if char.isascii() and char.isalpha():
         return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
     if char.isascii() and char.isdigit():

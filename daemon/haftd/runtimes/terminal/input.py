@@ -1,24 +1,17 @@
 """Terminal input: writes each input in the form that the program and its modes expect.
 
-Rules:
-
-- Inputs are written whole and in order, at once where possible, else by the `run` task.
-- A key is an event of its own. A program that reads single characters takes the bytes of one read
-for a paste, so before a key the program must have read all earlier input. The kernel reports that:
-every read of the terminal is an inotify event of its file, and the terminal has a count of unread
-bytes. After `_PATIENCE_S` without a read the key is written anyway.
-- A secret is written only with the echo off: before, it would be shown, and dropped by a program
-that flushes input as it turns the echo off. Only while a secret waits the modes are polled, at most
-every `_LAST_LOOK_S`.
-- The modes of the tty take precedence over those of the screen, which outlive a killed program: in
-canonical mode no key has a protocol and no paste has codes. A keyboard protocol is for the program
-that asked; see `keyboard_owner`.
-- Text is unchanged, except that CR LF is one line end. A line with a tab or of several rows is
-pasted to a program that edits its line and takes pastes, then ended by the Enter key.
-- A canonical terminal truncates long lines silently: such an input is refused.
-- Replies to terminal queries go between inputs, and only with the echo off. Programs ask first and
-turn the echo off next: a reply waits for that for `_PATIENCE_S`, and while the asking group is in
-the foreground, as a later one did not ask.
+- A program that reads single characters takes the bytes of one read for a paste. Before a key the
+  program must have read all earlier input (see `read_watch`); after `_PATIENCE_S` without a read
+  the key is written anyway.
+- A secret is written only with the echo off. Before, it would be shown, and dropped by a program
+  that flushes input as it turns the echo off.
+- The modes of the tty take precedence over those of the screen, which outlive a killed program. In
+  canonical mode no key has a protocol and no paste has codes.
+- A line with a tab or of several rows is pasted to a program that edits its line, then ended by
+  Enter.
+- Replies to terminal queries go between inputs, and only with the echo off, which programs turn off
+  after the query. A reply waits `_PATIENCE_S` for that, while the asking group is in the
+  foreground: a later one did not ask.
 """
 
 from __future__ import annotations
@@ -58,8 +51,7 @@ _BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 
 
 def _may_be_pasted(item: Input) -> bool:
-    """Return True for a line with a tab or several rows, and no character that a paste would
-    change."""
+    """Return True for a line with a tab or several rows, without characters that a paste changes."""
     text = item.text
     return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
 
@@ -77,7 +69,8 @@ class _Typed:
 
 
 class TerminalInput:
-    """The keyboard of one terminal. `run` is its task; call `stirred` at every output."""
+    """The keyboard of one terminal: writes inputs whole and in order, at once where possible, else
+    by the task `run`. Call `stirred` at every output."""
 
     def __init__(
         self,
@@ -111,11 +104,12 @@ class TerminalInput:
 
     @property
     def last(self) -> int:
-        """The number of the last input."""
+        """Number of the last input."""
         return self._number
 
     def type(self, item: Input) -> int:
-        """Write or queue `item`; returns its number. Raises `InputRefused`."""
+        """Write or queue `item` and return its number. Raises `InputRefused`, also for a line that
+        a canonical terminal would truncate silently."""
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
@@ -175,7 +169,7 @@ class TerminalInput:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """Drop all waiting input, without further reports: the terminal is closed."""
+        """Drop all waiting input, as the terminal is closed; it counts as written."""
         self._queue.clear()
         self._size = 0
         self._marks.clear()
@@ -245,13 +239,11 @@ class TerminalInput:
         return () if self._wants_library(item) else self._encode(item, modes)
 
     def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> bool:
-        """Return True if `item` can be written now."""
         if len(parts) != 1 or (item.secret and not self._hides(modes)):
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
     def _wants_library(self, item: Input) -> bool:
-        """Return True if the terminal library must be loaded first."""
         if library.is_loaded():
             return False
         if item.secret and self._screen.has_modes:
@@ -308,8 +300,8 @@ class TerminalInput:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
 
     def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if typing would change the line: a program that edits its line completes on
-        tab and indents the next row."""
+        """Return True if typing would change the line: a line editor completes on tab and indents
+        the next row."""
         return (
             _may_be_pasted(item)
             and not modes.canonical
@@ -318,22 +310,21 @@ class TerminalInput:
         )
 
     def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Encode like `_encode`, but drop input without bytes in the current modes: its number is
-        out, and no input may end the handle."""
+        """Encode like `_encode`, but return no parts where that refuses: a queued input can no
+        longer be refused."""
         try:
             return self._encode(item, modes)
         except InputRefused:
             return ()
 
     def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
-        """Return the EOF characters: with a line begun the first only submits the line."""
+        """Return the EOF characters: after a begun line the first only submits the line."""
         eof = modes.eof or b"\x04"
         return eof * 2 if modes.canonical and self._line else eof
 
     # -- typing --------------------------------------------------------------------------------
 
     def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> None:
-        """Write one part of an input."""
         (data,) = parts
         self._put(data, modes)
         self._done(typed)
@@ -349,7 +340,6 @@ class TerminalInput:
         self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
 
     def _done(self, typed: _Typed) -> None:
-        """Complete an input."""
         self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
         # With an empty queue the inputs dropped meanwhile are complete, too.
         number = typed.number if self._queue else self._number
@@ -359,7 +349,6 @@ class TerminalInput:
             self._on_written(number)
 
     async def _next(self) -> None:
-        """Write the first queued input."""
         typed = self._queue[0]
         if self._wants_library(typed.item):
             await trio.to_thread.run_sync(library.load)
@@ -407,30 +396,30 @@ class TerminalInput:
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
         """Return True if a secret would not be shown. A program that takes keys echoes them itself,
-        or not at all: it must wait for input, with none unread, and not edit a line as a shell at
-        its prompt does. A shell turns the tty's echo on again before its command can ask."""
+        or not at all: it must wait for input and not edit a line, as a shell does at its prompt. A
+        shell turns the tty's echo on before its command can ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()
 
     def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a program edits the typed line, and so shows it: it takes pastes, or has
-        taken Enter from the tty but left the interrupt, as readline, zsh and fish do. Password
-        prompts by keys do neither."""
+        """Return True if a program edits and so shows the typed line: it takes pastes, or has taken
+        Enter from the tty but left the interrupt, as readline, zsh and fish do. Password prompts by
+        keys do neither."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
     async def _no_echo(
         self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
     ) -> bool:
-        """Wait until the echo is off; False when `still` returns False."""
+        """Poll until the echo is off, at most every `_LAST_LOOK_S`; False when `still` returns
+        False."""
         pause = _FIRST_LOOK_S
         while still():
             modes = self._modes()
             if modes is None or hides(modes):
                 return True
-            # A program prints its prompt first and turns the echo off next, or the reverse: the
-            # output triggers a check. The delay of the echo change is unknown: packet
-            # mode reports the change only with EXTPROC.
+            # The output of a prompt triggers a check. The echo may change before or after it, and
+            # packet mode reports the change only with EXTPROC.
             if self._stir.is_set():
                 self._stir = trio.Event()
             stir = self._stir
@@ -442,7 +431,7 @@ class TerminalInput:
     # -- reads by the program -------------------------------------------------------------------
 
     def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if input is unread. Exact unless canonical."""
+        """Return True if input is unread; always False in canonical mode."""
         if not self._unread or modes.canonical:
             return False
         self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0

@@ -1,14 +1,4 @@
-"""The process group that has asked for a keyboard protocol: kitty's, or modifyOtherKeys.
-
-Rules:
-
-- A protocol belongs to the group in the foreground when the request was printed. A killed program
-leaves the protocol on, and no shell that edits its line turns it off.
-- The protocol is stale once another group is in the foreground and the owner is gone or suspended.
-A continued program is in the foreground again, with its protocol; so is a child in the owner's
-group.
-- kitty's requests are a stack: each has its owner, the last counts.
-"""
+"""The process group that has asked for a keyboard protocol: kitty's, or modifyOtherKeys."""
 
 from __future__ import annotations
 
@@ -27,7 +17,9 @@ _MAX_DEPTH = 16
 
 
 class KeyboardOwner:
-    """The owners of one terminal's keyboard protocol, by its output."""
+    """The owners of one terminal's keyboard protocol: the groups in the foreground when a request
+    was printed. A killed program leaves the protocol on, and no shell that edits its line turns it
+    off. kitty's requests are a stack, of which the last counts."""
 
     __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")
 
@@ -59,7 +51,9 @@ class KeyboardOwner:
                     self._modify_other_keys = self._foreground()
 
     def is_left_over(self) -> bool:
-        """Return True if the active protocol belongs to a group that no longer reads keys."""
+        """Return True if the active protocol is stale: another group is in the foreground, and the
+        owner is gone or suspended. A continued program is in the foreground again, with its
+        protocol."""
         owner = self._kitty[-1] if self._kitty else self._modify_other_keys
         foreground = self._foreground()
         if owner is None or foreground is None or owner == foreground:

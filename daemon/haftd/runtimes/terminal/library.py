@@ -1,11 +1,5 @@
-"""The terminal library, and its callbacks.
-
-Rules:
-
-- `load` takes a quarter of a second and may run in a thread, on behalf of the first screen that
-needs it; later calls are fast.
-- Only `screen`, `scratch`, `paint`, `variation` and `encoders` use the library's API; each
-registers its warm-up with `used_first`.
+"""The terminal library, and its callbacks; each module that calls its functions registers a warm-up
+with `used_first`.
 """
 
 from __future__ import annotations
@@ -31,12 +25,12 @@ def is_loading() -> bool:
 
 
 def is_loaded() -> bool:
-    """Return True if a screen needs no loading."""
+    """Return True if `load` returns at once."""
     return _is_warm
 
 
 def load() -> ModuleType:
-    """Load the terminal library; blocks a quarter of a second the first time."""
+    """Load the terminal library, perhaps in a thread; blocks a quarter of a second the first time."""
     global _core, _has_begun, _is_warm
     _has_begun = True
     if _core is not None and _is_warm:
@@ -59,7 +53,7 @@ def used_first(use: Callable[[], None]) -> Callable[[], None]:
 
 
 def hooks() -> dict[str, Any]:
-    """Return the callbacks for replies to the program; the same for all terminals."""
+    """Return the callbacks for replies to the program, the same for all terminals."""
     core = load()
     lib, ffi = core.lib, core.ffi
     if _hooks:

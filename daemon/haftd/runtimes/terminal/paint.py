@@ -1,18 +1,13 @@
 """Serialise a screen: the bytes that draw it on an empty terminal of the same size.
 
-Rules:
-
-- Drawn are text with styles, scrolling region, tab stops, modes, keyboard and mouse protocols,
-character sets, the cursor with its shape and style, and the title. Below an alternate screen lies
-the primary one, for a program that leaves it.
-- Not drawn are lines above the screen, changed palette colours, links, and the saved cursor.
-- An unfinished escape comes last: the next output may complete it.
-- Synchronized output is not reproduced: the picture would not show before its end.
-- Modes that move the cursor when set are set before the cursor is placed.
-- Painting blocks the loop, so it is bounded. Rows are drawn with styles from the top until
-`_MAX_STYLED` bytes are written, the rest as plain text. On a screen of more than `_MAX_CELLS`,
-colours of cells without text, the cursor's shape and the primary screen are left out; nor are more
-than `_MAX_COLOURS` such colours drawn.
+- Lines above the screen, changed palette colours, links and the saved cursor are not drawn; nor is
+  synchronized output, as the picture would not show before its end.
+- Below an alternate screen lies the primary one, for a program that leaves it.
+- An unfinished escape comes last: the next output may complete it. Modes that move the cursor when
+  set precede it.
+- Painting blocks the loop, so it is bounded: rows after `_MAX_STYLED` bytes are drawn as plain
+  text, and a screen of more than `_MAX_CELLS` without colours of blank cells, the cursor's shape
+  and the primary screen.
 """
 
 from __future__ import annotations
@@ -108,7 +103,7 @@ def _set(mode: bytes, state: bytes) -> bytes:
 
 
 def _from_origin(cursor: bytes, region: bytes) -> bytes:
-    """Make the cursor's place relative to the scrolling region."""
+    """Make the cursor's position relative to the scrolling region."""
     first = {match[2]: int(match[1]) for match in _REGION.finditer(region)}
 
     def counted(match: re.Match[bytes]) -> bytes:
@@ -119,7 +114,7 @@ def _from_origin(cursor: bytes, region: bytes) -> bytes:
 
 
 def _below(core: Any, handle: Any, entered: bytes) -> bytes:
-    """Draw the primary screen: of a copy that leaves the alternate one."""
+    """Draw the primary screen, from a copy that leaves the alternate one."""
     lib, ffi = core.lib, core.ffi
     snapshot = _written(core, lambda *to: lib.ghostty_snapshot_encode_buf(handle, *to))
     data = ffi.new("uint8_t[]", snapshot)
@@ -153,8 +148,6 @@ def _written(core: Any, write: Any) -> bytes:
 
 
 class _Cells:
-    """The cells of one terminal's active screen."""
-
     __slots__ = ("_cols", "_core", "_handle", "_height", "cells")
 
     def __init__(self, core: Any, handle: Any) -> None:
@@ -164,12 +157,11 @@ class _Cells:
         self.cells = self._height * self._cols
 
     def digest(self) -> int:
-        """Return a hash of all cells."""
         with self._rendered() as state:
             return hash(tuple(tuple(row) for row in self._rows(state)))
 
     def _rows(self, state: Any) -> Iterator[list[int]]:
-        """Yield the cells of each row, as the library packs them; an empty one is 0."""
+        """Yield the cells of each row as packed by the library; an empty cell is 0."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
@@ -240,7 +232,6 @@ class _Picture(_Cells):
                 yield b"\x1b[%d;1H%b" % (row, line)
 
     def is_alternate(self) -> bool:
-        """True if the alternate screen is shown."""
         return self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen") != 0
 
     def before(self, *extras: str) -> bytes:
@@ -253,7 +244,7 @@ class _Picture(_Cells):
 
     def cursor(self) -> bytes:
         """Return the bytes that place the cursor with its style and protocols. For a cursor about
-        to wrap its character is written again: by the library, or here if blank."""
+        to wrap, its character is written again: by the library, or here if blank."""
         placed = self.behind(*_OF_CURSOR)
         at = _CURSOR.match(placed)
         if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
@@ -279,7 +270,8 @@ class _Picture(_Cells):
         return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
 
     def _coloured(self, state: Any) -> bytes:
-        """Return the coloured cells in rows without text, which the library does not draw."""
+        """Return the coloured cells in rows without text, which the library does not draw; at most
+        `_MAX_COLOURS` colours."""
         parts: list[bytes] = []
         colours: dict[int, bytes | None] = {}
         for number, row in enumerate(self._rows(state)):
@@ -310,7 +302,7 @@ class _Picture(_Cells):
         return is_coloured
 
     def _colour(self, cell: int) -> bytes | None:
-        """Return the SGR colour of a cell without text, empty without one; None for text."""
+        """Return the SGR colour of a cell without text, empty without a colour; None for text."""
         lib, ffi = self._core.lib, self._core.ffi
         kind = ffi.new("GhosttyCellContentTag*")
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)

@@ -1,7 +1,5 @@
-"""Reads of a terminal by its program.
-
-The kernel has the number of unread bytes and, by inotify, each read. A closed terminal counts as
-read.
+"""Reads of a terminal by its program: the kernel counts unread bytes and reports each read by
+inotify.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class _Watcher:
             trio.lowlevel.spawn_system_task(self._run)
 
     def watch(self, reads: Reads, path: str) -> int:
-        """Add a watch; -1 on failure."""
+        """Add a watch and return its number; -1 on failure."""
         if self.fd < 0:
             return -1
         number: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), _IN_ACCESS)
@@ -61,12 +59,10 @@ class _Watcher:
         return number
 
     def leave(self, number: int) -> None:
-        """Remove a watch."""
         del self._reads[number]
         _libc.inotify_rm_watch(self.fd, number)
 
     async def _run(self) -> None:
-        """Dispatch the reads while the loop runs."""
         try:
             while True:
                 await trio.lowlevel.wait_readable(self.fd)
@@ -97,7 +93,8 @@ def _the_watcher() -> _Watcher:
 
 
 class Reads:
-    """The reads of one terminal, watched while entered; one object for each terminal at a time."""
+    """The reads of one terminal, watched while entered; at most one object for each terminal at a
+    time."""
 
     def __init__(self, slave: str) -> None:
         self.came = trio.Event()
@@ -115,12 +112,10 @@ class Reads:
             self._watcher.leave(self._number)
 
     def clear(self) -> None:
-        """Forget earlier reads."""
         if self.came.is_set():
             self.came = trio.Event()
 
     async def wait(self) -> None:
-        """Wait for the next read."""
         if self._number >= 0:
             await self.came.wait()
         else:  # not watchable: the timeout alone decides

@@ -1,12 +1,5 @@
-"""Cost of drawing output: a few bytes can take long.
-
-Rules:
-
-- Estimated are sequences whose cost grows with a parameter or the screen's size, in microseconds as
-measured; other bytes are free, as a piece is short.
-- A split comes before an expensive sequence, never because of a later one: a single sequence may
-exceed the limit of a piece.
-- Only the usual forms are known. The clock finds other slow ones; see `screen`.
+"""Estimated cost of drawing output: a few bytes can take long. The clock finds slow sequences
+unknown here; see `screen`.
 """
 
 from __future__ import annotations
@@ -25,7 +18,8 @@ _HEAVY = re.compile(
 
 
 def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
-    """Return the microseconds of a sequence on a screen of this size."""
+    """Return the microseconds, as measured, of a sequence whose cost grows with a parameter or the
+    screen's size."""
     cells = rows * cols
     match heavy.lastgroup:
         case "reset":
@@ -39,8 +33,8 @@ def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
 
 
 def split_by_cost(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
-    """Return the end of the piece of `data` at `at`: at most `most` bytes, or before the cost
-    limit."""
+    """Return the end of the piece of `data` at `at`: at most `most` bytes, or before an expensive
+    sequence; a single one may exceed the cost limit."""
     end = min(at + most, len(data))
     if data.find(b"\x1b", at, end) < 0:
         return end

@@ -1,15 +1,4 @@
-"""Runtime of tools on a terminal.
-
-Rules:
-
-- Every byte before the end of the process is output. EIO (no process has the terminal open) is not
-the end: a process may open it again.
-- The terminal has its size before the program runs. The screen is kept beside the output, never
-instead of it.
-- Signals go to the foreground group, as from a keyboard; without one, to all processes.
-- An unfinished frame of synchronized output is shown after `MAX_FRAME_S`, as its program may have
-been killed.
-"""
+"""Runtime of tools on a terminal. The screen is kept beside the output, never instead of it."""
 
 from __future__ import annotations
 
@@ -105,7 +94,7 @@ class TerminalControl(ChildControl):
         return self._typist.last
 
     def screen(self) -> ScreenShot | None:
-        """Return the screen, the last one after the end. Blocks only before the terminal library is
+        """Return the screen, after the end the last one. Blocks only before the terminal library is
         loaded, which begins with the first terminal."""
         return self._last if self._is_finished else self._screen.snapshot()
 
@@ -173,7 +162,7 @@ class TerminalControl(ChildControl):
         return modes.canonical and not modes.echo
 
     def show(self, data: bytes) -> None:
-        """Take output."""
+        """Emit and draw output."""
         self._typist.note_output(data)
         self.child.emit(data)
         if self.child.ended:
@@ -186,7 +175,7 @@ class TerminalControl(ChildControl):
             self._must_load.set()
 
     def _note_frame(self) -> None:
-        """Set the deadline of a frame that has begun."""
+        """Set the deadline of a frame that has begun: its program may be killed before its end."""
         if self._screen.frame in (None, self._frame):
             return
         self._frame = self._screen.frame
@@ -234,8 +223,7 @@ class TerminalControl(ChildControl):
 
     async def attend(self) -> None:
         """Write queued input, and bound the time of a frame. The first terminal loads the library
-        in a thread, so that it is there for the first snapshot; terminals that need it meanwhile
-        wait."""
+        in a thread, ahead of the first snapshot; terminals that need it meanwhile wait."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
             nursery.start_soon(self._end_frames)
@@ -247,7 +235,7 @@ class TerminalControl(ChildControl):
             await self._draw()
 
     def close(self) -> None:
-        """End input and drawing: the process has ended."""
+        """End input: the process has ended."""
         self._typist.close()
 
     async def finish(self) -> None:
@@ -267,6 +255,7 @@ class TerminalControl(ChildControl):
             self._typist.answer(data)
 
     def _signal(self, name: str) -> None:
+        """Send a signal to the foreground group, as from a keyboard; without one, to all processes."""
         number = signal.Signals[f"SIG{name}"]
         if name in _INTERRUPTS:
             self._typist.drop_secrets()

@@ -1,8 +1,4 @@
-"""Scratch terminal: renders some output once as text.
-
-Queries are not answered. The text spans all lines held, from the first to the last row, and the
-cursor's place in it.
-"""
+"""Scratch terminal: renders some output once as text, without answering queries."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ _MAX_BLANK = 256
 
 
 class Scratch:
-    """A terminal for one rendering. `history` is the size in bytes of the lines above the screen.
-    Call `close`."""
+    """A terminal for one rendering, to be closed. `history` is the size in bytes of the lines above
+    the screen."""
 
     __slots__ = ("_cols", "_core", "_filter", "_rows", "_terminal")
 
@@ -31,22 +27,20 @@ class Scratch:
         core.check(core.lib.ghostty_terminal_set(self._terminal._t[0], option, size), "set history")
 
     def feed(self, data: bytes) -> None:
-        """Draw."""
         if data:
             self._filter.feed(data)
 
     @property
     def alt(self) -> bool:
-        """True if the alternate screen is shown."""
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
 
     @property
     def column(self) -> int:
-        """The column of the cursor, from 0."""
+        """Column of the cursor, from 0."""
         return int(self._terminal.cursor[0])
 
     def around_cursor(self) -> tuple[str, str]:
-        """Return the text before and after the cursor; wrapped lines are joined."""
+        """Return the text of all lines held, before and after the cursor; wrapped lines are joined."""
         terminal, cols = self._terminal, self._cols
         above = terminal.get("scrollback_rows", "size_t")
         col, row = terminal.cursor
@@ -58,8 +52,7 @@ class Scratch:
         return before, self._span(col, row, cols - 1, above + self._rows - 1)
 
     def _above(self, row: int) -> str:
-        """Return the lines above a row that begins a line; the library omits trailing blank
-        ones."""
+        """Return the lines above a row that begins a line; the library omits trailing blank ones."""
         last = self._cols - 1
         blank = 0
         while blank < min(row, _MAX_BLANK) and not self._span(
@@ -85,7 +78,6 @@ class Scratch:
         return restore(text)
 
     def close(self) -> None:
-        """Free the memory."""
         self._terminal.close()
 
 

@@ -1,23 +1,14 @@
 """The screen of a terminal, and the encoding of its keyboard.
 
-Rules:
-
-- The terminal library is loaded with the first screen that needs it; see `library`.
-- Drawing is lazy: text without an escape waits (up to `_MAX_WAITING`) for a snapshot. From the
-first escape on every byte is drawn at once, as the program may wait for the reply to a query.
-- Drawing blocks the daemon, and a few bytes can be expensive: it is done in small pieces
-(`render_cost`), for `_TURN_S` at a time, shared by all terminals (`draw_scheduler`). The backlog
-waits for its next turn.
-- Snapshot, key and resize draw the backlog first, for `_SNAPSHOT_S` at most in a pass of the loop.
-Beyond that they see the screen drawn so far; `revision` is its progress. Nothing is lost or
-reordered: a resize queues behind earlier output, and a painting ends with the bytes not yet drawn.
-- Synchronized output is drawn frame by frame; see `frames`. Bytes of an unfinished frame are no
-backlog; the owner decides their deadline (`end_frame`).
-- An unterminated control string ends at the next prompt (`end_string`): a program killed within one
-hides no prompt.
+- Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. From the first escape on every
+  byte is drawn at once, as the program may wait for the reply to a query.
+- Drawing blocks the daemon: it is done in pieces (`render_cost`), for `_TURN_S` at a time over all
+  terminals (`draw_scheduler`). The backlog waits for its next turn.
+- Snapshots, keys and resizes draw the backlog first, for at most `_SNAPSHOT_S` in a pass of the
+  loop; beyond that they see the screen drawn so far. A resize queues behind earlier output, and a
+  painting ends with the bytes not yet drawn.
 - Replies to queries go to `on_reply` only. Escapes that read files, keep pictures or report the
-title are off: output must not reach beyond its screen.
-- Rows and columns count from 0; `revision` grows with every byte and every resize that is drawn.
+  title are off: output must not reach beyond its screen.
 """
 
 from __future__ import annotations
@@ -70,7 +61,7 @@ _PROBE_KEY, _PROBE_BYTES = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
 
 
 class Screen:
-    """A terminal's screen; costs nothing before its first use."""
+    """A terminal's screen, with rows and columns from 0; loads the library on first use."""
 
     __slots__ = (
         "_at",
@@ -123,7 +114,7 @@ class Screen:
 
     @property
     def revision(self) -> int:
-        """Grows with every byte, every resize and every cancelled string that is drawn."""
+        """Count of bytes, resizes and cancelled strings drawn."""
         return self._bytes + self._redraws
 
     @property
@@ -158,16 +149,16 @@ class Screen:
 
     @property
     def frame(self) -> int | None:
-        """The offset of the unfinished frame, if any."""
+        """Offset of the unfinished frame, if any."""
         return self._frames.start
 
     def end_frame(self) -> None:
-        """Include the unfinished frame in the next drawing."""
+        """Include the unfinished frame in the next drawing; the owner decides when."""
         self._frames.end()
 
     def end_string(self) -> bool:
-        """Cancel an unterminated control string (OSC, DCS, APC) and draw the lines after its first;
-        return True if there was one."""
+        """Cancel a control string (OSC, DCS, APC) that a killed program left unterminated, and draw
+        the lines after its first; return True if there was one."""
         self._prompt_at = self._bytes + self._waiting_size
         return self._end_string()
 
@@ -222,7 +213,7 @@ class Screen:
             self._snapshot_spent += self._draw_for(left, time.thread_time)
 
     def _draw_for(self, seconds: float, clock: Callable[[], float]) -> float:
-        """Draw pieces for that many seconds of `clock`; returns the seconds spent."""
+        """Draw pieces for that many seconds of `clock`; return the seconds spent."""
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")
@@ -313,7 +304,7 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> ScreenShot:
-        """Return the plain text; each of `lines` is a row without trailing blanks."""
+        """Return the screen as text; each of `lines` is a row without trailing blanks."""
         if self._waiting or self._shot is None:
             self.catch_up()
         if self._shot is not None and self._shot.revision == self.revision:
@@ -347,7 +338,7 @@ class Screen:
         return hash((cells, self._terminal.cursor, scrolled))
 
     def paint(self) -> bytes:
-        """Return the bytes that draw this screen on an empty terminal of its size; see `paint`."""
+        """Return the bytes that draw this screen on an empty terminal of its size."""
         if self._painted is not None:
             return self._painted
         self.catch_up()
@@ -355,7 +346,6 @@ class Screen:
         return restore_bytes(painted) + self._not_drawn()
 
     def _not_drawn(self) -> bytes:
-        """Return the output not yet drawn."""
         printed = b"".join(data for data in self._waiting if isinstance(data, bytes))
         return printed[self._at :]
 
@@ -373,12 +363,11 @@ class Screen:
 
     @property
     def bracketed_paste(self) -> bool:
-        """True if bracketed paste is on."""
         return self._mode(_BRACKETED_PASTE)
 
     @property
     def keyboard_protocol(self) -> bool:
-        """True if a keyboard protocol is on: kitty's, or xterm's modifyOtherKeys."""
+        """True if kitty's keyboard protocol is on, or xterm's modifyOtherKeys."""
         if not self._eager:
             return False
         self.catch_up()
@@ -387,7 +376,7 @@ class Screen:
 
     @property
     def swaps_backspace(self) -> bool:
-        """True if the backspace key sends its other code."""
+        """True if the backspace key sends its other code (DECBKM)."""
         return self._mode(_BACKARROW)
 
     @property
@@ -406,15 +395,14 @@ class Screen:
 
     @property
     def is_alternate(self) -> bool:
-        """True if the alternate screen is shown, as by full-screen programs."""
+        """True if the alternate screen is shown."""
         if not self._eager:
             return False
         self.catch_up()
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen") != 0)
 
     def encode_paste(self, text: str, *, plain: bool = False) -> bytes:
-        """Encode a paste, bracketed if that is on and not `plain`; control characters are blanked.
-        Raises `InputRefused`."""
+        """Encode a paste, bracketed if that is on and not `plain`. Raises `InputRefused`."""
         return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
@@ -432,8 +420,7 @@ class Screen:
         return self._keys.encode(self._terminal._t[0], press)
 
     def encode_common_key(self, press: KeyPress) -> bytes:
-        """Encode a key by the program's modes, without a keyboard protocol; empty if none is sent.
-        Raises `InputRefused`."""
+        """Encode like `encode_key`, without a keyboard protocol."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
@@ -462,8 +449,8 @@ class Screen:
         return parts
 
     def close(self) -> ScreenShot | None:
-        """Free the memory: the output is complete. Returns the last snapshot; None if the library
-        would have to be loaded for it."""
+        """Free the memory: the output is complete. Return the last snapshot; None if that would
+        load the library."""
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
             self.snapshot()

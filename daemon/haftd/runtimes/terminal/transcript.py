@@ -1,22 +1,16 @@
 """The text of a terminal's output, line by line, as a user would have read it.
 
-Rules:
-
-- The text depends on the bytes of the output alone and can be made at any time, also after the end.
-The bytes shortly before a stretch are drawn first, for the cursor's place and the lines that the
-stretch changes.
-- Most output only appends: colours, titles and modes are removed, the rest is the text. All other
-output is drawn on a scratch terminal, and the text is the changed lines: a progress bar appears
-once, in its last form.
-- A line has the program's length, however often the terminal wrapped it. A line shown before that
-has only grown gives the new part.
-- Reading must not block: output that would take long to draw, by length or content, is not drawn; a
-rewritten line then gives its last text.
-- The alternate screen has no lines: it gives the changed rows with the blank ones between, and
-nothing once the program has left it.
-- An unterminated control string (of a killed program) ends at the line end; the rest is text.
+- The text depends on the bytes of the output alone, so it can be made at any time. Bytes before a
+  stretch are drawn first, for the cursor's position and the lines that the stretch changes.
+- Most output only appends: colours, titles and modes are removed. Other output is drawn on a
+  scratch terminal, and the text is the changed lines: a progress bar appears once, in its last
+  form, and a line that has grown gives its new part.
+- Output that would take long to draw is not drawn; a rewritten line then gives its last text.
+- The alternate screen gives its changed rows with the blank ones between, and nothing once the
+  program has left it.
+- A control string that a killed program left unterminated ends at the line end.
 - A shell that pads the last line of output so that its prompt begins a row (zsh's PROMPT_SP, fish)
-has begun a new line: neither mark nor padding is text.
+  has begun a new line: neither mark nor padding is text.
 """
 
 from __future__ import annotations
@@ -95,15 +89,14 @@ class Transcript:
         self._cols = cols
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the terminal's size."""
         self._rows, self._cols = rows, cols
 
     def is_shorter(self, data: bytes) -> bool:
         return True
 
     def pending(self, tail: bytes) -> int:
-        """Return the incomplete tail: a carriage return waits for the line end or the text that
-        replaces the line."""
+        """Return the length of the incomplete tail: a carriage return waits for the line end or the
+        text that replaces the line."""
         returns = len(tail) - len(tail.rstrip(b"\r"))
         return max(returns, escapes.pending(tail))
 
@@ -138,7 +131,6 @@ class Transcript:
 
 
 def _long_text(data: bytes, *, at_line_start: bool) -> str:
-    """Return the text of output too long to be drawn."""
     text = None
     if data.count(b"\x1b") <= _MAX_ESCAPES:
         text = _appended(data, at_line_start=at_line_start)
@@ -174,7 +166,7 @@ def _written_last(data: bytes) -> str:
 
 
 def _pads(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the paddings of a shell: from its mark to the prompt."""
+    """Yield the paddings of a shell, from its mark to the prompt."""
     if b" \r" not in data:
         return
     for pad in _PAD.finditer(data):
@@ -248,8 +240,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """All lines of a terminal; `line` is that of the cursor. Blanks after the cursor and trailing
-    blank lines are padding of a line editor."""
+    """All lines of a terminal; `line` is the cursor's. Blanks after the cursor and trailing blank
+    lines, which line editors pad with, are removed."""
 
     lines: list[str]
     line: int

@@ -1,9 +1,8 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes.
 
-Without mode 2027 the terminal library drops the emoji presentation selector behind a character that
-is no emoji by itself, as in the keycap 1️⃣. The selector has no width there, so an unassigned
-selector, which the library keeps, is drawn instead, and translated back on every read. With the
-mode the selector makes a character wide, and is drawn unchanged.
+Without mode 2027 the terminal library drops this emoji presentation selector after a character that
+is no emoji by itself, as in the keycap 1️⃣. An unassigned selector, which the library keeps, is
+drawn instead, and translated back on every read.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class SelectorFilter:
         self._last = b""
 
     def feed(self, data: bytes) -> None:
-        """Draw `data`."""
         if _EMOJI_BYTES in self._last + data:
             at = 0
             for change in _SET_CLUSTERS.finditer(data):
