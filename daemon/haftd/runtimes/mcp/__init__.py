@@ -1,8 +1,9 @@
-"""MCP servers as tools: the daemon as a client of the Model Context Protocol, both eras, no SDK.
+"""MCP servers as tools: a client of the Model Context Protocol without an SDK, in both eras
+(legacy: opened by `initialize`; modern: stateless, opened by `server/discover`).
 
-`servers` holds all configured servers, each a `server`: started when first needed, shared by all sessions, started
-again after its end; what they need of the daemon is their `environment`. A `process` on pipes and an `http` endpoint (with `header_marks`) are transports of one `peer`, which pairs requests
-and replies (in an `event_stream`, where the server answers so); `connection` opens it in the era that the server speaks and lists its tools. A call of a tool is an
-`exchange` over the connection, run by the `runtime`; `elicitation` turns the server's questions into the daemon's,
-`content` what comes back into a text and files. The messages are `shapes`.
+`servers` holds the configured servers; a `server` starts on first use and is shared by all
+sessions, on services of an `environment`. A `peer` pairs requests and replies over a `process` on
+pipes or `http` (with `event_stream` and `header_marks`); `connection` negotiates the era and lists
+the tools. The `runtime` runs a call as an `exchange`; `elicitation` translates the server's
+questions, `content` its results. `shapes` are the messages.
 """

@@ -1,9 +1,7 @@
-"""An open connection to an MCP server: the era that was agreed on, the tools, and the server's own requests.
+"""Connection to an MCP server: the negotiated era, the tools, and the server's own requests.
 
-Rules: a server is asked `server/discover` first; one that answers otherwise, or not within `PROBE_S`, is greeted by
-`initialize`, and a late answer still counts where it refuses that. Roots and sampling are not offered: a shared server has no one root, and a server does not use a model
-at a client's cost. A legacy server does not say which call its question belongs to, unless it comes with that call's
-own stream: then the question waits until only one open call can have asked it.
+Roots and sampling are not offered: a shared server has no single root, and must not use a model at
+a client's cost.
 """
 
 from __future__ import annotations
@@ -51,7 +49,8 @@ log = structlog.get_logger("haftd.mcp")
 Era = Literal["auto", "legacy", "modern"]
 
 PROBE_S = 3.0
-"""Bound of `server/discover`: a modern server answers at once, an old one perhaps never."""
+"""Seconds to wait for a reply to `server/discover`: a modern server replies at once, an old one
+perhaps never."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 _MAX_PAGES = 100
@@ -73,22 +72,22 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Unusable(Exception):
-    """The server cannot be used as it is; the message is a clause about the server."""
+    """The server cannot be used; the message is a clause about the server."""
 
 
 class Asker(Protocol):
-    """A call of a tool, which can put a question of the server's."""
+    """A call of a tool, which can ask a question of the server."""
 
     @property
     def is_asking(self) -> bool:
         """True while a question of the call is open."""
 
     def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
-        """Put the question; `reply` is called with its result, unless the call has ended before."""
+        """Ask the question; `reply` is called with the result, unless the call has ended before."""
 
 
 class Connection:
-    """A server that has been greeted. `changed` is set when the server announces another list of tools."""
+    """An open connection. `changed` is set when the server announces another list of tools."""
 
     def __init__(
         self, peer: Peer, version: str, capabilities: ServerCapabilities, info: ServerInfo
@@ -101,7 +100,7 @@ class Connection:
         self.announces = isinstance(tools, ToolsCapability) and bool(tools.list_changed)
         self.changed = trio.Event()
         self.is_listening = trio.Event()
-        """Set when a modern server has said that it announces changes from now on."""
+        """Set when a modern server has confirmed that it announces changes from now on."""
         self._held: deque[tuple[Id, Elicitation]] = deque()
         peer.on_request = self._requested
         peer.on_notification = self._notified
@@ -119,7 +118,8 @@ class Connection:
         owner: Asker | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Make a request of the agreed era. Raises `ServerError`, `Disconnected`."""
+        """Send a request of the negotiated era and return its result. Raises `ServerError`,
+        `Disconnected`."""
         try:
             return await self.peer.request(
                 method, self._params(params), owner=owner, on_progress=on_progress
@@ -128,7 +128,7 @@ class Connection:
             self.assign()
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request of the agreed era, and do not wait for its reply."""
+        """Send a request of the negotiated era without waiting for the reply."""
         self.peer.send(method, self._params(params))
 
     def _params(self, params: dict[str, Any] | None) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Connection:
         raise Unusable(f"lists its tools on more than {_MAX_PAGES} pages")
 
     async def listen(self) -> None:
-        """Keep a modern server's announcements coming, for as long as the server gives them."""
+        """Keep the announcements of a modern server coming, for as long as the server sends them."""
         try:
             await self.request(
                 "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
@@ -198,8 +198,9 @@ class Connection:
                 peer.refuse(id, METHOD_NOT_FOUND, f"haft does not serve {method}")
 
     def assign(self) -> None:
-        """Give each held question to the call that has asked, as far as that is certain: there is one that can have
-        asked, or as many as there are questions."""
+        """Assign held questions to calls: a legacy server does not name the call behind a question
+        outside of a call's stream. The question waits until there are no more calls than questions.
+        """
         while self._held:
             calls: list[Any] = [one for one in self.peer.owners() if not _is_asking(one)]
             if not calls:
@@ -247,9 +248,8 @@ def _hints(given: Annotations | None) -> Hints | None:
 
 
 async def open_connection(peer: Peer, era: Era) -> Connection:
-    """Greet the server. Raises `Unusable`, `ServerError`, `Disconnected`; the caller bounds the time.
-
-    A server that ends at the first word of the modern era raises `Disconnected`: it may be opened again as legacy."""
+    """Open the connection. Raises `Unusable`, `ServerError`, or `Disconnected`, after which the
+    server may be opened again as legacy; the caller bounds the time."""
     connection = await (_initialize(peer) if era == "legacy" else _negotiate(peer, era))
     if connection.info.name == SERVER_NAME:
         raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
@@ -257,7 +257,8 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
 
 
 async def _negotiate(peer: Peer, era: Era) -> Connection:
-    """Ask for the modern era, and greet the server as legacy where it does not answer so. Raises `Unusable`."""
+    """Probe for the modern era, and open a legacy connection if the server does not speak it.
+    Raises `Unusable`."""
     found = await _probe(peer, era)
     if isinstance(found, _Again):
         found = await _probe(peer, era)
@@ -267,11 +268,12 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
 
 
 class _Again:
-    """The server refuses the revision, and names it among those that it speaks."""
+    """The server refuses the revision, and names it among those that it supports."""
 
 
 async def _probe(peer: Peer, era: Era) -> Connection | _Again:
-    """Ask once. Raises `Unusable`, `ServerError`, `Disconnected`."""
+    """Send `server/discover`, and without a usable reply within `PROBE_S` `initialize`. Raises
+    `Unusable`, `ServerError`, `Disconnected`."""
     probe = peer.begin("server/discover", {"_meta": dict(_MODERN_META)})
     try:
         with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
@@ -285,7 +287,7 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
         try:
             return await _initialize(peer)
         except ServerError:
-            # A modern server that is only slow to start has answered the probe meanwhile, and refuses this.
+            # A modern server that is slow to start has replied to the probe meanwhile.
             found = _discovered(peer, probe) if probe.settled.is_set() else ""
             if isinstance(found, Connection):
                 return found
@@ -313,7 +315,6 @@ def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
 
 
 async def _initialize(peer: Peer) -> Connection:
-    """Open a legacy connection."""
     answer = await peer.request(
         "initialize",
         {

@@ -1,9 +1,4 @@
-"""The result of a call as one text, and files for what is no text.
-
-Rules: text blocks stand as they are, one under the other. An image, a sound and a binary resource are saved as files
-of the handle, and a line in brackets names type, size and path; a link is such a line with its address. Structured
-content is the text where there is no other; beside another text it is saved as a file, unless the text repeats it.
-"""
+"""The result of a call as text, with files for binary content."""
 
 from __future__ import annotations
 
@@ -18,11 +13,14 @@ import msgspec
 from .shapes import Block, CallResult, Resource, convert
 
 SaveFile = Callable[[bytes, str], str | None]
-"""Saves data under a name with this suffix, and returns the path; None where it cannot be saved."""
+"""Saves data under a name with this suffix and returns the path; None if the data cannot be saved.
+"""
 
 
 def text_of(result: CallResult, save: SaveFile) -> str:
-    """Return the text of a result, and save what is none."""
+    """Return the text blocks of a result. Images, sounds and binary resources are saved as files,
+    and a line in brackets names type, size and path. Structured content is the text if there is no
+    other, else a file, unless the text repeats it."""
     parts = [part for item in result.content or () for part in _block(item, save)]
     structured = bytes(result.structured_content)
     if structured and structured != b"null":
@@ -75,7 +73,7 @@ def _saved(kind: str, data: bytes, suffix: str, save: SaveFile) -> str:
 
 
 def _same(text: str, structured: bytes) -> bool:
-    """Return whether the text says what the structured content says, or the one value that it wraps."""
+    """Return True if the text repeats the structured content, or the single value in it."""
     try:
         whole = msgspec.json.decode(structured)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

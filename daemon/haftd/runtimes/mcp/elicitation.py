@@ -1,9 +1,4 @@
-"""A question of a server's as questions of the daemon's, and their answers as the server's reply.
-
-Rules: pure. A form whose properties are all choices is one question; any other is asked property by property, each
-under the property's name, so that a definition can answer it (`questions.<name>`). A text that looks like a secret is
-a secret: only a person is asked. An address is for a person as well: it is shown, with its host, and never opened.
-"""
+"""Translation of a server's question into the daemon's, and of the answers into the server's reply."""
 
 from __future__ import annotations
 
@@ -36,23 +31,23 @@ _NONE = "(none)"
 
 
 class Unaskable(ValueError):
-    """The form has a shape that no question can have."""
+    """No question can have the shape of this form."""
 
 
 class WrongValue(ValueError):
-    """The answer is none that the property takes; the message says what it takes."""
+    """The property does not take the answer; the message names the accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One question, and the properties that it asks for."""
+    """One question, and the properties that the answer sets."""
 
     question: Question
     properties: Mapping[str, Mapping[str, Any]]
     required: frozenset[str]
 
     def content(self, answer: Answer) -> dict[str, Any]:
-        """Return the values of the properties out of a checked answer. Raises `WrongValue`."""
+        """Return the values of the properties from a checked answer. Raises `WrongValue`."""
         if not isinstance(self.question.answer_type, Form):
             ((name, form),) = self.properties.items()
             return dict(self._value(name, form, answer))
@@ -85,7 +80,8 @@ class Step:
 
 
 def url_question(elicitation: Elicitation) -> Question:
-    """Return the question for a person to open an address. Raises `Unaskable`."""
+    """Return the question for a person to open an address, which is shown with its host and never
+    opened. Raises `Unaskable`."""
     parts = urlsplit(elicitation.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unaskable("it asks to open what is no address of the web")
@@ -94,7 +90,9 @@ def url_question(elicitation: Elicitation) -> Question:
 
 
 def steps(elicitation: Elicitation) -> tuple[Step, ...]:
-    """Return the questions of a form, in order. Raises `Unaskable`."""
+    """Return the questions of a form, in order: one question if all properties are choices, else
+    one for each property, under its name, so that a definition can answer it (`questions.<name>`).
+    A text that looks like a secret is asked as one. Raises `Unaskable`."""
     schema = elicitation.requested_schema
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or len(properties) > _MAX_PROPERTIES:
@@ -186,7 +184,7 @@ def _choices(form: Mapping[str, Any], required: bool) -> tuple[Scalar, ...]:
 
 
 def _options(form: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Return the values of a choice, each with the text that is shown. Titles that are not unique are not used."""
+    """Return the values of a choice, each with its text. Titles that are not unique are not used."""
     found: list[tuple[Any, str]] = []
     titled = form.get("oneOf") or form.get("anyOf")
     if isinstance(titled, list):
@@ -212,7 +210,7 @@ def _label(name: str, form: Mapping[str, Any]) -> str:
 
 
 def _hints(form: Mapping[str, Any]) -> Iterator[str]:
-    """Return what a value has to be, as far as a text has to keep to it."""
+    """Yield the constraints on a value that is given as text."""
     kind = form.get("type")
     if _is_choice(form):
         return

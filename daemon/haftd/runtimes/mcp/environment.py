@@ -1,4 +1,6 @@
-"""The daemon as a server of MCP needs it: a value, so that nothing of a server is loaded to make it."""
+"""Services of the daemon for MCP servers: a value, so that creating one imports nothing of a
+server.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,10 @@ from ..base import Call
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Services of the daemon for a server.
-
-    `nursery` holds the server's task, `environ` has the variables that headers name. `make_call` makes the call of its program, `clear_up` unmakes it. `listed` is
-    told the tools, or why there are none; `lost` is told a sentence and the marks of the calls that were open.
-    """
+    """Services of the daemon for a server. `nursery` holds the server's task; `environ` has the
+    variables that headers name; `make_call` creates the call of a server's program, `clear_up`
+    removes it. `listed` receives the tools or the reason why there are none, `lost` a sentence and
+    the tags of the open calls."""
 
     nursery: trio.Nursery
     grace_s: float

@@ -1,8 +1,4 @@
-"""Server-sent events: the messages in a stream of text.
-
-Rules: pure. Lines end by LF, CR LF or CR; an event ends by an empty line. Fields other than `data`, `id` and `retry`
-are passed over, and so is a comment.
-"""
+"""Server-sent events: the messages in a stream of text."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from dataclasses import dataclass
 
 
 class TooLong(Exception):
-    """An event has more bytes than are taken."""
+    """An event has more bytes than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +18,8 @@ class Event:
 
 
 class EventParser:
-    """Cuts a stream into events. `retry_s` is the pause that the server wants before a stream is opened again."""
+    """Splits a stream into events. Lines end with LF, CR LF or CR, an event with an empty line.
+    `retry_s` is the pause that the server wants before a stream is opened again."""
 
     def __init__(self, limit: int) -> None:
         self.retry_s: float | None = None

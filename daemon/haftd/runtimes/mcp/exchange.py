@@ -1,9 +1,5 @@
-"""One call of a server's tool, from its request to its result.
-
-Rules: progress is output, a line each. A server that needs input gets it: by a result `input_required` and the call
-made again, or by a request of its own while the call is open. A task is looked at as often as the server says, and
-its status messages are output. The call ends with the first of: a result, an error, a question without an answer.
-Cancelled, the server is told, and nothing that it says afterwards counts.
+"""One call of a server's tool, from its request to its result; progress and a task's status are
+output, a line each.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from .shapes import (
 _MAX_ROUNDS = 100
 _MAX_TRIES = 20
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Before a call is made again that only said that it is not done yet."""
+"""Pauses before a call that asked for no input is sent again."""
 _POLL_S = 1.0
 _MIN_POLL_S = 0.05
 _URLS_REQUIRED = -32042
@@ -44,8 +40,8 @@ _DONE = ("completed", "failed", "cancelled")
 
 
 class Exchange:
-    """One call. `mark` is that of its handle; `silence_s` bounds the time without progress. `nursery` ends with the
-    call."""
+    """One call, with the tag of its handle (`mark`). `silence_s` bounds the time without progress.
+    `nursery` ends with the call."""
 
     def __init__(
         self,
@@ -67,18 +63,17 @@ class Exchange:
 
     @property
     def is_asking(self) -> bool:
-        """See `connection.Asker`."""
         return self._open > 0
 
     def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
-        """See `connection.Asker`."""
         self._open += 1
         self._nursery.start_soon(self._serve_question, elicitation, reply)
 
     async def run(
         self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
     ) -> CallResult:
-        """Call the tool and return its complete result. Raises `ToolFailed`, `Disconnected`."""
+        """Call the tool and return its complete result. A question without an answer ends the call.
+        Raises `ToolFailed`, `Disconnected`."""
         self._still()
         with self._scope:
             try:
@@ -141,10 +136,10 @@ class Exchange:
             method, params, owner=self, on_progress=self._progressed
         )
 
-    # -- what is seen of it
+    # -- progress
 
     def _still(self) -> None:
-        """Count the time without progress from now on; a question stops the clock."""
+        """Restart the time without progress, which an open question stops."""
         is_waiting = self._open > 0 or self._silence_s == float("inf")
         self._scope.deadline = float("inf") if is_waiting else trio.current_time() + self._silence_s
 
@@ -163,7 +158,7 @@ class Exchange:
             self._status = text
             self._context.emit(f"{text}\n".encode())
 
-    # -- what the server asks
+    # -- the server's questions
 
     async def _serve_question(
         self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]
@@ -183,7 +178,7 @@ class Exchange:
         self._connection.assign()
 
     async def _inputs(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
-        """Return the answers to the requests in a result, one after the other."""
+        """Answer the requests in a result, one after the other."""
         answers: dict[str, Any] = {}
         self._open += 1
         self._still()
@@ -201,7 +196,7 @@ class Exchange:
         return answers
 
     async def _answer(self, elicitation: Elicitation) -> dict[str, Any]:
-        """Return the result of an elicitation. Raises `ToolFailed` where nobody answers."""
+        """Return the result of an elicitation. Raises `ToolFailed` without an answer."""
         try:
             if elicitation.mode == "url":
                 return await self._answer_url(elicitation)
@@ -221,7 +216,7 @@ class Exchange:
         return {"action": "accept" if agreed is True else "decline"}
 
     async def _ask_step(self, step: forms.Step) -> dict[str, Any] | None:
-        """Ask until the answer fits; None where it is no."""
+        """Ask until the answer fits; None if the answer is no."""
         question = step.question
         for _ in range(_MAX_TRIES):
             answer = await self._context.ask(question).wait()
@@ -235,7 +230,7 @@ class Exchange:
         raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
 
     async def _open_urls(self, error: ServerError) -> None:
-        """Have a person open the addresses that a legacy server wants opened before the call."""
+        """Ask a person to open the addresses that a legacy server requires before the call."""
         try:
             wanted = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:
@@ -248,7 +243,7 @@ class Exchange:
     # -- tasks
 
     async def _follow(self, task: Task) -> CallResult:
-        """Look at a task of the extension until it is done."""
+        """Poll a task of the extension until done, as often as the server asks for."""
         try:
             while True:
                 self._tell_status(task.status_message)

@@ -1,9 +1,4 @@
-"""Arguments that a modern call over HTTP repeats in headers, by `x-mcp-header` in a tool's schema.
-
-Rules: pure. A mark stands on a text, a whole number or a boolean; its name is a token of HTTP and is given once in a
-tool, whatever its case. A tool with another mark must not be called. An argument that is `null` or not given has no
-header.
-"""
+"""Arguments that a modern call over HTTP repeats in headers, by `x-mcp-header` in a tool's schema."""
 
 from __future__ import annotations
 
@@ -20,15 +15,16 @@ _KINDS = ("string", "integer", "boolean")
 _MAX_DEPTH = 16
 
 Marks = Mapping[tuple[str, ...], str]
-"""The name of the header by the path of the argument."""
+"""Header names by the path of the argument."""
 
 
 class WrongMark(ValueError):
-    """A mark is not allowed; the message says which."""
+    """A mark is not allowed, so the tool must not be called; the message names the mark."""
 
 
 def read_marks(schema: Mapping[str, Any]) -> Marks:
-    """Return the marks of a tool's schema. Raises `WrongMark`."""
+    """Return the marks of a tool's schema: each on a text, an integer or a boolean, named by an
+    HTTP token that is unique regardless of case. Raises `WrongMark`."""
     marks: dict[tuple[str, ...], str] = {}
     for path, form in _marked(schema, ()):
         name = form[_MARK]
@@ -45,7 +41,7 @@ def read_marks(schema: Mapping[str, Any]) -> Marks:
 
 
 def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the headers of a call with these arguments."""
+    """Return the headers of a call; an argument that is null or missing has none."""
     found = []
     for path, name in marks.items():
         value: Any = arguments
@@ -59,7 +55,7 @@ def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, st
 
 
 def encoded(text: str) -> str:
-    """Return a text as the value of a header, in the specification's form where it is not plain."""
+    """Return a text as a header value, in the specification's base64 form if needed."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

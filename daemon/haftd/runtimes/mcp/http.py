@@ -1,10 +1,8 @@
-"""A server at an address: the transport of streamable HTTP, both eras.
+"""The transport of streamable HTTP, both eras: each message is a POST over a connection of its own.
 
-Rules: each message is a POST of its own, over a connection of its own that ends with its reply; a request is given up
-by closing that connection. A reply is JSON, or a stream of events that ends with the reply; what else comes in the
-stream belongs to the same call. A legacy server may name a session, which every later request carries; one that
-knows the session no more gets a new connection. No redirect is followed and nothing of the environment counts: the
-headers, which may hold a credential, go to the configured address only, and stand in no message and no log.
+A reply is JSON, or a stream of events that ends with the reply; other messages in the stream belong
+to the same call. No redirect is followed and no proxy variable counts: the headers, which may hold
+a credential, go to the configured address only, and appear in no message and no log.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ Headers = list[tuple[str, str]]
 
 
 class _Refused(Exception):
-    """The reply is no reply of the protocol: its status, and the beginning of its body."""
+    """The reply is not of the protocol: its status, and the beginning of its body."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"status {status}")
@@ -58,7 +56,9 @@ class _Refused(Exception):
 
 
 class Endpoint:
-    """One connection, in the protocol's sense, to a server at an address."""
+    """One connection, in the protocol's sense, to a server at an address. A legacy server may name
+    a session, which every later request carries; a server that no longer knows the session gets a
+    new connection."""
 
     def __init__(self, settings: McpServer, environ: Mapping[str, str]) -> None:
         self.peer = Peer(self)
@@ -76,7 +76,7 @@ class Endpoint:
         self._marked: dict[str, Marks] = {}
 
     async def start(self) -> None:
-        """Read the headers. Raises `StartFailed` where a variable is missing."""
+        """Read the headers. Raises `StartFailed` if a variable is missing."""
         for name, value in self._settings.headers.items():
             for variable in _VARIABLE.findall(value):
                 if variable not in self._environ:
@@ -99,12 +99,13 @@ class Endpoint:
                 await trio.sleep_forever()
 
     def stop(self, reason: str) -> None:
-        """End every request; `reason` is a clause for what is open."""
+        """End every request; `reason` is a clause for the open ones."""
         self.peer.lose(Disconnected(reason))
         self._scope.cancel()
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """Return the tools that may be called here, and take note which arguments their calls repeat in headers."""
+        """Return the tools that may be called here, and note which arguments their calls repeat in
+        headers."""
         if self._version:
             return tools
         kept = []
@@ -119,13 +120,12 @@ class Endpoint:
         return tuple(kept)
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
-        """See `peer.Transport`."""
         if self._nursery is None or self.peer.lost is not None:
             raise self.peer.lost or Disconnected("is not connected")
         self._nursery.start_soon(self._post, message, pending)
 
     def cancel(self, pending: Pending) -> bool:
-        """See `peer.Transport`. In the modern era the end of the connection is the word."""
+        """Cancel a request by closing its connection, which in the modern era is the notification."""
         scope = self._requests.get(pending.id)
         if scope is not None:
             scope.cancel()
@@ -147,7 +147,7 @@ class Endpoint:
 
     def _fail(self, pending: Pending | None, error: Exception) -> None:
         if isinstance(error, _Refused) and self._session and error.status in (400, 404):
-            # It may have been restarted. Nothing was done for the request.
+            # The server may have been restarted. Nothing was done for the request.
             gone = Disconnected("knows the session no more", was_done=False)
             if pending is not None:
                 pending.fail(gone)
@@ -195,7 +195,8 @@ class Endpoint:
             await self._resume(resumed, pending)
 
     async def _read(self, reply: _Reply, pending: Pending | None) -> tuple[str, float] | None:
-        """Take the reply in. Returns where a legacy stream that broke off is to go on, and after how long."""
+        """Read the reply. Return the event id and pause at which to resume a legacy stream that
+        broke off."""
         kind = reply.header("content-type").partition(";")[0].strip().lower()
         if reply.status == 200 and kind == _STREAM:
             return await self._read_stream(reply, pending)
@@ -225,7 +226,7 @@ class Endpoint:
         return last, _RETRY_S if parser.retry_s is None else parser.retry_s
 
     async def _resume(self, place: tuple[str, float], pending: Pending) -> None:
-        """Go on with a legacy stream that the server has closed before its reply."""
+        """Resume a legacy stream that the server has closed before its reply."""
         for _ in range(_MAX_RESUMED):
             last, pause = place
             await trio.sleep(pause)
@@ -235,7 +236,8 @@ class Endpoint:
             place = again
 
     async def _follow(self) -> None:
-        """Read what a legacy server announces outside of any call, where it has a stream for that."""
+        """Read the announcements of a legacy server outside of any call, if it has a stream for
+        them."""
         last, pause = "", _RETRY_S
         with suppress(Exception):
             while True:
@@ -260,7 +262,7 @@ class Endpoint:
             self._version = str(found.get("protocolVersion", ""))
 
     def _marks(self, asked: Mapping[str, Any]) -> Headers:
-        """The headers that a modern request repeats of itself."""
+        """Return the headers that repeat parts of a modern request."""
         params = asked.get("params") or {}
         version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
         if version is None:
@@ -310,11 +312,11 @@ class _Reply:
         self._headers: dict[str, str] = {}
 
     def header(self, name: str) -> str:
-        """Return a header of the reply, empty where it is missing."""
+        """Return a header of the reply, empty if missing."""
         return self._headers.get(name, "")
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
-        """Send the request, and return when the reply has begun."""
+        """Send the request and return when the reply has begun."""
         sized = [*headers, ("Content-Length", str(len(body)))] if body else headers
         head = self._http.send(h11.Request(method=method, target=target, headers=sized))
         data = self._http.send(h11.Data(data=body)) if body else b""
@@ -370,7 +372,7 @@ def _is_network(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's or TLS's own words, wherever in the chain they are."""
+    """Return the message of the system or of TLS, from anywhere in the chain of errors."""
     one: BaseException | None = error
     while one is not None:
         if isinstance(one, ssl.SSLCertVerificationError):

@@ -1,8 +1,5 @@
-"""One MCP server as a JSON-RPC peer: its requests and ours, paired with their replies.
-
-Rules: synchronous; a transport moves the bytes. A reply to no request of ours, a second reply and a reply that comes
-after a cancellation are passed over. Progress counts only while its request is open, and only when it rises. Once the
-peer is lost, every open request ends with the reason, and none is made any more.
+"""One MCP server as a JSON-RPC peer: requests of both sides, paired with their replies. A transport
+moves the bytes.
 """
 
 from __future__ import annotations
@@ -28,12 +25,12 @@ from .shapes import ErrorObject, Id, Progress, convert
 log = structlog.get_logger("haftd.mcp")
 
 _MAX_STARTS = 8
-"""Places in a line of stderr_tail at which a message is looked for."""
+"""Positions in a line at which a message is looked for."""
 _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class ServerError(Exception):
-    """The server answered with an error."""
+    """The server replied with an error."""
 
     def __init__(self, error: ErrorObject) -> None:
         super().__init__(error.message)
@@ -43,8 +40,9 @@ class ServerError(Exception):
 
 
 class Disconnected(Exception):
-    """The server is gone, or cannot be reached; the message is a sentence about the server. `lines` are the last that
-    it wrote to standard error. Not `was_done`: the server has surely done nothing for the request."""
+    """The server is gone, or cannot be reached; the message is a clause about the server. `lines`
+    are its last lines of standard error. Without `was_done` the server has surely done nothing for
+    the request."""
 
     def __init__(self, message: str, lines: tuple[str, ...] = (), *, was_done: bool = True) -> None:
         super().__init__(message)
@@ -54,7 +52,8 @@ class Disconnected(Exception):
 
 
 class Pending:
-    """A request that waits for its reply. `owner` is what it is made for: a call of a tool, or None."""
+    """A request that waits for its reply; the first counts. `owner` is the call of a tool that made
+    the request, or None."""
 
     __slots__ = ("_failure", "_last", "_result", "id", "method", "on_progress", "owner", "settled")
 
@@ -75,13 +74,11 @@ class Pending:
         self._last = float("-inf")
 
     def succeed(self, result: Raw) -> None:
-        """Take the result."""
         if not self.settled.is_set():
             self._result = result
             self.settled.set()
 
     def fail(self, failure: Exception) -> None:
-        """Take the failure."""
         if not self.settled.is_set():
             self._failure = failure
             self.settled.set()
@@ -100,22 +97,22 @@ class Pending:
 
 
 class Transport(Protocol):
-    """The way to a server. Nothing here blocks."""
+    """Connection to a server; nothing blocks."""
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
         """Send a message without a newline; `pending` if it is a request. Raises `Disconnected`."""
 
     def cancel(self, pending: Pending) -> bool:
-        """Give up a request; false where the server is still to be told by a notification."""
+        """Cancel a request; return False if the server still needs a notification."""
 
 
 RequestHandler = Callable[[Id, str, Raw, object], None]
-"""Takes a request of the server's: id, method, params, and the owner of the exchange that it came with, if that is
-known."""
+"""Handles a request of the server: id, method, params, and the owner of the exchange that it came
+with, if known."""
 
 
 def ignore(method: str, params: Raw) -> None:
-    """Take a notification, and do nothing."""
+    pass
 
 
 class Peer:
@@ -131,7 +128,7 @@ class Peer:
         )
         self.on_notification: Callable[[str, Raw], None] = ignore
         self.on_lost: Callable[[Disconnected, list[object]], None] = lambda reason, owners: None
-        """Called once with the reason and with what the open requests are made for."""
+        """Called once with the reason and the owners of the open requests."""
 
     async def request(
         self,
@@ -141,9 +138,8 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Make a request and return its result. Raises `ServerError`, `Disconnected`; cancelled, the server is told.
-
-        With `on_progress` the request asks for progress."""
+        """Send a request and return its result, asking for progress if `on_progress` is given. On
+        cancellation the server is notified. Raises `ServerError`, `Disconnected`."""
         pending = self.begin(method, params, owner=owner, on_progress=on_progress)
         try:
             await pending.settled.wait()
@@ -159,7 +155,7 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Pending:
-        """Make a request, to be followed by `end` whatever comes. Raises `Disconnected`."""
+        """Send a request; `end` must follow in any case. Raises `Disconnected`."""
         if self.lost is not None:
             raise self.lost
         self._count += 1
@@ -176,21 +172,21 @@ class Peer:
         return pending
 
     def end(self, pending: Pending) -> None:
-        """Wait for a request no more; the server is told where it has not answered."""
+        """Stop waiting for a request; cancel it if there is no reply."""
         del self._pending[pending.id]
         if not pending.settled.is_set() and self.lost is None:
             self._give_up(pending)
 
     def _give_up(self, pending: Pending) -> None:
         try:
-            # The specification exempts `initialize`, which has no call that could be cancelled.
+            # The specification does not let a client cancel `initialize`.
             if not self._transport.cancel(pending) and pending.method != "initialize":
                 self.notify(CANCELLED, {"requestId": pending.id, "reason": "no longer wanted"})
         except Disconnected:
             pass
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request whose reply does not matter."""
+        """Send a request and ignore the reply."""
         self._count += 1
         message = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
         with contextlib.suppress(Disconnected):
@@ -204,11 +200,11 @@ class Peer:
         self._transport.send(msgspec.json.encode(message))
 
     def answer(self, id: Id, result: object) -> None:
-        """Answer a request of the server's."""
+        """Send the result of a server's request."""
         self._reply({"jsonrpc": "2.0", "id": id, "result": result})
 
     def refuse(self, id: Id, code: int, message: str) -> None:
-        """Answer a request of the server's with an error."""
+        """Send an error for a server's request."""
         self._reply({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
     def _reply(self, message: dict[str, Any]) -> None:
@@ -226,7 +222,7 @@ class Peer:
                 pending.fail(reason)
 
     def owners(self) -> list[object]:
-        """Return what the open requests are made for, oldest first."""
+        """Return the owners of the open requests, oldest first."""
         found = dict.fromkeys(
             one.owner
             for one in self._pending.values()
@@ -235,7 +231,9 @@ class Peer:
         return list(found)
 
     def receive(self, line: bytes, owner: object = None) -> bool:
-        """Take one message of the server's; false where the line holds none. `owner`: whose exchange it came with."""
+        """Process one message of the server; return False if the line holds none. `owner` is that
+        of the exchange that the message came with. Replies to unknown or cancelled requests are
+        ignored."""
         message = _read(line)
         if message is None:
             return False
@@ -273,7 +271,8 @@ class Peer:
 
 
 def _read(line: bytes) -> Message | None:
-    """Return the message of a line. A careless server may have printed something before it."""
+    """Return the message in a line, or None; a careless server may have printed something before
+    it."""
     start = 0 if line.startswith(b"{") else line.find(b"{")
     for _ in range(_MAX_STARTS):
         if start < 0:

@@ -1,9 +1,7 @@
-"""A server as a process on pipes: the stdio transport.
+"""The stdio transport: a server as a process on pipes, one message a line.
 
-Rules: the process is launched, recorded, contained and ended as that of any tool (`child`). Standard output carries
-one message a line; a line without a message is stderr_tail, and kept with standard error, of which the last few KiB stand
-in every error. The end is the end of the process, or of its standard output. On its way out the server is first told
-by the end of its input, then by TERM, then killed; nothing that it has started outlives it.
+A stop closes the server's input, then sends TERM, then KILL. Lines without a message are kept with
+standard error, of which every error quotes the last lines.
 """
 
 from __future__ import annotations
@@ -26,17 +24,18 @@ from ..base import Call, ExecutionControl, PendingAnswer
 from .peer import Disconnected, Peer, Pending
 
 MAX_MESSAGE = 64 << 20
-"""Bytes of one message of a server's; a server that sends a longer one is ended."""
+"""Bytes of one message from a server; a server that sends a longer one is ended."""
 _MAX_WAITING = 64 << 20
 _CLOSING_S = 0.5
-"""Between the end of its standard output and its own: one that is exiting is not ended."""
+"""Seconds from the end of standard output to the end of the process: a server that is exiting is
+not ended."""
 _MAX_STDERR = 8192
 _MAX_LINES = 10
 _MAX_LINE = 400
 
 
 class StderrTail:
-    """The end of what a server wrote to standard error."""
+    """The last output of a server on standard error."""
 
     __slots__ = ("_tail",)
 
@@ -44,12 +43,11 @@ class StderrTail:
         self._tail = bytearray()
 
     def append(self, data: bytes) -> None:
-        """Keep the last `_MAX_STDERR` bytes."""
         self._tail += data[-_MAX_STDERR:]
         del self._tail[:-_MAX_STDERR]
 
     def lines(self) -> tuple[str, ...]:
-        """Return the last lines, as they can be shown."""
+        """Return the last lines, without unprintable characters."""
         text = bytes(self._tail).decode(errors="replace")
         lines = ["".join(c if c.isprintable() else " " for c in one) for one in text.splitlines()]
         kept = [one.rstrip()[-_MAX_LINE:] for one in lines if one.strip()]
@@ -57,48 +55,46 @@ class StderrTail:
 
 
 class _Port:
-    """Runtime context of a server's process, of which only the end is used. See `base.RuntimeContext`."""
+    """Runtime context of a server's process, of which only the end is used."""
 
     def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
         self.grace_s = grace_s
         self._on_end = on_end
 
     def started(self, grip: ExecutionControl) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def emit(self, data: bytes) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def keep_up(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def written(self, number: int) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        """See `base.RuntimeContext`."""
         self._on_end(ending)
 
     def redrawn(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def completed(self) -> None:
-        """See `base.RuntimeContext`."""
+        pass
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        """See `base.RuntimeContext`."""
         raise AssertionError("a server asks on behalf of a call")
 
 
 class ServerProcess:
-    """One life of a server, from its start until nothing of it is left."""
+    """One process of a server, from its start until none of its descendants is left."""
 
     def __init__(self, call: Call, grace_s: float) -> None:
         self.peer = Peer(self)
         self.stderr = StderrTail()
         self.unconfirmed: tuple[int, ...] = ()
         self._call = call
-        # Half of the grace is for the end of its input: see `Child`.
+        # `Child` waits half of this grace for the end of the input to take effect.
         self._port = _Port(grace_s * 2 / 3, self._ended)
         self._child: Child | None = None
         self._writer: pump.Writer | None = None
@@ -107,7 +103,7 @@ class ServerProcess:
         self._scope = trio.CancelScope()
 
     async def start(self) -> None:
-        """Start the server; `run` is to follow at once. Raises `StartFailed`."""
+        """Start the server; `run` must follow at once. Raises `StartFailed`."""
         self._child = await Child.start(self._call, self._port, ResourceLimits({}))
         stdin = self._child.launched.stdin
         if stdin is None:
@@ -117,7 +113,7 @@ class ServerProcess:
         )
 
     async def run(self) -> None:
-        """See the server through until nothing of it is left."""
+        """Supervise the server until no process of it is left."""
         child, writer = self._child, self._writer
         if child is None or writer is None:
             raise AssertionError("a server is started before it runs")
@@ -130,18 +126,17 @@ class ServerProcess:
                 await child.run(outputs, self, (writer.run, self._watch_output))
 
     def stop(self, reason: str) -> None:
-        """End the server; `run` returns when nothing of it is left. `reason` is a clause for what is open."""
+        """End the server; `run` returns when no process is left. `reason` is a clause for the open
+        requests."""
         self.peer.lose(Disconnected(reason, self.stderr.lines()))
         self._scope.cancel()
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """See `server.Link`."""
         return tools
 
     # -- the transport
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
-        """See `peer.Transport`."""
         if self._writer is None:
             raise AssertionError("a server is spoken to once it runs")
         try:
@@ -152,7 +147,6 @@ class ServerProcess:
             raise Disconnected("does not read what it is sent", self.stderr.lines()) from None
 
     def cancel(self, pending: Pending) -> bool:
-        """See `peer.Transport`."""
         return False
 
     def _feed(self, data: bytes) -> None:
@@ -174,7 +168,7 @@ class ServerProcess:
     # -- its end
 
     async def _watch_output(self) -> None:
-        """End a server that has closed its standard output: it may live, but answers nothing any more."""
+        """End a server that has closed its standard output: it may live, but can reply to nothing."""
         await self._closed.wait()
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")
@@ -193,15 +187,12 @@ class ServerProcess:
         self.stop(how)
 
     def finish(self, exit: Exit) -> ToolResult:
-        """See `interpreter.Interpreter`."""
         return ToolResult()
 
     def finish_killed(self) -> ToolResult:
-        """See `interpreter.Interpreter`."""
         return ToolResult()
 
     def request_stop(self) -> bool:
-        """See `interpreter.Interpreter`."""
         if self._writer is None or self._writer.closed:
             return False
         self._writer.end()

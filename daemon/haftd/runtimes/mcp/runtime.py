@@ -1,7 +1,5 @@
-"""Runs a tool of an MCP server: one call, a handle.
-
-Rules: the server is shared and outlives the call; what the call prints is its progress, its result the text of the
-server's. A server that ends during the call is the call's failure, with how it ended and what it last wrote.
+"""Runtime of tools of MCP servers. A server outlives the call; its end during the call is the
+call's failure.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from .servers import Servers
 
 
 class McpRuntime:
-    """The runtime of tools whose source is `mcp.<server>.<tool>`."""
+    """The runtime of tools with source `mcp.<server>.<tool>`."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
         from .server import ServerFault
 
         if call.served is None:

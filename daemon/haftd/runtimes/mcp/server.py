@@ -1,10 +1,5 @@
-"""One configured server: started when it is first needed, shared by all, started again after its end.
-
-Rules: stopped → opening → open → stopped. Whoever needs the server waits for the same opening, and none who leaves
-ends it for the others. A start is bounded by `startup_s`. A failed start is not repeated at once: the next comes
-after a pause that doubles, and until then every need gets the reason. A server that ends after it was open has no
-such pause: the next call starts it again. The list of its tools is read at each opening, and again when the server
-announces another.
+"""One configured server: stopped → opening → open → stopped. It starts when first needed, and again
+after its end.
 """
 
 from __future__ import annotations
@@ -48,17 +43,17 @@ class Link(Protocol):
         """Begin; `run` follows at once. Raises `StartFailed`."""
 
     async def run(self) -> None:
-        """Serve until the end, and return when nothing is left."""
+        """Serve until the end, and return when no process or request is left."""
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """Return those of the server's tools that may be called over this link."""
+        """Return the tools that may be called over this link."""
 
     def stop(self, reason: str) -> None:
-        """Have `run` return; `reason` is a clause for what is open."""
+        """End `run`; `reason` is a clause for the open requests."""
 
 
 class _Opening:
-    """One attempt to open the server, and its end."""
+    """One attempt to open the server, and its result."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -70,7 +65,8 @@ class _Opening:
 
 
 class Server:
-    """One configured server."""
+    """One configured server, shared by all sessions. Its list of tools is read at each opening, and
+    when the server announces another."""
 
     def __init__(self, name: str, settings: McpServer, environment: Environment) -> None:
         self.name = name
@@ -92,11 +88,12 @@ class Server:
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:
-        """Return a tool as it was last listed."""
+        """Return a tool as last listed."""
         return next((one for one in self.tools or () if one.name == tool), None)
 
     async def connect(self) -> Connection:
-        """Return the open connection, opening the server if need be. Raises `ServerFault`."""
+        """Return the open connection, opening the server if need be. All callers share one opening,
+        which the cancellation of a caller does not end. Raises `ServerFault`."""
         while True:
             connection = self._connection
             if connection is not None and connection.peer.lost is None:
@@ -107,13 +104,14 @@ class Server:
                 raise opening.fault
 
     def close(self, reason: str) -> None:
-        """End the server for good; calls that are open fail with the reason."""
+        """End the server for good; open calls fail with the reason."""
         self._is_closed = True
         if self._link is not None:
             self._link.stop(reason)
 
     def _open(self) -> _Opening:
-        """Begin to open the server. Raises `ServerFault` where it is too early after a failed start."""
+        """Begin to open the server. Raises `ServerFault` within the pause after a failed start,
+        which doubles with each."""
         if self._is_closed:
             raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
         left = self._retry_at - trio.current_time()
@@ -126,7 +124,7 @@ class Server:
         return opening
 
     async def _hold(self, opening: _Opening) -> None:
-        """Open the server, and hold it until its end."""
+        """Open the server, and supervise it until its end."""
         try:
             await self._live(opening)
         except Exception:
@@ -160,12 +158,12 @@ class Server:
                 self._environment.clear_up(call, not process.unconfirmed)
             if is_over:
                 return
-            # It could not bear the first word of the modern era.
+            # The server ended at the first request of the modern era.
             era = "legacy"
 
     async def _reach(self, opening: _Opening, era: Era) -> None:
-        """Open and hold a server at an address."""
-        # It brings an HTTP library along: only who has such a server pays for that.
+        """Open and supervise a server at an address."""
+        # Imports an HTTP library, which only such a server needs.
         from .http import Endpoint
 
         environ = self._environment.environ
@@ -173,7 +171,8 @@ class Server:
             await self._live_once(opening, Endpoint(self.settings, environ), "legacy")
 
     async def _live_once(self, opening: _Opening, link: Link, era: Era) -> bool:
-        """Open the server over a link and hold it until its end; false where it is worth a try as legacy."""
+        """Open the server over a link and supervise it until its end; False if a legacy connection
+        may succeed."""
         try:
             await link.start()
         except StartFailed as failed:
@@ -192,14 +191,14 @@ class Server:
                 await link.run()
                 nursery.cancel_scope.cancel()
         finally:
-            if (
-                self._link is link
-            ):  # A new one may have been opened while what was left of this one ended.
+            # A new link may have been opened while the rest of this one ended.
+            if self._link is link:
                 self._link = self._connection = None
         return opening.over.is_set()
 
     async def _greet(self, opening: _Opening, link: Link, era: Era, nursery: trio.Nursery) -> None:
-        """Open the connection and read the tools; then keep the list as the server has it."""
+        """Open the connection and read the tools, within `startup_s`; then follow changes of the
+        list."""
         peer = link.peer
         fault = ""
         connection: Connection | None = None
@@ -207,7 +206,7 @@ class Server:
             try:
                 connection = await open_connection(peer, era)
                 if connection.is_modern and connection.announces:
-                    # First, or a change before the announcements begin would be missed.
+                    # Listen first, or a change before the announcements begin would be missed.
                     nursery.start_soon(self._listen, connection)
                     with trio.move_on_after(_LISTENING_S):
                         await connection.is_listening.wait()
@@ -229,7 +228,7 @@ class Server:
             return
         peer.on_lost = self._lost
         if not connection.is_modern:
-            self._era = "legacy"  # The next start need not wait for an answer to the probe.
+            self._era = "legacy"  # The next start need not wait for a reply to the probe.
         self._connection = connection
         self._opening = self._fault = None
         self._failures = 0
@@ -241,7 +240,8 @@ class Server:
         await self._keep_list(connection, link)
 
     async def _listen(self, connection: Connection) -> None:
-        """Listen, and again where the stream of an endpoint breaks off; the list may have changed meanwhile."""
+        """Listen, and again if the stream of an endpoint breaks off; the list may have changed
+        meanwhile."""
         for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
             try:
                 await connection.listen()
@@ -266,7 +266,6 @@ class Server:
         self._environment.listed(self.name, tools)
 
     def _failed(self, opening: _Opening, fault: ServerFault) -> None:
-        """The server could not be opened."""
         if opening.over.is_set():
             return
         pause = _PAUSES_S[min(self._failures, len(_PAUSES_S) - 1)]
@@ -280,7 +279,7 @@ class Server:
         self._environment.listed(self.name, fault.message)
 
     def _lost(self, reason: Disconnected, owners: list[object]) -> None:
-        """The server ended after it was open."""
+        """Report that the server ended after it was open."""
         if self._is_closed:
             return
         marks = [str(getattr(owner, "mark", "")) for owner in owners]

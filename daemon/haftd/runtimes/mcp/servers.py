@@ -1,8 +1,4 @@
-"""All configured servers.
-
-Rules: nothing of a server is loaded or started before one is needed. A list of tools does not wait for a slow server
-for longer than `LIST_S`; the server goes on opening, and the list changes when it is open.
-"""
+"""All configured servers; nothing of a server is imported or started before its first use."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ class Servers:
         self._servers: dict[str, Server] = {}
 
     def get(self, name: str) -> Server | None:
-        """Return the server of that name; None where none is configured."""
+        """Return the server of that name; None if none is configured."""
         if name not in self._settings:
             return None
         if name not in self._servers:
@@ -41,20 +37,21 @@ class Servers:
         return self._servers[name]
 
     def due(self, names: Iterable[str]) -> list[Server]:
-        """Return those of these servers that can be asked for their tools now."""
+        """Return those of these servers that can list their tools now."""
         found = (self.get(name) for name in names)
         return [server for server in found if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
-        """Return when each of these servers has listed its tools or could not, or after `within_s`."""
+        """Return when each of these servers has listed its tools or has failed, or after
+        `within_s`; a slow server goes on opening."""
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as nursery:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
     def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
-        """Serve these from now on. A server that is configured otherwise, or no more, is ended. Returns the names of
-        those that are other than before, and starts the eager ones among them."""
+        """Serve these settings from now on. Servers with other settings, or none, are ended.
+        Returns the changed names, and starts the eager servers among them."""
         before, self._settings = self._settings, dict(settings)
         changed = {
             name for name in before.keys() | settings if before.get(name) != settings.get(name)
@@ -65,7 +62,7 @@ class Servers:
         return changed
 
     def start_eager(self, names: Iterable[str]) -> None:
-        """Start those of these servers that are to be there before they are needed."""
+        """Start the servers with `start = "eager"` among these."""
         eager = [
             name
             for name in names
@@ -75,7 +72,6 @@ class Servers:
             self._environment.nursery.start_soon(self.list_tools, self.due(eager))
 
     def close(self) -> None:
-        """End all servers."""
         for server in self._servers.values():
             server.close("was ended: haftd is shutting down")
 
@@ -86,4 +82,4 @@ async def _connect(server: Server) -> None:
     try:
         await server.connect()
     except ServerFault:
-        pass  # The catalogue was told why.
+        pass  # `Environment.listed` has the reason.

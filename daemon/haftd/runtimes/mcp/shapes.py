@@ -1,7 +1,7 @@
 """The params and results of MCP that a client reads.
 
-Rules: no I/O. What a server sends is read leniently: a field that is missing has a default, one that is unknown is
-passed over; a tool or a block that cannot be read is left out, not the whole message.
+Reading is lenient: a missing field has a default, an unknown one is ignored; a malformed tool or
+block is left out, not the whole message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Id = int | str
 
 
 def convert(data: Raw | bytes, kind: type[Any]) -> Any:
-    """Decode a part of a message; raises `msgspec.MsgspecError` where it has another shape."""
+    """Decode a part of a message; raises `msgspec.MsgspecError` for another shape."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (RecursionError, UnicodeDecodeError) as error:
@@ -25,29 +25,25 @@ def convert(data: Raw | bytes, kind: type[Any]) -> Any:
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """An error reply."""
-
     code: int = 0
     message: str = ""
     data: Any = None
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """The name of a server, as the server gives it."""
+    """Name of a server, by the server itself."""
 
     name: str = ""
     version: str = ""
 
 
 class ToolsCapability(msgspec.Struct, frozen=True, rename="camel"):
-    """The tools of a server: none without it."""
+    """Support of tools; without this a server has none."""
 
     list_changed: bool | None = None
 
 
 class ServerCapabilities(msgspec.Struct, frozen=True):
-    """The capabilities of a server that matter here."""
-
     tools: ToolsCapability | UnsetType | None = UNSET
 
 
@@ -56,7 +52,7 @@ class _ServerMeta(msgspec.Struct, frozen=True):
 
 
 class Discovery(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of `server/discover`. Without `supported_versions` it is no such result."""
+    """The result of `server/discover`, which must have `supported_versions`."""
 
     supported_versions: tuple[str, ...]
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -72,7 +68,7 @@ class Initialized(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Annotations(msgspec.Struct, frozen=True, rename="camel"):
-    """The hints of a tool, each at its careful default."""
+    """The hints of a tool; None stands for the careful default."""
 
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
@@ -114,7 +110,7 @@ class Resource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel"):
-    """One content block, whatever its type."""
+    """One content block of any type."""
 
     type: str
     text: str = ""
@@ -136,7 +132,7 @@ class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class InputRequest(msgspec.Struct, frozen=True):
-    """One request inside an `input_required` result, or inside a task."""
+    """One request inside an `input_required` result or a task."""
 
     method: str
     params: Raw = Raw(b"{}")
@@ -151,7 +147,7 @@ class LegacyTask(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """A task of the tasks extension: the first answer of a call, and each later answer of `tasks/get`."""
+    """A task of the tasks extension: the first reply to a call, and each later one to `tasks/get`."""
 
     task_id: str = ""
     status: str = "working"
@@ -163,7 +159,7 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WrappedTask(msgspec.Struct, frozen=True):
-    """The params of `notifications/tasks/status` of 2025-11-25 are the task itself; a created one is wrapped."""
+    """A created task of 2025-11-25; the params of `notifications/tasks/status` are the task itself."""
 
     task: LegacyTask
 
