@@ -4,7 +4,8 @@
 - `templates` fills variables into commands.
 - `projects` adds the trusted definitions of a root.
 - `lists` shows tools to callers.
-- `calls` reads a call and resolves what to run.
+- `calls` resolves a call.
 
-The `catalogue` has all tools by name. The daemon's own definitions are in `builtin/` and `toolpack/`.
+The `catalogue` has all tools by name. The daemon's own definitions are in `builtin/` and
+`toolpack/`.
 """

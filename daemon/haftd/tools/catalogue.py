@@ -67,7 +67,7 @@ _MAX_ROOTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Snapshot of a root's files and their trust. `root` is canonical, `at` the time of the grant."""
+    """Snapshot of a root's files and their trust. `root` is canonical."""
 
     root: str
     files: tuple[HashedFile | RefusedFile, ...]
@@ -92,9 +92,9 @@ class Catalogue:
     """Tools of the daemon's user and of trusted roots.
 
     `sources` are definition files in ascending precedence; a folder stands for its `*.toml` and
-    `*.py`, recursively, sorted by path. Missing files are skipped. `builtin` names the daemon's own
-    tools to serve, below all others. Without `trust`, roots have no tools. `packages` are folders
-    of installed packages, searched for entry points.
+    `*.py`, recursively, sorted by path. Missing files are skipped. The `builtin` tools are below
+    all others. Without `trust`, roots have no tools. `packages` are folders searched for entry
+    points.
     """
 
     def __init__(
@@ -130,18 +130,18 @@ class Catalogue:
         return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool of that name from the user's or the root's definitions.
+        """Return the tool of that name, or listed by a provider under that name.
 
-        Accepts the name under which a provider lists the tool. Raises `RpcError`: tool_not_found,
-        or untrusted_root where an untrusted file mentions the name.
+        Raises `RpcError`: tool_not_found, or untrusted_root where an untrusted file mentions the
+        name.
         """
         return self.descriptions.of(self._defined(name, root))
 
     def ready(self, name: str, root: str | None, args: Iterable[str] = ()) -> Tool:
-        """Return the tool as `find` does, for a call with these argument names.
+        """Return the tool for a call with these argument names.
 
-        Raises `RpcError` (spawn_failed, invalid_arguments) where the program has not described its
-        parameters, and for a tool that its MCP server does not offer.
+        Raises as `find`, and spawn_failed or invalid_arguments where its program or MCP server has
+        not described it.
         """
         tool = self.find(name, root)
         if (gone := absence(tool, self.servers)) is not None:
@@ -155,8 +155,7 @@ class Catalogue:
         return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
-        """Return the self-describing tools, or only that of `name`, also after their answers;
-        raises as `find`."""
+        """Return the self-describing tools, or only that of `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
         if name == AWAIT.name:
@@ -165,7 +164,7 @@ class Catalogue:
         return [tool] if tool.is_asked else []
 
     def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Return the problems of servers, and of listed tools without their self-description."""
+        """Return the problems of servers, and of tools without their self-description."""
         undescribed = self.descriptions.problems(self._toolset(root).self_describing, root)
         return (*undescribed, *self.server_problems)
 
@@ -199,7 +198,7 @@ class Catalogue:
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
-        """Replace the configured servers; a server not among the `changed` keeps its listed tools."""
+        """Replace the configured servers; servers not `changed` keep their listed tools."""
         kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
         self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()
@@ -224,8 +223,7 @@ class Catalogue:
         return tool
 
     def known(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool for a call on an existing handle, which may belong to a root's former
-        tool."""
+        """Return the tool of an existing handle, also a root's former tool."""
         try:
             return self.find(name, root)
         except RpcError:
@@ -245,7 +243,6 @@ class Catalogue:
         root: str | None = None,
         surface: Surface = "actions",
     ) -> _Listed:
-        """List the callable tools for a provider, with problems: omitted tools and untrusted files."""
         return self._toolset(root).listing(provider, style, self.descriptions, surface)
 
     def lister(
@@ -255,8 +252,7 @@ class Catalogue:
         root: str | None,
         surface: Surface = "actions",
     ) -> Callable[[], _Listed] | None:
-        """Return a function that lists, for a worker thread; None where `listing` is fast (cached
-        or short)."""
+        """Return a function that lists, for a worker thread; None where `listing` is fast."""
         toolset = self._toolset(root)
         descriptions = self.descriptions
         if (
@@ -299,7 +295,7 @@ class Catalogue:
         """Revoke all trust in the root; return its canonical path, and True if the root was
         trusted. Raises `TrustFault`."""
         trusted = self.trusted_roots()
-        # A removed root, or one that became a link, is stored under the path of its grant.
+        # A root since removed, or replaced by a link, is stored under the path of its grant.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
         path = next((candidate for candidate in paths if candidate in trusted), paths[0])
         was = self._store().revoke(path)
@@ -327,12 +323,11 @@ class Catalogue:
         return rooted
 
     def reload(self, toolpack: Sequence[str] | None = None) -> tuple[int, tuple[Problem, ...]]:
-        """Read and take all definitions; return the count of tools, and the problems."""
         self.take(self.read(toolpack))
         return len(self), self.problems
 
     def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
-        """Read all definitions without a change of the catalogue. Takes seconds; safe in a thread."""
+        """Read all definitions for `take`. Takes seconds; safe in a thread."""
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []
@@ -391,8 +386,7 @@ class Catalogue:
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:
-    """Return the reason why definitions of that name are unused, as a clause; empty without a
-    reason."""
+    """Return as a clause why definitions of that name are unused."""
     keys = [".".join((*form, name)) for form in FORMS]
     for entry in problems:
         if any(entry.key == key or entry.key.startswith(f"{key}.") for key in keys):

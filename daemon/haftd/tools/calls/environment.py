@@ -86,7 +86,6 @@ def _path(value: str | None) -> str:
 
 
 def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
-    """Return the PATH of this client's tools; a definition may replace it."""
     return _path(_source(base, client).get("PATH"))
 
 
@@ -113,9 +112,9 @@ def build(
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
-    `call` comes from `call_value`; `askpass` is the program that asks for secrets. `socket`
-    addresses this daemon, since a tool's environment lacks the folders to search for it. `outer`
-    has the tags of the handles that contain the daemon.
+    `askpass` is the program that asks for secrets. `socket` addresses this daemon, since a tool's
+    environment lacks the folders to search for it. `outer` has the tags of the handles that contain
+    the daemon.
     """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))

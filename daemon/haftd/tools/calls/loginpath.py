@@ -1,7 +1,6 @@
 """PATH of the user's login shell, for a daemon started with a minimal PATH.
 
-The shell gets no terminal, no input, and only the given environment. Any failure leaves the minimal
-PATH.
+The shell gets no terminal, no input, and only the given environment.
 """
 
 from __future__ import annotations
@@ -37,18 +36,16 @@ _MAX_BYTES = 256 * 1024
 
 
 def is_bare(path: str | None) -> bool:
-    """Return True if the PATH has only the system's default folders."""
+    """Return True if all folders are the system's defaults."""
     return all(folder in _BARE for folder in (path or "").split(":") if folder)
 
 
 def merged(learnt: str, own: str | None) -> str:
-    """Append the folders of `own` to `learnt`, without relative entries."""
     folders = [*learnt.split(":"), *(own or "").split(":")]
     return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
 
 
 def login_shell(env: Mapping[str, str], uid: int) -> str:
-    """Return SHELL, else the shell of the user database, else /bin/sh."""
     if env.get("SHELL", "").startswith("/"):
         return env["SHELL"]
     try:
@@ -79,8 +76,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
-        # The shell is not reaped yet, so the pid is still valid. Its start-up files may have started
-        # more processes.
+        # The shell is not reaped yet, so the pid is valid; start-up files may have left processes.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
 """From a tool and its validated arguments to a `ResolvedCall`.
 
-Only the search on PATH is left to the launch. A definition's relative program and `cwd` start at
-the root; a relative program from an argument starts at the `cwd`, as in a shell.
+A definition's relative program and `cwd` start at the root; a relative program from an argument
+starts at the `cwd`, as in a shell.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> R
 
 
 def _older_context(context: CallContext) -> dict[str, Any]:
-    """Return the older format's context, with the ids under which its programs keep state."""
+    """Return the older format's context; programs keep state under its ids."""
     ids = {
         "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
         "conversation_id": context.session,
@@ -157,7 +157,7 @@ class _Filler:
             raise self._definition_error(key, error) from None
 
     def value(self, key: str, source: str) -> str | None:
-        """Render the text; return None where the field is a single expression without a value."""
+        """Render the text; None for a single expression without a value."""
         try:
             return template.value_of(source, self.scope)
         except template.ArgumentRefused as error:
@@ -275,7 +275,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
-    """Return the path of the argument that contains `needle`; empty if no argument does."""
+    """Return the path of the argument that contains `needle`; empty without one."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()

@@ -1,6 +1,6 @@
 """Parser of a model's arguments for a stateful tool (section 5 of the protocol).
 
-The tool's own arguments stand beside `action` and `id`. All problems are reported together.
+The tool's own arguments stand beside `action` and `id`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class HandleCall:
 
 
 def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
-    """Parse the arguments of a call with an `action`; raises `RpcError` (action_not_supported,
-    invalid_arguments)."""
+    """Parse the arguments of a call with an `action`. Raises `RpcError` (action_not_supported,
+    invalid_arguments) with all problems."""
     action = arguments.get("action")
     if action not in tool.actions:
         has = ", ".join(f"`{name_}`" for name_ in tool.actions)
@@ -104,7 +104,7 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the nulls of protocol names: providers that require every property send them."""
+    """Drop the nulls that providers send for omitted properties."""
     others = _PROTOCOL - _own_names(tool)
     return {n: item for n, item in arguments.items() if item is not None or n not in others}
 

@@ -1,8 +1,8 @@
 """Approval policy of a tool: the actions that need a person's decision.
 
-The default is unattended. `run` as a string covers starts (`spawn` and one-shot `call`); as a table
-it covers the named actions, and `default` the others. Of `spawn` and `call`, an unnamed one
-inherits the mode of the other, else a policy could be bypassed.
+`run` as a string covers starts (`spawn` and one-shot `call`); as a table it covers the named
+actions, and `default` the others. Of `spawn` and `call`, an unnamed one inherits the mode of the
+other, else a policy could be bypassed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def policy_of(tool: Tool) -> dict[str, RunMode]:
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """Format the arguments as `style.parameters` demands, or as JSON for a command, which the
-    caller runs."""
+    """Format the arguments as `style.parameters` demands; as JSON for a command."""
     wanted = style.get("parameters")
     if wanted == "off":
         return ""
@@ -78,7 +77,7 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def escape_invisible(text: str, most: int = _MAX_TEXT_LENGTH) -> str:
-    """Escape invisible and reordering characters, and cut the text after `most` characters."""
+    """Escape invisible and reordering characters; cut after `most` characters."""
     left = len(text) - most
     text = text[:most]
     if not text.isprintable():

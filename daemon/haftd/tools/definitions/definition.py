@@ -1,9 +1,4 @@
-"""Parsed definition of a tool (sections 5, 6, 10 and 11 of the protocol).
-
-Fields for other rooms stay as written: `run`, `result` and `style` for `approval_policy`,
-`questions` for inquiries, `size_threshold` for calls, `on_turn_end` for turns; `options` and
-`access` go to the program.
-"""
+"""Parsed definition of a tool (sections 5, 6, 10 and 11 of the protocol)."""
 
 from __future__ import annotations
 
@@ -46,9 +41,8 @@ class Command:
 
 
 class VerbForm(msgspec.Struct, frozen=True):
-    """Start tool's appearance to models: `summary`, shown `parameters` with short descriptions, and
-    those `required`. `first_line` describes the parameter `command`, a line to type after the
-    start."""
+    """Start tool as shown to models: `summary`, `parameters` with short descriptions, and those
+    `required`. `first_line` describes the parameter `command`, a line to type after the start."""
 
     summary: str = ""
     parameters: Mapping[str, str] | None = None
@@ -57,8 +51,7 @@ class VerbForm(msgspec.Struct, frozen=True):
 
 
 class QuestionPolicy(msgspec.Struct, frozen=True):
-    """Policy for a question of the tool: a fixed `answer` or a `target`, and a timeout in seconds
-    that replaces the configured one."""
+    """Fixed `answer` or `target` of a tool's question, and a timeout in seconds."""
 
     target: Literal["assistant", "user"] | dict[str, Any] | None = None
     answer: Any = msgspec.UNSET

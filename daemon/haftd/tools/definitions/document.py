@@ -1,8 +1,7 @@
 """TOML file as data, with line numbers of its keys, for settings and definitions.
 
 Content is executed, so a file that another user could write or replace is refused: the file and
-every folder and link of its path belong to this user or to root and are not world-writable. The
-descriptor that is read is checked.
+every folder and link of its path belong to this user or to root and are not world-writable.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Document:
     lines: dict[tuple[str, ...], int] = field(repr=False)
 
     def line(self, path: Sequence[str]) -> int | None:
-        """Return the line of the key, or of the nearest enclosing table; None if unknown."""
+        """Return the line of the key, else of the nearest enclosing table."""
         for length in range(len(path), 0, -1):
             if (number := self.lines.get(tuple(path[:length]))) is not None:
                 return number
@@ -70,7 +69,7 @@ def definition_files(folder: Path) -> list[Path]:
     paths.
 
     Links to folders are followed, each folder once; hidden and unlistable folders are skipped.
-    Raises `UnreadableFile` for too many folders.
+    Raises `UnreadableFile`.
     """
     files: list[Path] = []
     seen: set[tuple[int, int]] = set()
@@ -122,7 +121,7 @@ def _open(path: Path) -> int:
 
 
 def _fault(path: Path, status: os.stat_result) -> str:
-    """Return the reason to refuse the open file; empty without a reason."""
+    """Return the reason to refuse the open file."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:
@@ -182,7 +181,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
-    """Return the key path of a table header or an assignment's left side."""
+    """Return the key path of a table header, or of an assignment's left side."""
     if text.count(".") > _MAX_DOTS:
         return None  # perhaps no key, and tomllib takes the square of its length
     try:

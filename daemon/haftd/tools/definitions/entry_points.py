@@ -1,6 +1,6 @@
 """Entry points of installed packages ("Entry points specification", Python Packaging User Guide).
 
-The metadata is read as files: importing `importlib.metadata` takes longer than reading all of them.
+Importing `importlib.metadata` takes longer than reading all metadata files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """Named object of a package. `file` is the metadata, `folder` the package's location."""
+    """Named object of a package. `file` is the metadata, `folder` the package's."""
 
     name: str
     module: str

@@ -152,7 +152,7 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
 
 
 def _as_written(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Map a path of the schema to the definition's, as the short form omits `properties`."""
+    """Map a path of the schema to the definition's: the short form omits `properties`."""
     is_short = path[:2] == ("parameters", "properties") and _is_short(values.get("parameters"))
     return (path[0], *path[2:]) if is_short else path
 

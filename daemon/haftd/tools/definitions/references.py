@@ -16,7 +16,6 @@ _VALUES = frozenset(["default", "const", "enum", "examples"])
 
 
 def find_endless(schema: Mapping[str, Any]) -> str | None:
-    """Return a `$ref` that leads back to itself, if any."""
     done: set[int] = set()
     for start in _parts(schema):
         if id(start) in done:
@@ -47,7 +46,6 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every dict that may be a schema."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()

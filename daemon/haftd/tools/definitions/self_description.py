@@ -1,8 +1,8 @@
 """Self-description of tools: the programs to ask, and the tool built from the answer (section 10 of
 the protocol).
 
-Only a program that the definition shows to know the request is asked: any other program would do
-its work instead. The user's fields win one by one.
+A program that the definition does not show to know the request is never asked: it would do its work
+instead. The user's fields win one by one.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Undescribed(ValueError):
 def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     """Mark a tool as self-describing where the fields permit it.
 
-    Required: local, on pipes, no parameter with a type. The program must describe the tool, which
-    is hidden until then, if it gets the whole `tool`, `context` or action (a shell script:
-    `context`). It may do so with a structured `output`, `source = "local.<name>"` (one of several
-    tools of a program), or the older form, whose programs need not know the request.
+    Required: local, on pipes, no parameter with a type. The program must describe the tool if it
+    gets the whole `tool`, `context` or action (a shell script: `context`). It may do so with a
+    structured `output`, `source = "local.<name>"` (one of several tools of a program), or the older
+    form, whose programs need not know the request.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -80,7 +80,7 @@ def is_described_later(tool: Tool) -> bool:
 
 
 def _is_laid_over(parameters: object) -> bool:
-    """Return True if the parameters only extend or narrow the program's: none has a type."""
+    """Return True if the parameters only change the program's: none has a type."""
     return (
         isinstance(parameters, dict)
         and bool(parameters)
@@ -100,8 +100,8 @@ def _values(form: object) -> Iterable[object]:
 
 
 def _whole_values(command: Command) -> Iterable[str]:
-    """Yield `tool` and `context` where the program gets the whole value; an action stands for its
-    context. Parts prove nothing: `rm` takes `tool.arguments.path`, too."""
+    """Yield `tool` and `context` where the program gets the whole value. Parts prove nothing: `rm`
+    takes `tool.arguments.path`, too."""
     for word in command.words:
         source = f"{{{{ {word.each} }}}}" if isinstance(word, Each) else word
         if "{" in source:
@@ -184,7 +184,7 @@ def _plain(form: Any) -> Any:
 
 
 def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the definition's changes over the program's parameters; each is required unless it has
+    """Merge the definition's changes over the program's parameters. Each is required unless it has
     a default or is marked optional."""
     whole = form.get("type") == "object"
     own = form.get("properties", {}) if whole else form
@@ -239,7 +239,6 @@ class Descriptions:
         """Incremented by each change."""
 
     def of(self, tool: Tool) -> Tool:
-        """Return the tool with its description, if any."""
         return self._known.get(tool, tool) if tool.is_asked else tool
 
     def lacks(self, tool: Tool, root: str) -> bool:
@@ -249,8 +248,7 @@ class Descriptions:
         return not {tool.root or root, _ANYWHERE} & self._mute.get(tool, {}).keys()
 
     def learn(self, tool: Tool, root: str, outcome: Tool | str, *, anywhere: bool = False) -> None:
-        """Store a description, or the clause of a failure, until `forget`. A failure holds for the
-        `root` of the request, or `anywhere`."""
+        """Store a description, or the clause of a failure in `root` or `anywhere`, until `forget`."""
         self.revision += 1
         if isinstance(outcome, Tool):
             self._known[tool] = outcome
@@ -277,7 +275,6 @@ class Descriptions:
         return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
 
     def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
-        """Return the problems of those tools that still need a description."""
         return tuple(self._problem(tool, root) for tool in tools if self._is_missed(tool))
 
     def _is_missed(self, tool: Tool) -> bool:

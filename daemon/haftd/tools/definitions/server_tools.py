@@ -2,8 +2,8 @@
 
 The server's schema passes unchanged; the definition wins field by field, and a required parameter
 stays required unless the definition has a default. Without a definition a tool is offered as
-`<server>_<tool>`, on a conflict as `<server>.<tool>`. Server texts are untrusted: they are cut, and
-annotations never loosen approval.
+`<server>_<tool>`, on a conflict as `<server>.<tool>`. Server texts are untrusted: annotations never
+loosen approval.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ class ServedTool:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """Configured server and its tools.
-
-    `offers` need no definition. `tools` is None until listed; `fault` is the reason for that.
-    """
+    """Configured server and its tools: None until listed, with the `fault`. The `offers` need no
+    definition."""
 
     name: str
     offers: Literal["all"] | tuple[str, ...] = "all"
@@ -69,7 +67,6 @@ def server_of(tool: Tool) -> tuple[str, str] | None:
 
 
 def absence(tool: Tool, servers: Mapping[str, ServerState]) -> RpcError | None:
-    """Return the error if a server's tool cannot be called now."""
     where = server_of(tool)
     if where is None or not tool.absent:
         return None
@@ -84,8 +81,8 @@ def place_tools(
     file: str,
     shared: Mapping[str, Any],
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
-    """Merge definitions with the servers' lists, and add the offered tools with the user's `'*'`
-    (`shared`)."""
+    """Merge definitions with the servers' lists, and add the offered tools with the fields
+    `shared`."""
     problems: list[Problem] = []
     tools = {name: _placed(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}

@@ -2,8 +2,7 @@
 
 An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
 Arguments are declared by `parameters`, options by `options`; a template with `default` or `is
-defined` may name an absent option. Answers, `access` and `vars` come with the call, and computed
-names (`tool.arguments[key]`) are not checked.
+defined` may name an absent option. Computed names (`tool.arguments[key]`) are not checked.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _NAMES = minijinja.Environment()
 
 
 def check_names(tool: Tool, *, arguments: bool = True) -> None:
-    """Raise `InvalidField`, with the field, for the first undeclared name. `arguments=False` skips
-    arguments: the program has not described them yet."""
+    """Raise `InvalidField` for the first undeclared name. `arguments=False` skips arguments: the
+    program has not described them yet."""
     for path, source in _templates(tool):
         for name in sorted(_names(source)):
             if why := _undeclared(tool, name.split("."), source, arguments=arguments):

@@ -1,4 +1,4 @@
-"""Lists of tools for clients: names, texts, and a JSON Schema each (section 5 of the protocol).
+"""Lists of tools for clients, in each provider's JSON Schema (section 5 of the protocol).
 
 A tool that a provider cannot express is omitted, with the reason. Listed names suit every provider;
 the generic list has the original names.
@@ -37,8 +37,7 @@ OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
-    """Return the tool with its generic schema and its summary (without one, the description);
-    raises `UnsupportedSchema`."""
+    """Return the tool with its generic schema; raises `UnsupportedSchema`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
@@ -66,8 +65,7 @@ def _in_words(tool: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str
 
 
 def listed(tools: Iterable[Tool]) -> list[Tool]:
-    """Return the tools offered to models, by name; tools that may act for a person are never
-    offered."""
+    """Return the tools offered to models, by name; none may act for a person."""
     offered = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
     return sorted(offered, key=lambda tool: tool.name)
 
@@ -78,10 +76,9 @@ def listing(
     style: Style | None = None,
     surface: Surface = "actions",
 ) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
-    """List the callable tools and the omissions; `await` is included if any tool is stateful.
+    """List the callable tools, `await` if any is stateful, and the omissions.
 
-    Tools that still lack their self-description are skipped: the caller reports them. `style`
-    defaults to the provider's.
+    Tools that still lack their self-description are skipped: the caller reports them.
     """
     all_tools = list(tools)
     dialect = PROVIDERS.get(provider)

@@ -16,7 +16,7 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 class Toolset:
-    """Tools by name, also found under the names that providers see, and the problems of each list."""
+    """Tools by name, also found under the names that providers see."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools

@@ -200,7 +200,6 @@ def runtime_of(tool: Tool) -> str:
 
 
 def annotations_of(tool: Tool) -> Annotations:
-    """Return the tool's annotations; the default is the most cautious."""
     return _START if tool.annotations is None else tool.annotations
 
 

@@ -2,8 +2,7 @@
 
 - A root only adds names: the user's and the shipped tools keep theirs. The user's `'*'` applies
   below a root's definitions, and a root cannot loosen its `run`.
-- Each file is read alone, without its neighbours. Of two definitions of a tool, the first file by
-  name wins.
+- Each file is read alone. Of two definitions of a tool, the first file by name wins.
 - A root's definition has no `may`, and no tools of the user's servers.
 - The parsed bytes are the hashed bytes. Untrusted files are searched for names, never parsed.
 """
@@ -140,8 +139,6 @@ def state_of(file: HashedFile, trusted: Mapping[str, TrustedFile]) -> FileState:
 
 
 class ProjectTools:
-    """Cached tools of one root."""
-
     def __init__(self, root: str) -> None:
         self.root = root
         self.folder = Folder(root)
@@ -151,7 +148,6 @@ class ProjectTools:
         self._made_of: tuple[object, ...] = ()
 
     def look(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
-        """Refresh from the folder, the user's tools and the trust."""
         files = self.folder.look()
         made_of = (own, files, trusted)
         if all(map(_same, made_of, self._made_of)) and self._made_of:

@@ -1,9 +1,8 @@
 """Files in a root's `.haft/tools/`, as hashed bytes.
 
-- Roots are untrusted input. Nothing is parsed; the hashed bytes are the bytes passed on, read
-  through one descriptor.
-- A file that is not regular, leaves the root, is world-writable or too large is refused alone.
-- Reads never block. Subfolders are searched, links to folders are not followed.
+Roots are untrusted input: nothing is parsed, reads never block, and links to folders are not
+followed. A file that is not regular, leaves the root, is world-writable or too large is refused
+alone.
 """
 
 from __future__ import annotations
@@ -80,13 +79,12 @@ def text_of(file: HashedFile) -> str:
 
 
 def common_digest(files: Iterable[HashedFile | RefusedFile]) -> str:
-    """Return the common digest of all files, by name and content."""
     lines = (f"{file.digest}  {file.name}\n" for file in files if isinstance(file, HashedFile))
     return digest_of("".join(lines).encode())
 
 
 class Folder:
-    """Definition folder of a canonical root. Checking an unchanged folder costs a few system calls."""
+    """Definition folder of a canonical root."""
 
     def __init__(self, root: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._root = root
@@ -124,8 +122,7 @@ class Folder:
         return self._found
 
     def _entries(self) -> list[_Entry] | None:
-        """Return the names with a definition's suffix, and the unlistable folders; None above the
-        limit."""
+        """Return the definition files, and unlistable folders; None above the limit."""
         files: list[_Entry] = []
         count = 0
         waiting = [""]
@@ -183,7 +180,7 @@ class Folder:
         )
 
     def _fault(self, fd: int) -> str:
-        """Return the reason to refuse the open file; empty without a reason."""
+        """Return the reason to refuse the open file."""
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return "it is no regular file"

@@ -1,8 +1,7 @@
 """Trust store: the reviewed files of each root, in the state folder.
 
 Trust is in content: a digest, with the text for later comparison. A store that is broken, or
-writable by others, trusts nothing. Writes take a lock and replace the file by rename, so readers
-and power failures see the old or the new version.
+writable by others, trusts nothing. Readers and power failures see a whole old or new version.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if the root was trusted. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if any. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
@@ -169,7 +168,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other daemons. The lock is held briefly, so a held lock fails at once."""
+        """Lock out other daemons, or fail at once: the lock is only held briefly."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:

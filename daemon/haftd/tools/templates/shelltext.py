@@ -1,8 +1,8 @@
 """Placement of values in a shell script as variables, so that no value becomes script text.
 
-- Values travel in the environment. The script gets references that suit the surrounding quotes:
-  `"${V}"` bare, `${V}` in double quotes, `'"${V}"'` in single ones. A misparse can split a value or
-  show the reference, never execute the value.
+- The script gets references that suit the surrounding quotes: `"${V}"` bare, `${V}` in double
+  quotes, `'"${V}"'` in single ones. A misparse can split a value or show the reference, never
+  execute the value.
 - Refused: places where the shell evaluates the expansion (arithmetic, array subscripts, back
   quotes) or has none (quoted here-documents).
 - Commands may still evaluate their own arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
@@ -184,7 +184,6 @@ class _Reader:
         return False
 
     def _bodies(self) -> None:
-        """Consume the here-documents that start on this line, each with its delimiter."""
         for delimiter, stripped, quoted in self.heredocs:
             begin = self.at
             while self.at < len(self.text):

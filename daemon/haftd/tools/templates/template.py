@@ -127,7 +127,7 @@ def _split(text: object) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a text into pieces below the size of one argument, between characters."""
+    """Cut a text between characters into pieces below the size of one argument."""
     if text.isascii():
         return [text[at : at + _PART] for at in range(0, len(text), _PART)]
     width = _PART // 4
@@ -198,7 +198,7 @@ def _expression(source: str) -> str | None:
 
 
 def value_of(source: str, scope: Scope) -> str | None:
-    """Render as `render` does; return None if the source is a single expression without a value."""
+    """Render as `render` does; None for a single expression without a value."""
     expression = _expression(source)
     if expression is None:
         return render(source, scope)
@@ -210,7 +210,7 @@ def value_of(source: str, scope: Scope) -> str | None:
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
-    """Render the items of a list; a scalar renders as one item, an undefined value as none."""
+    """Render a list's items; a scalar is one item, an undefined value none."""
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
@@ -269,8 +269,7 @@ def _refuse_too_deep(source: str) -> None:
 
 
 def _refuse_growth(source: str) -> None:
-    """Refuse nested lists that double: each is built in one step, but forty of them render for
-    hours without fuel."""
+    """Refuse lists that double: forty cheap steps render for hours without fuel."""
     spans = _spans(source)
     if spans is None:
         if statement := _MAKING.search(source):
