@@ -10,7 +10,7 @@ export type Input = string | { text: string; secret?: boolean } | { line: string
 /** A handle, in one of its four states. */
 export type HandleState = Pending | Running | Waiting | Stopped;
 
-/** End a handle: TERM, the grace, KILL; answered when none of its processes is left. */
+/** End a handle by TERM, and by KILL after the grace; answered once all its processes have ended. */
 export interface AbortParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -158,7 +158,7 @@ export interface AwaitParams {
   timeout_secs?: number;
 }
 
-/** The states of stopped handles, of live ones, and of those that wait for an answer. */
+/** The states of stopped handles, of live handles, and of those that wait for an answer. */
 export interface AwaitResult {
   /** those that have stopped, each with its result */
   completed: HandleState[];
@@ -199,7 +199,7 @@ export interface CalledList {
   notifications: Notice[];
 }
 
-/** A pending handle's state with notices attached. */
+/** A pending handle's state with notices. */
 export interface CalledPending {
   state: "pending";
   /** the name that the caller gave */
@@ -232,7 +232,7 @@ export interface CalledPending {
   notifications: Notice[];
 }
 
-/** A running handle's state with notices attached. */
+/** A running handle's state with notices. */
 export interface CalledRunning {
   state: "running";
   /** the name that the caller gave */
@@ -271,7 +271,7 @@ export interface CalledRunning {
   notifications: Notice[];
 }
 
-/** A stopped handle's state with notices attached. */
+/** A stopped handle's state with notices. */
 export interface CalledStopped {
   state: "stopped";
   /** the name that the caller gave */
@@ -334,7 +334,7 @@ export interface CalledText {
   inquiry?: Inquiry;
 }
 
-/** A waiting handle's state with notices attached. */
+/** A waiting handle's state with notices. */
 export interface CalledWaiting {
   state: "waiting";
   /** the name that the caller gave */
@@ -395,7 +395,7 @@ export interface ClientCapabilities {
   approval: boolean;
 }
 
-/** A decision. `arguments` replace all arguments, with `edit` only. */
+/** A decision. With `edit`, `arguments` replace all arguments. */
 export interface Decided {
   /** as for `approvals/decide` */
   decision: "allow" | "deny" | "edit" | "skip";
@@ -425,7 +425,7 @@ export interface DefinedTool {
   unused?: string;
 }
 
-/** A file in a root's `.haft/tools/`. A `refused` one cannot be trusted as it is. */
+/** A file in a root's `.haft/tools/`. A `refused` file cannot be trusted as it is. */
 export interface DefinitionFile {
   /** its path */
   file: string;
@@ -604,7 +604,7 @@ export interface InputWanted {
   certain?: boolean;
 }
 
-/** The decision about a handle that was inquired about; `stopped` if stopped before. `why`: the reason for no decision. */
+/** The decision about a handle; `stopped` if stopped before. `why`: the reason for no decision. */
 export interface Inquired {
   /** the handle */
   id: string;
@@ -630,7 +630,7 @@ export interface InquiriesAnswerParams {
   remember?: "session" | "turn";
 }
 
-/** Ask a question of the client's own, and wait for the answer. The candidates are those of a tool's question, but for this client. Cancelling the call or closing the connection withdraws the question. */
+/** Ask a question of the client's own, and wait for the answer. The candidates are those of a tool's question, except this client. Cancelling the call or closing the connection withdraws the question. */
 export interface InquiriesAskParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -644,7 +644,7 @@ export interface InquiriesAskParams {
   timeout_s?: number;
 }
 
-/** The answer to a client's own question, of the question's type. */
+/** The answer, of the question's type. */
 export interface InquiriesAskResult {
   /** of the type that the question has */
   answer: boolean | number | string | null | { [name: string]: boolean | number | string | null };
@@ -664,7 +664,7 @@ export interface InquiriesListResult {
   inquiries: Inquiry[];
 }
 
-/** A question on its way. `target` is `caller`, unless the definition says `assistant`, `user` (a person only) or a table of its own. `schema` is the answer's, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused`: the reason why the client's previous answer was invalid. */
+/** A question on its way. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table of its own. `schema` is the answer's, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused`: the reason why the client's previous answer was invalid. */
 export interface Inquiry {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session: string;
@@ -753,7 +753,7 @@ export interface NoticesResult {
   text?: string;
 }
 
-/** An open question; `since` is in seconds since the epoch. That at a turn's end is about no single handle. */
+/** An open question; `since` is in seconds since the epoch. A question at a turn's end has no `handle`. */
 export interface OpenQuestion {
   /** the id under which `inquiries/answer` answers it */
   inquiry_id: string;
@@ -771,7 +771,7 @@ export interface OpenQuestion {
   handle?: string;
 }
 
-/** One parameter of a tool; the name of a nested one is its path, as `a.b` or `list[].b`. */
+/** One parameter of a tool; the name of a nested parameter is its path, as `a.b` or `list[].b`. */
 export interface ParameterInfo {
   /** its name, or its path */
   name: string;
@@ -856,7 +856,7 @@ export interface PushedOutput {
   omitted_from?: number;
 }
 
-/** A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the subscription's previous push. */
+/** A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the previous push. */
 export interface PushedScreen {
   /** its name */
   subscription: string;
@@ -868,7 +868,7 @@ export interface PushedScreen {
   screen: Screen;
 }
 
-/** Definitions were reloaded, or trust in a root has changed: `tools/list` may differ. */
+/** The definitions, or the trust in a root, have changed: `tools/list` may differ. */
 export interface PushedTools {
   /** its name */
   subscription: string;
@@ -969,7 +969,7 @@ export interface SearchParams {
   max_matches?: number;
 }
 
-/** The matches; `more`: the limit was met, others may exist. */
+/** The matches; `more`: the limit was met, so there may be more. */
 export interface SearchResult {
   /** the lines, oldest first in each handle */
   matches: FoundLine[];
@@ -1123,7 +1123,7 @@ export interface StatusResult {
   refused?: { [name: string]: number };
 }
 
-/** A handle of the session whose output, from the beginning or from `cursor`, is another's input. */
+/** A handle of the session that feeds another's input with its output, from the beginning or from `cursor`. */
 export interface StdinFrom {
   /** a handle of the session, running or stopped */
   id: string;
@@ -1131,7 +1131,7 @@ export interface StdinFrom {
   cursor?: number;
 }
 
-/** The final state. `result` or `error`, never both; `content` beside an error of a raw process. */
+/** The final state, with `result` or `error`. `content` stands beside the error of a raw process. */
 export interface Stopped {
   state: "stopped";
   /** the name that the caller gave */
@@ -1178,7 +1178,7 @@ export interface Stopped {
   truncated?: Truncated;
 }
 
-/** Receive notifications about `handles`, by default about all present and future ones of the session. */
+/** Receive notifications about `handles`, by default about all present and future handles of the session. */
 export interface SubscribeParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1192,7 +1192,7 @@ export interface SubscribeParams {
   from?: { [name: string]: number };
 }
 
-/** The subscription's name, which each of its notifications carries. */
+/** The subscription's name, which each notification carries. */
 export interface SubscribeResult {
   /** its name */
   subscription: string;
@@ -1335,7 +1335,7 @@ export interface ToolsListParams {
   surface?: "actions" | "verbs";
 }
 
-/** The tools, by name, and the problems of those that the provider cannot be given. */
+/** The tools, by name, and the problems of tools left out for the provider. */
 export interface ToolsListResult {
   /** the tools */
   tools: ToolInfo[];
@@ -1427,7 +1427,7 @@ export interface TrustedRoot {
   files: string[];
 }
 
-/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says. `target` names the side to answer, which gets `context`. */
+/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, by each tool's policy. `target` names the side to answer, which gets `context`. */
 export interface TurnEndParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1443,7 +1443,7 @@ export interface TurnEndParams {
   context?: unknown;
 }
 
-/** The states of the handles that were live at the turn's end; their output does not count as read. */
+/** The states of the handles that were live at the turn's end; their output stays unread. */
 export interface TurnEndResult {
   /** which turn of the session it is */
   turn: number;

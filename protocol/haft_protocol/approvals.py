@@ -1,7 +1,7 @@
-"""Approvals: the request to a client and the client's decision. Section 6.
+"""Approvals: the request to a client and the client's decision (section 6).
 
-Pushed (`approval/ask`) and pulled (`approvals/list`) approvals have the same fields. An invalid
-decision has no effect. Arguments are in no `repr`.
+Pushed (`approval/ask`) and pulled (`approvals/list`) approvals have the same fields. Arguments are
+in no `repr`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An action that awaits a person's decision. `rendered` is for display; mode `edit` permits
     changed arguments. `refused`: the reason why the client's previous decision was invalid. The
     action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and
-    `omitted`.
-    """
+    `omitted`."""
 
     approval_id: str
     session: str
@@ -62,7 +61,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A decision. `arguments` replace all arguments, with `edit` only."""
+    """A decision. With `edit`, `arguments` replace all arguments."""
 
     decision: Decision
     arguments: dict[str, Any] | UnsetType = UNSET
@@ -87,7 +86,6 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_decision(reply: object) -> Decided:
-    """Read the decision in a client's answer; raise `InvalidAnswer`."""
     try:
         return msgspec.convert(reply, Decided).check()
     except msgspec.ValidationError as error:

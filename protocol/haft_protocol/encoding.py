@@ -1,7 +1,6 @@
-"""Encoder of replies, the daemon's requests, and batches: the bytes of one message each.
+"""Encoder of replies, the daemon's requests, and batches (sections 1 and 9); `rpc` reads.
 
-Ids are written as received. A value without a JSON form is mended, as a caller must get a reply.
-Sections 1 and 9; `rpc` reads.
+A value without a JSON form is mended, as a caller must get a reply.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _encode_any(value: object) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        # For example a file name that is no UTF-8, carried by surrogates.
+        # A file name that is no UTF-8 has surrogates.
         return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
 
 

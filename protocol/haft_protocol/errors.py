@@ -1,7 +1,7 @@
-"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy. Section 9.
+"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy (section
+9).
 
-All sentences are made here. A caller's text is cut and escaped; environment values, tokens and
-tracebacks never enter.
+A caller's text is cut and escaped; environment values, tokens and tracebacks never enter.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
     if len(text) > limit:
         text = text[: limit + 1]
     if not text.isprintable():
-        # Control characters, surrogates, and invisible characters such as reordering marks.
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     encoded = text.encode()
     if len(encoded) <= limit:
@@ -138,12 +137,10 @@ class RpcError(Exception):
 
 
 def parse_error(why: str) -> RpcError:
-    """Refuse bytes that are no JSON."""
     return RpcError("parse_error", f"The message could not be parsed: {_end(why)}.")
 
 
 def invalid_request(why: str) -> RpcError:
-    """Refuse JSON that is no JSON-RPC 2.0 request."""
     return RpcError("invalid_request", f"This is not a JSON-RPC 2.0 request: {_end(why)}.")
 
 
@@ -177,8 +174,7 @@ def request_cancelled() -> RpcError:
 def handle_not_found(
     handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
 ) -> RpcError:
-    """Refuse an unknown handle, listing the first `known` ones; `expired`: the id was used, its
-    result is gone."""
+    """Refuse an unknown handle and list the `known` ones; `expired`: its result is no longer kept."""
     if expired:
         return RpcError(
             "handle_not_found",
@@ -196,7 +192,6 @@ def handle_not_found(
 
 
 def _those(known: Sequence[str]) -> str:
-    """Format the known handles as the end of a sentence."""
     if not known:
         return ", nor any other; `spawn` starts one"
     named = ", ".join(map(shown, known[:_MAX_NAMED_HANDLES]))
@@ -225,7 +220,6 @@ def question_gone(handle: str, question: str) -> RpcError:
 
 
 def inquiry_gone(inquiry: str, session: str) -> RpcError:
-    """Refuse an answer to a closed inquiry."""
     return RpcError(
         "invalid_answer",
         f"Nothing is asked now under the id {shown(inquiry)} in session {shown(session)}; "
@@ -236,7 +230,6 @@ def inquiry_gone(inquiry: str, session: str) -> RpcError:
 
 
 def for_a_person(question: str) -> RpcError:
-    """Refuse an assistant's answer to a person's question."""
     return RpcError(
         "invalid_answer",
         f"The question {shown(question)} is asked of a person, so an assistant's answer is not "
@@ -264,7 +257,6 @@ def unanswered(question: str, why: str) -> RpcError:
 
 
 def handle_exists(handle: str, session: str, state: str) -> RpcError:
-    """Refuse an id that a live handle has."""
     return RpcError(
         "handle_exists",
         f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or abort it first.",
@@ -275,8 +267,10 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
 
 
 def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
-    """Refuse an unknown tool, naming the known ones, or the nearest of many. `refused` is a clause
-    about an unused definition of that name ("its definition was refused …")."""
+    """Refuse an unknown tool, naming the known ones, or the nearest of many.
+
+    `refused` is a clause about an unused definition of that name ("its definition was refused …").
+    """
     why = f": {_cut(_end(refused), _MAX_TEXT_BYTES // 2)}" if refused else ""
     return RpcError(
         "tool_not_found",
@@ -286,7 +280,6 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """Format the known tools as the end of a sentence."""
     if not known:
         return "; there are none"
     if len(known) <= _MAX_NAMED_TOOLS:
@@ -302,7 +295,6 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def action_not_supported(tool: str, action: str, why: str) -> RpcError:
-    """Refuse an action that the tool does not support, or not now."""
     return RpcError(
         "action_not_supported",
         f"Tool {shown(tool)} does not support {shown(action)}: {_end(why)}.",
@@ -340,13 +332,11 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 
 
 def not_authorized(why: str) -> RpcError:
-    """Refuse a request that the connection may not make."""
     return RpcError("not_authorized", why)
 
 
 def confined(what: str, handle: str | None, session: str | None) -> RpcError:
-    """Refuse an action that a tool's process may not do; `handle` and `session` are its own, or
-    None if unknown."""
+    """Refuse an action of a tool's process; `handle` and `session` are its own, or None if unknown."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
         data = {}
@@ -370,7 +360,8 @@ def peer_gone() -> RpcError:
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:
-    """Refuse an action denied or not approved in time; for the action `result` the tool has run."""
+    """Refuse an action that was denied or not approved in time; a withheld `result` means that the
+    tool has run."""
     what = f"Tool {shown(tool)} was not approved for {shown(action)}"
     if action == "result":
         what = f"Tool {shown(tool)} has run, and its result was withheld"
@@ -383,7 +374,6 @@ def not_approved(tool: str, action: str, why: str) -> RpcError:
 
 
 def approval_gone(approval: str, session: str) -> RpcError:
-    """Refuse a decision about a closed approval."""
     return RpcError(
         "invalid_answer",
         f"Nothing waits for approval under the id {shown(approval)} in session {shown(session)}; "
@@ -394,7 +384,6 @@ def approval_gone(approval: str, session: str) -> RpcError:
 
 
 def handle_stopped(handle: str, state: object) -> RpcError:
-    """Refuse an action on a stopped handle; `data.state` is its state."""
     return RpcError(
         "handle_stopped",
         f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.",
@@ -411,19 +400,16 @@ def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
 
 
 def invalid_answer(why: str) -> RpcError:
-    """Refuse an answer that does not fit; the question stays open."""
     return RpcError(
         "invalid_answer", f"The answer does not fit: {_end(why)}; the question is still open."
     )
 
 
 def spawn_failed(why: str, **data: Any) -> RpcError:
-    """Report that the tool could not be started; no process of it runs."""
     return RpcError("spawn_failed", f"The tool could not be started: {_end(why)}.", **data)
 
 
 def shutting_down() -> RpcError:
-    """Refuse a start while the daemon stops."""
     return RpcError(
         "shutting_down", "haftd is shutting down and starts nothing new; try again when it is back."
     )
@@ -444,12 +430,10 @@ def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcErro
 
 
 def trust_refused(root: str, why: str) -> RpcError:
-    """Refuse to trust a root; nothing has changed."""
     return RpcError("untrusted_root", f"Nothing was trusted: {_end(why)}.", root=root)
 
 
 def unsupported_source(tool: str, source: str, why: str) -> RpcError:
-    """Refuse a tool whose source this daemon does not serve."""
     return RpcError(
         "unsupported_runtime",
         f"Tool {shown(tool)} has the source {shown(source)}, which cannot be used here: {_end(why)}.",
@@ -459,7 +443,6 @@ def unsupported_source(tool: str, source: str, why: str) -> RpcError:
 
 
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
-    """Refuse a tool whose runtime this daemon cannot offer."""
     return RpcError(
         "unsupported_runtime",
         f"Tool {shown(tool)} wants the runtime {shown(runtime)}, which cannot be used here: {_end(why)}.",

@@ -1,8 +1,8 @@
-"""Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks.
-Section 1.
+"""Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks
+(section 1).
 
 The first non-blank byte of a connection decides the kind. Limits precede buffering, so the buffer
-exceeds them by one read at most. Messages complete before a fault are returned, none after.
+exceeds them by one read at most. Messages complete before a fault are returned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def encode_lines(message: bytes) -> bytes:
 
 
 def encode_headers(message: bytes) -> bytes:
-    """Frame one message as a `Content-Length` block."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
 
 

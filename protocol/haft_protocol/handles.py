@@ -1,7 +1,4 @@
-"""Params and results of the methods on handles. Sections 4 and 8.
-
-A reply with a handle's state is one of `states`.
-"""
+"""Params and results of the methods on handles (sections 4 and 8)."""
 
 from __future__ import annotations
 
@@ -55,8 +52,8 @@ class ReadingParams(Params, frozen=True, kw_only=True):
 
 
 class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A handle of the session whose output, from the beginning or from `cursor`, is another's
-    input."""
+    """A handle of the session that feeds another's input with its output, from the beginning or
+    from `cursor`."""
 
     id: Id
     cursor: Offset | UnsetType = UNSET
@@ -98,7 +95,8 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
-    """End a handle: TERM, the grace, KILL; answered when none of its processes is left."""
+    """End a handle by TERM, and by KILL after the grace; answered once all its processes have
+    ended."""
 
     id: Id
     grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | UnsetType = UNSET
@@ -113,7 +111,7 @@ class AwaitParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of stopped handles, of live ones, and of those that wait for an answer."""
+    """The states of stopped handles, of live handles, and of those that wait for an answer."""
 
     completed: tuple[HandleState, ...]
     pending: tuple[HandleState, ...]
@@ -170,7 +168,7 @@ class FoundLine(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The matches; `more`: the limit was met, others may exist."""
+    """The matches; `more`: the limit was met, so there may be more."""
 
     matches: tuple[FoundLine, ...]
     more: bool
@@ -187,8 +185,7 @@ class TimelineParams(Params, frozen=True, kw_only=True):
 class TimelineResult(msgspec.Struct, frozen=True):
     """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte;
     the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the
-    end of the output.
-    """
+    end of the output."""
 
     generation: int
     started_at: float

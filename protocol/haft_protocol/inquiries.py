@@ -1,7 +1,7 @@
-"""Inquiries: a tool's question on its way to a client, and the answer. Section 6.
+"""Inquiries: a tool's question on its way to a client, and the answer (section 6).
 
-Pushed (`inquiry/ask`) and pulled (`inquiries/list`) questions have the same fields. An invalid
-answer has no effect; answers are in no error message and no `repr`.
+Pushed (`inquiry/ask`) and pulled (`inquiries/list`) questions have the same fields. Answers are in
+no error message and no `repr`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 
 
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question on its way. `target` is `caller`, unless the definition says `assistant`, `user`
-    (a person only) or a table of its own. `schema` is the answer's, `context` that of the
+    """A question on its way. `target` is `caller`, unless the definition has `assistant`, `user` (a
+    person only) or a table of its own. `schema` is the answer's, `context` that of the
     `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`.
-    `refused`: the reason why the client's previous answer was invalid.
-    """
+    `refused`: the reason why the client's previous answer was invalid."""
 
     session: str
     inquiry_id: str
@@ -72,7 +71,6 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def is_for_a_person(self) -> bool:
-        """Only a person may answer."""
         return self.target == "user"
 
     @property
@@ -93,7 +91,7 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def can_be_remembered(self) -> bool:
-        """True unless the answer is a secret, a model's, or to the daemon's own question."""
+        """Return True unless the answer is a secret, a model's, or to the daemon's own question."""
         is_for_a_person = self.target in ("caller", "user")
         return is_for_a_person and not self.is_secret and self.handle is not UNSET
 
@@ -128,7 +126,7 @@ def inquiry_id(tool: str, call_id: str) -> str:
 
 
 def schema(inquiry: str, answer_type: AnswerType) -> dict[str, Any]:
-    """Return the JSON Schema of an answer, as structured output takes it."""
+    """Return the JSON Schema of an answer, for structured output."""
     return {
         "type": "object",
         "properties": {
@@ -213,8 +211,7 @@ class InquiriesListResult(msgspec.Struct, frozen=True):
 class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
     """Answer a question, for a person. With `question` the answer counts only while that question
     is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for
-    the same question of the tool.
-    """
+    the same question of the tool."""
 
     inquiry_id: Annotated[str, Meta(max_length=512)]
     answer: Any
@@ -227,9 +224,8 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
 
 class InquiriesAskParams(Params, frozen=True, kw_only=True):
     """Ask a question of the client's own, and wait for the answer. The candidates are those of a
-    tool's question, but for this client. Cancelling the call or closing the connection withdraws
-    the question.
-    """
+    tool's question, except this client. Cancelling the call or closing the connection withdraws the
+    question."""
 
     question: Question
     target: Target
@@ -237,7 +233,7 @@ class InquiriesAskParams(Params, frozen=True, kw_only=True):
 
 
 class InquiriesAskResult(msgspec.Struct, frozen=True):
-    """The answer to a client's own question, of the question's type."""
+    """The answer, of the question's type."""
 
     answer: Answer
 

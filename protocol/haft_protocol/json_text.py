@@ -1,7 +1,4 @@
-"""JSON inside a text, as models write arguments, with the default bounds of a message.
-
-Counts before a message is decoded take such a text for one value.
-"""
+"""JSON inside a text, as models write arguments; the counts of a message take it for one value."""
 
 from __future__ import annotations
 

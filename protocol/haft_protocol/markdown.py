@@ -1,7 +1,7 @@
 """Notices as Markdown (CommonMark), for a host that shows them to a model or a person.
 
-One list item per notice, output lines in a fence. Words of a program or a question never become
-structure, invisible, or leave their item.
+Text of a program or a question never becomes structure or invisible, and never leaves its list
+item.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_LINE_CHARS = 400
 
 
 def notices_markdown(notices: Iterable[Notice]) -> str:
-    """Return the notices in order, each with its level."""
+    """Return one list item per notice, with its level and the output lines in a fence."""
     return "".join(map(_item, notices))
 
 
@@ -31,7 +31,6 @@ def _item(notice: Notice) -> str:
     lines = () if isinstance(notice.lines, UnsetType) else notice.lines
     message = notice.message
     if lines:
-        # The lines follow in a fence.
         message = message.removesuffix(lines[0]).rstrip()
     head = f"- **{notice.level}** {_sentence(notice, message)}\n"
     if not lines:
@@ -43,7 +42,7 @@ def _item(notice: Notice) -> str:
 
 
 def _sentence(notice: Notice, message: str) -> str:
-    """Return the message, escaped but for a leading handle's name, which is code."""
+    """Return the escaped message; a handle's name at its beginning is code."""
     name = f"`{notice.id}` "
     if not isinstance(notice.id, UnsetType) and message.startswith(name) and "`" not in notice.id:
         return name + _escaped(message.removeprefix(name))

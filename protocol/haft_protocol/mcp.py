@@ -1,6 +1,6 @@
 """Envelope of the Model Context Protocol: revisions, error codes, one message.
 
-Two eras: in "modern" (2026-07-28), each request names its revision and the client's capabilities in
+In the "modern" era (2026-07-28), each request names its revision and the client's capabilities in
 `_meta`; "legacy" revisions are opened by `initialize`.
 """
 

@@ -1,6 +1,6 @@
 """Table of all methods: name, params, result and summary.
 
-The daemon decodes with these types, clients build them, the OpenRPC document is generated from
+The daemon decodes with these types, clients build them, and the OpenRPC document is generated from
 them.
 """
 

@@ -1,7 +1,6 @@
 """Replies as text for a model: a header line in square brackets, the output, notices.
 
-A program's prompt follows its output, as on a terminal. Hints name the verbs `handle_send`,
-`handle_read`, `handle_stop`. An exit status is no failure of the call.
+A program's prompt follows its output, as on a terminal.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ _ENDS = {
 def state_text(
     state: HandleState, *, inquiry: Inquiry | None = None, approval: str | None = None
 ) -> str:
-    """Return the text of one handle. `inquiry` is its question if no candidate is asked, `approval` the id of the
-    approval that its start awaits."""
+    """Return the text of one handle. `inquiry` is its question if no candidate is asked, `approval`
+    the id of the approval that its start awaits."""
     parts = [_header_line(state, is_held=approval is not None)]
     body = _body(state)
     if body.strip():
@@ -68,7 +67,7 @@ def await_text(
 ) -> str:
     """Return the text of several handles: stopped ones with output, others by header line.
 
-    `inquiries` are the open questions by handle, `held` the ids whose start awaits approval.
+    `inquiries` are the open questions by handle, `held` the ids of starts that await approval.
     """
     texts = [state_text(state) for state in result.completed]
     texts += [state_text(state, inquiry=inquiries.get(state.id)) for state in result.waiting]
@@ -89,7 +88,6 @@ def list_text(rows: Iterable[Mapping[str, Any]], held: Container[str] = ()) -> s
 
 
 def notices_text(notices: Iterable[Notice]) -> str:
-    """Return a line per notice."""
     return "\n".join(
         f"[{notice.level}] {_shortened(_printable(notice.message), MAX_NOTICE)}"
         for notice in notices
@@ -163,7 +161,8 @@ def _prompt(state: HandleState) -> str:
 
 
 def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
-    """Return whether the prompt is in the output already; that of a full-screen program is its last row."""
+    """Return True if the output already ends with the prompt, which a full-screen program has in
+    its last row."""
     if body.endswith(prompt):
         return True
     is_key = isinstance(state, Running) and (wanted := state.input_wanted) and wanted.kind == "key"

@@ -1,4 +1,4 @@
-"""Nesting depth of well-formed JSON text, before decoding; time grows with length, not depth."""
+"""Nesting depth of JSON text before decoding, in a time that grows with length, not depth."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
 
 
 def nesting(message: bytes) -> int:
-    """Return the depth of well-formed JSON: 0 for a scalar. Any 8 MiB take less than a second.
+    """Return the depth of well-formed JSON, 0 for a scalar; 8 MiB take less than a second.
 
     Strings are removed first, then the innermost brackets, a level per round.
     """
     if b"\\" in message:
-        # In this order: backslashes pair up from the left, so a remaining `\"` is an escaped quote.
+        # Pairs of backslashes first: a remaining `\"` is then an escaped quote.
         message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     message = message.translate(_TO_SQUARE, _NOT_STRUCTURE)
-    # Two adjacent quotes are an empty string or the seam of two: what follows stays inside or
-    # outside.
+    # Two adjacent quotes are an empty string, or end one string and begin the next.
     message = message.replace(b'""', b"")
     if b'"' in message:
         message = b"".join(message.split(b'"')[::2])
@@ -29,7 +28,7 @@ def nesting(message: bytes) -> int:
         if not message:
             return depth
         message = message.replace(b"[]", b"")
-    # The rest has few innermost brackets, so walking run by run is cheap.
+    # The rest has few innermost brackets, so that a walk run by run is cheap.
     runs = re.findall(rb"\[+|\]+", message)
     level = deepest = 0
     for opening, closing in zip(runs[::2], runs[1::2], strict=False):

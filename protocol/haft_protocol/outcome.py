@@ -1,7 +1,7 @@
-"""Printed forms in which a tool process reports, in both generations. Section 10.
+"""Printed forms in which a tool process reports, in both generations (section 10).
 
 An object with a known `type` is an outcome, or `Malformed` if a field does not fit. Anything else
-is `Raw`, which is no error. The tool's text is unchanged.
+is `Raw`, which is no error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Success(msgspec.Struct, frozen=True, tag=True):
-    """The tool succeeded with the result `content`. `output`: printed beside it by a state."""
+    """The tool succeeded with the result `content`; `output` is a `stopped` state's text beside it."""
 
     content: str
     output: str = ""
@@ -45,7 +45,7 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
 
 
 class NeedsInput(msgspec.Struct, frozen=True, tag=True):
-    """The tool asks. After the end of the process: run again with the answer in `answers`."""
+    """The tool asks. An ended process is run again with the answer in `answers`."""
 
     question: Question
     content: str = ""
@@ -76,7 +76,6 @@ _BLANK = b" \t\r\n"
 
 
 def _read_object(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in `text`, or None."""
     if not (text.lstrip(_BLANK).startswith(b"{") and text.rstrip(_BLANK).endswith(b"}")):
         return None
     try:

@@ -1,7 +1,6 @@
-"""Paths of the daemon's files, the same for daemon and clients. Pure. Sections 1 and 11.
+"""Paths of the daemon's files, the same for daemon and clients (sections 1 and 11).
 
-An empty variable counts as absent; a relative XDG folder is ignored (XDG specification). Options
-are absolute already.
+An empty variable counts as absent; a relative XDG folder is ignored (XDG specification).
 """
 
 from __future__ import annotations
@@ -56,9 +55,8 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
     """Return the daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else
     /tmp.
 
-    Raises `PathError` for a chosen path that cannot be bound. A path under
-    `XDG_RUNTIME_DIR` that is too long is replaced by a short one under /tmp, derived from the uid and
-    that folder.
+    Raises `PathError` for a chosen path that cannot be bound. A path under `XDG_RUNTIME_DIR` that
+    is too long is replaced by a short path under /tmp.
 
     >>> socket_path({"XDG_RUNTIME_DIR": "/run/user/1000"}, 1000)
     '/run/user/1000/haft/haftd.sock'
@@ -98,7 +96,6 @@ def with_login_folder(
 
 
 def runtime_paths(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:
-    """Return the runtime folder and its files, beside the socket."""
     path = socket_path(env, uid, socket=socket)
     folder = _parent(path)
     base = folder.rstrip("/")
@@ -150,15 +147,14 @@ def audit_log(env: Mapping[str, str]) -> str:
 
 
 def trust_store(env: Mapping[str, str]) -> str:
-    """Return the file that lists the trusted files of each root."""
     return f"{state_folder(env)}/trust.json"
 
 
 def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
     """Return 16 hex digits that name this machine among those that share a home.
 
-    They hash /etc/machine-id, which machine-id(5) asks not to disclose. Without a valid one, as in
-    many containers, they hash boot id and pid namespace, for one boot.
+    They hash /etc/machine-id, which machine-id(5) asks not to disclose, or, as many containers have
+    no valid one, boot id and pid namespace.
     """
     from hashlib import sha256
 
@@ -169,10 +165,8 @@ def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
 
 
 def machine_lock(state: str, machine: str) -> str:
-    """Return the lock of this state folder's daemon on the machine.
-
-    Its first line is a JSON object with that daemon's `socket`.
-    """
+    """Return the lock of this state folder's daemon on the machine; its first line is a JSON object
+    with the daemon's `socket`."""
     return f"{state}/daemon-{machine}.lock"
 
 

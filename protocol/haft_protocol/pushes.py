@@ -1,4 +1,4 @@
-"""Pushes: the daemon's notifications to a subscriber. Section 7, "Push".
+"""Pushes: the daemon's notifications to a subscriber (section 7).
 
 `handle/state` is the handle state object, `session/notification` the notice, each with
 `subscription`.
@@ -57,7 +57,7 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class PushedScreen(msgspec.Struct, frozen=True):
     """A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the
-    subscription's previous push."""
+    previous push."""
 
     subscription: str
     id: str
@@ -66,13 +66,13 @@ class PushedScreen(msgspec.Struct, frozen=True):
 
 
 class PushedTools(msgspec.Struct, frozen=True):
-    """Definitions were reloaded, or trust in a root has changed: `tools/list` may differ."""
+    """The definitions, or the trust in a root, have changed: `tools/list` may differ."""
 
     subscription: str
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
-    """Receive notifications about `handles`, by default about all present and future ones of the
+    """Receive notifications about `handles`, by default about all present and future handles of the
     session.
 
     `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
@@ -87,7 +87,7 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):
-    """The subscription's name, which each of its notifications carries."""
+    """The subscription's name, which each notification carries."""
 
     subscription: str
 

@@ -1,4 +1,4 @@
-"""Questions of a tool and their answers. Sections 3 and 6.
+"""Questions of a tool and their answers (sections 3 and 6).
 
 Both generations of `answer_type` are read (`{"type": "boolean"}` and `"Boolean"`), only the newer
 is written.
@@ -78,7 +78,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class InvalidAnswer(ValueError):
-    """Answer that does not fit; the message describes one that does."""
+    """Answer that does not fit; the message describes a valid answer."""
 
 
 _MAX_NAMED_FIELDS = 8

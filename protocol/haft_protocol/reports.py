@@ -86,8 +86,8 @@ class WebSocketInfo(msgspec.Struct, frozen=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An open question; `since` is in seconds since the epoch. That at a turn's end is about no
-    single handle."""
+    """An open question; `since` is in seconds since the epoch. A question at a turn's end has no
+    `handle`."""
 
     inquiry_id: str
     session: str

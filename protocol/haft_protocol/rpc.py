@@ -1,8 +1,7 @@
-"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults. Sections 1, 2 and 9.
+"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults (sections 1, 2 and 9).
 
-One typed decode per message; `params` and `id` stay as received (`msgspec.Raw`). A faulty message
-is a value (`ParseFault`, `Invalid`); only `read_params` and `read_reply` raise. The daemon's side;
-`encoding` writes, `haft.wire` is the client's side.
+One typed decode per message; `params` and `id` stay as received (`msgspec.Raw`). Only `read_params`
+and `read_reply` raise.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """A peer's response; never answered. `id`, `result` and `error` are JSON as received, for
-    `read_reply`."""
+    """A peer's response; never answered. `id`, `result` and `error` are JSON as received."""
 
     id: bytes
     result: bytes | None = None
@@ -121,7 +119,7 @@ def read_message(
 ) -> Message:
     """Read one message; never raises. Nesting counts from the request object, which is 1.
 
-    `value_count` is that of a long message; more than `max_values` are refused undecoded.
+    More than `max_values` in the `value_count` of a long message are refused undecoded.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', max_batch=16, max_nesting=64)
     Single(item=Request(method='ping', params=None, id=b'1'))
@@ -166,8 +164,8 @@ def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
 
 @lru_cache(maxsize=8)
 def _batch_decoder(max_batch: int) -> msgspec.json.Decoder[Any]:
-    # An array-like struct refuses the first excess element, where a list would be filled first: 4
-    # million of them in 8 MiB.
+    # An array-like struct refuses the first excess element; a list would be filled first, with up
+    # to 4 million elements of 8 MiB.
     fields = [(f"m{n}", Raw | UnsetType, UNSET) for n in range(max_batch)]
     kind = msgspec.defstruct(
         "_Batch", fields, array_like=True, forbid_unknown_fields=True, gc=False
@@ -249,7 +247,7 @@ def _is_usable_id(id_: bytes) -> bool:
 
 
 def _refuse(loose: _LooseEnvelope) -> Element:
-    """Return the fault of an object whose `method` or `jsonrpc` is no text."""
+    """Return the fault of an object with a `method` or `jsonrpc` that is no text."""
     id_ = NULL if loose.id is UNSET else bytes(loose.id)
     if not _is_usable_id(id_):
         id_ = NULL
@@ -302,7 +300,7 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     """Decode params into `kind`; raise `RpcError` with the field and the expected form.
 
     `null` and an empty list stand for no params. A number beyond a 64-bit float or 4,300 digits is
-    a parse error. `method` only improves the sentences.
+    a parse error.
     """
     decode = _decoders.get(kind)
     if decode is None:

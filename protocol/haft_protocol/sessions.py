@@ -1,6 +1,5 @@
-"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends.
-
-Sections 7 and 8.
+"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends (sections
+7 and 8).
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ class TurnResult(msgspec.Struct, frozen=True):
 
 
 class TurnEndParams(Params, frozen=True, kw_only=True):
-    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each
-    tool says. `target` names the side to answer, which gets `context`."""
+    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, by each
+    tool's policy. `target` names the side to answer, which gets `context`."""
 
     policy: TurnPolicy | UnsetType = UNSET
     timeout_ms: Milliseconds = 60_000
@@ -95,8 +94,7 @@ class TurnEndParams(Params, frozen=True, kw_only=True):
 
 
 class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The decision about a handle that was inquired about; `stopped` if stopped before. `why`: the
-    reason for no decision."""
+    """The decision about a handle; `stopped` if stopped before. `why`: the reason for no decision."""
 
     id: str
     decided: Literal["wait", "abort", "keep", "stopped"]
@@ -104,8 +102,7 @@ class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEndResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of the handles that were live at the turn's end; their output does not count as
-    read."""
+    """The states of the handles that were live at the turn's end; their output stays unread."""
 
     turn: int
     handles: tuple[HandleState, ...]

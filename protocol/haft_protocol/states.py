@@ -1,4 +1,4 @@
-"""Handle state object: the result of spawn, fetch, apply and abort. Section 3.
+"""Handle state object: the result of spawn, fetch, apply and abort (section 3).
 
 Each state carries only its own data. An absent field is omitted; `null` has a meaning where
 permitted.
@@ -45,7 +45,7 @@ SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"}
 
 
 class Base64(str):
-    """Bytes in a text field; the type marks them as indivisible. On the wire they are a text."""
+    """Bytes as text on the wire; truncation leaves them whole."""
 
     __slots__ = ()
 
@@ -173,7 +173,8 @@ class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiti
 
 
 class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
-    """The final state. `result` or `error`, never both; `content` beside an error of a raw process."""
+    """The final state, with `result` or `error`. `content` stands beside the error of a raw
+    process."""
 
     ended_by: EndedBy
     result: str | UnsetType = UNSET

@@ -1,7 +1,4 @@
-"""Params and results of the methods on tools, and of an assistant's call. Section 5.
-
-A call gets the reply of the method that serves it, with notices.
-"""
+"""Params and results of the methods on tools, and of an assistant's call (section 5)."""
 
 from __future__ import annotations
 
@@ -58,8 +55,7 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
     a handle, else the tool runs to its end. The side that answers questions gets `context`, the
     tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those
     that `tools/list` gives for that surface; with the format `text` the reply is a text for a
-    model.
-    """
+    model."""
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
@@ -146,7 +142,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
 
 
 class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tools, by name, and the problems of those that the provider cannot be given."""
+    """The tools, by name, and the problems of tools left out for the provider."""
 
     tools: tuple[ToolInfo, ...]
     problems: tuple[Problem, ...] = ()
@@ -159,7 +155,7 @@ class ToolsDescribeParams(Params, frozen=True, kw_only=True):
 
 
 class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One parameter of a tool; the name of a nested one is its path, as `a.b` or `list[].b`."""
+    """One parameter of a tool; the name of a nested parameter is its path, as `a.b` or `list[].b`."""
 
     name: str
     type: str
@@ -187,28 +183,28 @@ class ToolsDescribeResult(msgspec.Struct, frozen=True):
 
 
 class CalledPending(Pending, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
-    """A pending handle's state with notices attached."""
+    """A pending handle's state with notices."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledRunning(Running, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
-    """A running handle's state with notices attached."""
+    """A running handle's state with notices."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledWaiting(Waiting, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
-    """A waiting handle's state with notices attached."""
+    """A waiting handle's state with notices."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledStopped(Stopped, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
-    """A stopped handle's state with notices attached."""
+    """A stopped handle's state with notices."""
 
     call_id: str
     notifications: tuple[Notice, ...]
@@ -231,8 +227,7 @@ class CalledList(HandlesListResult, frozen=True, kw_only=True):
 class CalledText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A reply as text for a model, with notices. `failed`: the tool itself has failed. `inquiry`:
     the handle's question, if no client, program or model is asked; `states`: the handles in the
-    text, without output.
-    """
+    text, without output."""
 
     text: str
     call_id: str

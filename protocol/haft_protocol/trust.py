@@ -1,6 +1,6 @@
-"""Effects of a root's definition files, for the person who may trust them. Section 5.
+"""Effects of a root's definition files, for the person who may trust them (section 5).
 
-Nothing is left out; texts are unchanged: the viewer escapes for a terminal.
+Texts are unchanged: the viewer escapes for a terminal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A file in a root's `.haft/tools/`. A `refused` one cannot be trusted as it is."""
+    """A file in a root's `.haft/tools/`. A `refused` file cannot be trusted as it is."""
 
     file: str
     state: FileState

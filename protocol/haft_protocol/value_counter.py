@@ -1,6 +1,7 @@
 """Counter of names and values in long JSON text, in slices, before decoding.
 
-The bracket, comma or colon before a name or value counts. Malformed text has no meaningful count.
+The bracket, comma or colon before a name or value counts, so malformed text has no meaningful
+count.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ class ValueCounter:
 
     @property
     def count(self) -> ValueCount:
-        """Return the count so far."""
         return ValueCount(self._values, b"".join(self._brackets))
 
     def step(self) -> bool:
@@ -51,7 +51,7 @@ class ValueCounter:
         message, at = self._message, self._at
         piece = message[at : at + _SLICE]
         if piece.endswith(b"\\") and at + len(piece) < len(message):
-            # Do not split an escape; a slice of backslashes alone holds whole pairs.
+            # Do not split an escape; a slice of only backslashes holds whole pairs.
             piece = piece.rstrip(b"\\") or piece
         self._at = at + len(piece)
         if b"\\" in piece:
