@@ -178,7 +178,7 @@ def handle_not_found(
     if expired:
         return RpcError(
             "handle_not_found",
-            f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; spawn it again.",
+            f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; start it again.",
             id=handle,
             session=session,
             expired=True,
@@ -213,7 +213,7 @@ def question_gone(handle: str, question: str) -> RpcError:
     """Refuse an answer to a closed question; the handle got no input."""
     return RpcError(
         "invalid_answer",
-        f"Handle {shown(handle)} does not ask the question {shown(question)} now; fetch it again.",
+        f"Handle {shown(handle)} does not ask the question {shown(question)} now; `fetch` shows its state.",
         id=handle,
         question=question,
     )
@@ -259,7 +259,7 @@ def unanswered(question: str, why: str) -> RpcError:
 def handle_exists(handle: str, session: str, state: str) -> RpcError:
     return RpcError(
         "handle_exists",
-        f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or abort it first.",
+        f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or end it first by `abort`.",
         id=handle,
         session=session,
         state=state,
@@ -386,7 +386,7 @@ def approval_gone(approval: str, session: str) -> RpcError:
 def handle_stopped(handle: str, state: object) -> RpcError:
     return RpcError(
         "handle_stopped",
-        f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.",
+        f"Handle {shown(handle)} has ended; `fetch` still reads it. Start it again to go on.",
         id=handle,
         state=state,
     )

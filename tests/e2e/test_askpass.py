@@ -298,7 +298,8 @@ def test_a_process_left_behind_cannot_ask(wire: Wire, tmp_path: Path) -> None:
     message, status = told.read_text().splitlines()
     assert status == "1"
     assert (
-        message == "haft-askpass: Handle 'a' has ended; fetch still reads it, spawn starts it anew."
+        message
+        == "haft-askpass: Handle 'a' has ended; `fetch` still reads it. Start it again to go on."
     )
 
 

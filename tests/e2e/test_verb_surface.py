@@ -147,6 +147,15 @@ def test_an_invalid_send_types_nothing_and_names_the_fault(
     assert call("handle_read", id="cat", view="all")["text"].count("\n") == 0
 
 
+def test_errors_name_the_tools_of_this_surface(call: Call) -> None:
+    call("run", command="cat", id="cat")
+    with pytest.raises(Refused, match=r"'cat' is taken .*, or end it first by `handle_stop`\.$"):
+        call("run", command="cat", id="cat")
+    call("handle_stop", ids="cat")
+    with pytest.raises(Refused, match=r"'cat' has ended; `handle_read` still reads it\. Start it"):
+        call("handle_send", id="cat", line="x")
+
+
 def test_an_unknown_handle_is_refused_with_the_known_ones(call: Call) -> None:
     call("run", command="cat", id="cat")
     with pytest.raises(Refused, match="'cat'"):

@@ -8,7 +8,6 @@ error.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Generator, Mapping
 from typing import Any, Literal
@@ -30,15 +29,6 @@ MAX_ROUNDS = 8
 """Forms that one legacy call shows at most."""
 
 _FIRST_WITH_MODE = "2025-11-25"
-_VERBS = {
-    "spawn": "run",
-    "fetch": "handle_read",
-    "apply": "handle_send",
-    "abort": "handle_stop",
-    "await": "handle_wait",
-    "handles/list": "handle_list",
-}
-_NAMED = re.compile(f"`({'|'.join(_VERBS)})`")
 _LIST = msgspec.json.Decoder(ListParams)
 _CALL = msgspec.json.Decoder(CallParams)
 
@@ -113,8 +103,8 @@ class Tools:
             return (yield from self._call(host, place, call))
         except RemoteError as refused:
             if refused.kind == "tool_not_found":
-                raise Fault(INVALID_PARAMS, _in_model_words(refused.message)) from None
-            return _text(_in_model_words(refused.message), is_error=True)
+                raise Fault(INVALID_PARAMS, refused.message) from None
+            return _text(refused.message, is_error=True)
         except HaftError as fault:
             return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
 
@@ -361,7 +351,3 @@ def _unanswered(action: str) -> str:
 
 def _bound_to(params: CallParams, place: Place) -> list[Any]:
     return [params.name, params.arguments, place.session]
-
-
-def _in_model_words(text: str) -> str:
-    return _NAMED.sub(lambda match: f"`{_VERBS[match[1]]}`", text)

@@ -20,7 +20,7 @@ _SENTENCES: dict[By, str] = {
     "shutdown": "It was ended because haftd was shut down",
     "limit": "It was ended because it passed one of its limits",
     "lost": "haftd itself ended while this ran; what it had started was ended at the next start, and "
-    "its output is lost. Spawn it again if it is still wanted",
+    "its output is lost. Start it again if it is still wanted",
 }
 
 

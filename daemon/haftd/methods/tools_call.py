@@ -46,7 +46,7 @@ from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
 from .services import StartServices
 from .spawn import spawn
-from .verbcall import verb_call
+from .verbcall import in_words_of_verbs, verb_call
 
 
 def tools_call(
@@ -62,7 +62,9 @@ def tools_call(
     if params.surface == "verbs":
         params = msgspec.structs.replace(params, call_id=call_id)
         with_notices = partial(with_notices, is_tail=params.arguments.get("view") == "tail")
-        return with_notices(verb_call(services, caller, params, session, call_id))
+        return in_words_of_verbs(
+            lambda: with_notices(verb_call(services, caller, params, session, call_id))
+        )
     if params.tool == AWAIT.name:
         wanted = _await_of(params)
         for id in (*wanted.any, *wanted.all):

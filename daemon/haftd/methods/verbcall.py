@@ -1,12 +1,15 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
 A call becomes a client method; a missing id is generated. Arguments are validated against the schemas of `tools/list`, JSON
-texts converted, all faults reported together. Models cannot answer users' questions.
+texts converted, all faults reported together. Errors name the tools of this surface. Models cannot answer users'
+questions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import trio
@@ -57,6 +60,39 @@ _VIEWS = {"new": "answer"}
 _INPUTS = ("line", "keys", "text", "answer", "signal")
 _LISTS = ("ids", "keys")
 _MAX_NAME_LENGTH = 48
+_TOOLS = {
+    "spawn": "run",
+    "fetch": "handle_read",
+    "apply": "handle_send",
+    "abort": "handle_stop",
+    "await": "handle_wait",
+    "handles/list": "handle_list",
+}
+"""Tools of this surface by the methods that errors name."""
+_METHOD = re.compile(f"`({'|'.join(_TOOLS)})`")
+
+
+def in_words_of_verbs(serve: Callable[[], object]) -> object:
+    """Serve a call; its errors name the tools of this surface instead of methods."""
+    try:
+        reply = serve()
+    except RpcError as error:
+        raise _reworded(error) from None
+    if not isinstance(reply, DeferredReply):
+        return reply
+
+    async def run(*, in_batch: bool = False) -> object:
+        try:
+            return await result_of(reply, in_batch=in_batch)
+        except RpcError as error:
+            raise _reworded(error) from None
+
+    return DeferredReply(run, partial(run, in_batch=True))
+
+
+def _reworded(error: RpcError) -> RpcError:
+    text = _METHOD.sub(lambda method: f"`{_TOOLS[method[1]]}`", error.message)
+    return RpcError.received(error.code, text, error.data)
 
 
 def verb_call(
