@@ -80,10 +80,32 @@ def test_a_staging_session_is_driven_by_text_alone(call: Call, tmp_path: Path) -
     assert staged(repo) == ["line two", "line thirty-nine"]
 
 
-def test_an_exit_status_is_information_and_a_completed_run_leaves_a_result(call: Call) -> None:
+def test_an_exit_status_is_information(call: Call) -> None:
     reply = call("run", command="echo hi; exit 3")
     header, body = reply["text"].split("\n")
     assert header.startswith("[run-1: exit 3, ") and body == "hi" and "failed" not in reply
+
+
+def test_a_run_that_ends_in_time_leaves_no_handle(call: Call) -> None:
+    assert call("run", command="echo hi")["text"].startswith("[run-1: exit 0, ")
+    assert call("run", command="exit 3")["text"].startswith("[run-1: exit 3, ")
+    assert call("handle_list")["text"] == "no handles"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "echo hi", "id": "run-1"},
+        {"command": "echo hi", "wait_s": 0},
+        {"command": "seq 1 100000"},
+        {"command": "sleep 60 >/dev/null 2>&1 & echo hi"},
+    ],
+    ids=["named", "outlasts the wait", "cut", "left a process behind"],
+)
+def test_a_run_with_more_to_read_or_end_stays(call: Call, arguments: dict[str, Any]) -> None:
+    call("run", **arguments)
+    call("handle_wait", ids="run-1")
+    assert call("handle_list")["text"].startswith("run-1: exit 0, ")
 
 
 def test_omitted_output_is_reported_once_with_how_to_read_it(call: Call) -> None:

@@ -7,7 +7,6 @@ error.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator, Mapping
 from typing import Any, Literal
@@ -130,12 +129,11 @@ class Tools:
 
     def _call(self, host: Host, place: Place, params: CallParams) -> Steps:
         host.subject = f"{params.name}:"
-        call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
         # Some hosts send an answer before the question.
         early = {} if isinstance(params.responses, UnsetType) else dict(params.responses)
         if isinstance(params.state, UnsetType):
-            reply = yield from self._tools_call(place, params.name, params.arguments, call_id)
+            reply = yield from self._tools_call(place, params.name, params.arguments)
         else:
             reply, is_asked = yield from self._resume(place, params, params.state)
             if not is_asked:
@@ -282,14 +280,13 @@ class Tools:
         return None
 
     def _verb(self, place: Place, name: str, arguments: dict[str, Any]) -> _Reply:
-        return self._tools_call(place, name, arguments, None, surface="verbs")
+        return self._tools_call(place, name, arguments, surface="verbs")
 
     def _tools_call(
         self,
         place: Place,
         name: str,
         arguments: dict[str, Any] | str | None,
-        call_id: str | None,
         surface: str | None = None,
     ) -> _Reply:
         params: dict[str, Any] = {
@@ -300,8 +297,6 @@ class Tools:
             "session": place.session,
             "root": place.root,
         }
-        if call_id is not None:
-            params["call_id"] = call_id
         return _CALLED.decode((yield CallDaemon("tools/call", params)))
 
     def _listed(self, place: Place) -> Generator[Step, Raw, _Listed]:

@@ -60,7 +60,6 @@ def tools_call(
     as_text = params.format == "text"
     with_notices = partial(_with_notices, services, queues, session, call_id, as_text=as_text)
     if params.surface == "verbs":
-        params = msgspec.structs.replace(params, call_id=call_id)
         with_notices = partial(with_notices, is_tail=params.arguments.get("view") == "tail")
         return in_words_of_verbs(
             lambda: with_notices(verb_call(services, caller, params, session, call_id))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments
 from haft_protocol.methods import (
@@ -106,7 +106,7 @@ def verb_call(
         return _SERVED[params.tool](services, caller, params, arguments)
     tool = tool_of(services.catalogue, params)
     if tool.stateful:
-        return _start(services, caller, params, session, tool)
+        return _start(services, caller, params, session, call_id, tool)
     id = _new_id(services.access, session, tool.name)
     bound = float(MAX_WAIT_S)
     return run_to_end(
@@ -115,7 +115,12 @@ def verb_call(
 
 
 def _start(
-    services: StartServices, caller: Caller, params: ToolsCallParams, session: str, tool: Tool
+    services: StartServices,
+    caller: Caller,
+    params: ToolsCallParams,
+    session: str,
+    call_id: str,
+    tool: Tool,
 ) -> object:
     words = start_words(tool)
     start_arguments = {
@@ -136,24 +141,40 @@ def _start(
             session=params.session,
             root=params.root,
             env=params.env,
-            call_id=params.call_id,
+            call_id=call_id,
             **_reading({"until": "input", "wait_s": wait_s}),
         ),
         params.context,
         held_after_s=wait_s,
     )
     line = start_arguments.get("command")
-    if not line:
-        return spawned
+    is_named = "id" in start_arguments or not isinstance(params.call_id, UnsetType)
 
     async def opened() -> object:
         state = await result_of(spawned)
-        if not isinstance(state, Running):
-            return state
-        typed = {"id": state.id, "line": line, "wait_s": wait_s}
-        return await result_of(_send(services, caller, params, typed))
+        if line and isinstance(state, Running):
+            typed = {"id": state.id, "line": line, "wait_s": wait_s}
+            return await result_of(_send(services, caller, params, typed))
+        if not is_named and isinstance(state, Stopped) and _is_whole(state):
+            # Neither the caller nor a retry has a name for the handle, and all is read.
+            registry = services.access.registry
+            if (handle := registry.get(session, state.id, state.generation)) is not None:
+                registry.forget(handle)
+                services.supervisor.wake_expiry()
+        return state
 
     return DeferredReply(opened)
+
+
+def _is_whole(state: Stopped) -> bool:
+    """Return True for an execution that ended by itself, with all of the output in the state."""
+    return (
+        state.ended_by.by == "exit"
+        and state.output_complete is not False
+        and not state.left_behind
+        and isinstance(state.truncated, UnsetType)
+        and not state.omitted
+    )
 
 
 def _new_id(access: Access, session: str, tool: str) -> str:
