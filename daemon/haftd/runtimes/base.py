@@ -1,17 +1,16 @@
 """Interface between the supervisor and the runtime of a tool: one coroutine, `run(call, port)`.
 
 - A runtime reports through `port` and touches no handle, session or connection.
-- `port.started(control)` is called once, when the tool runs. Before that, `run` may raise
+- `port.started(control)` is called once, when the tool runs; only before that `run` may raise
   `StartFailed`.
-- `run` returns the result, or None if the output is the result. It raises `ToolFailed` for the
-  tool's own failure.
+- `run` returns the result, or None if the output is the result; `ToolFailed` is the tool's own
+  failure.
 - A runtime with a process emits all available output, calls `port.ended(...)` with the same result
-  or failure, and returns or raises once no process of the tool is left.
-- Output that another process holds after the leader's end is emitted for a bounded time, up to
-  `port.completed()`.
+  or failure, and returns or raises once no process is left. Output that another process still holds
+  follows for a bounded time, up to `port.completed()`.
 - Cancellation is abort: in a shielded scope the runtime ends all processes (KILL after
-  `port.grace_s` seconds) and calls `port.ended(...)` unless it has; then the cancellation passes.
-  Only processes in `unconfirmed` outlive the runtime.
+  `port.grace_s` seconds), calls `port.ended(...)` unless it has, and lets the cancellation pass.
+  Only processes in `unconfirmed` outlive it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ __all__ = [
 
 
 def _no_record(identity: Identity) -> None:
-    """Record nothing."""
+    pass
 
 
 def _no_folder(data: bytes, suffix: str) -> str | None:
@@ -62,7 +61,7 @@ def _no_room() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An execution of a tool, completely resolved. `mark` is the value of HAFT_HANDLE."""
+    """A completely resolved execution. `mark` is the value of HAFT_HANDLE."""
 
     tool: str
     launch: LaunchSpec
@@ -99,7 +98,7 @@ class Call:
 
 
 class ToolFailed(Exception):
-    """The tool's own failure, in its own words. With `shows_output` the reply includes the output."""
+    """The tool's own failure, in its own words; `shows_output` adds the output to the reply."""
 
     def __init__(
         self,
@@ -117,7 +116,6 @@ class ToolFailed(Exception):
 
     @property
     def ending(self) -> Ending:
-        """Ending of an execution with this failure."""
         error = ToolError(self.message, self.trace, self.transient)
         return Ending(failure=error, shows_output=self.shows_output)
 
@@ -133,8 +131,8 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """The input cannot be written; the message gives the reason and the remedy. `malformed`: no
-    state of the tool would accept the input."""
+    """The input cannot be written; the message has reason and remedy. `malformed`: no state of the
+    tool would accept the input."""
 
     def __init__(self, message: str, *, malformed: bool = False) -> None:
         super().__init__(message)
@@ -142,8 +140,7 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return True for pure cancellation, also as the group of `trio.Cancelled` that a nursery
-    raises."""
+    """Return True for `trio.Cancelled`, and for a group of them as a nursery raises."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -158,11 +155,11 @@ class ExecutionControl(Protocol):
 
     @property
     def command(self) -> str:
-        """Arguments for display, at most 200 characters; may contain secrets."""
+        """Arguments for display, up to 200 characters; may contain secrets."""
 
     @property
     def terminal(self) -> bool:
-        """True if the tool runs on a terminal."""
+        """True for a tool on a terminal."""
 
     @property
     def rendering(self) -> Rendering:
@@ -170,44 +167,40 @@ class ExecutionControl(Protocol):
 
     def write(self, item: Input) -> int:
         """Queue `item` as a whole and return its number, which `port.written` reports once the
-        program has all of the item, perhaps before this method returns. Signals and resizes (and
-        C-c on a pipe) act at once and return the last number. Raises `InputRefused`."""
+        program has all of the item, perhaps before this returns. Signals and resizes (and C-c on a
+        pipe) act at once and return the last number. Raises `InputRefused`."""
 
     def feed(self, data: bytes) -> int:
         """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""
 
     def kill(self) -> None:
-        """Send KILL to every process of the tool, without waiting."""
+        """Send KILL to every process of the tool."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
         """Return the processes that have outlived the leader."""
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of the tool's living processes."""
+        """Return the pids of all living processes."""
 
     def screen(self) -> ScreenShot | None:
-        """Return the terminal's screen, after the end the last one; None without a terminal or
-        output."""
+        """Return the screen, after the end the last one; None without a terminal or output."""
 
     def paint(self) -> bytes | None:
-        """Return bytes that draw the screen on an empty terminal of the same size; None if `screen`
-        is."""
+        """Return bytes that draw the screen on an empty terminal of its size, or None."""
 
     def screen_digest(self) -> int | None:
-        """Return a hash of cells and cursor, or None if unknown; equal hashes mean that no cell has
-        changed in between."""
+        """Return a hash of cells and cursor, equal while no cell has changed; None if unknown."""
 
     def wanted(self) -> Wanted:
-        """Return the input state as of now; a tool with unread input or unread output is `busy` or
-        `held`."""
+        """Return the current input state; a tool with unread input or output is `busy` or `held`."""
 
     def is_suspended(self) -> bool:
         """True if a signal (TSTP, STOP, TTIN) has stopped a process of the terminal's foreground
-        group, on pipes of the started process group."""
+        group, or of the group started on pipes."""
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown: echo is off in canonical mode, as for a password.
-        Programs that echo keys themselves do not count."""
+        """True if a line typed now is not shown: the echo is off in canonical mode, as for a
+        password. Programs that echo keys themselves do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +241,8 @@ class PendingAnswer(Protocol):
     """Answer to a question, to await or withdraw."""
 
     async def wait(self) -> Any:
-        """Return the checked answer. Raises `ToolFailed` if there will be none; cancellation
-        withdraws the question. Never returns once the handle has ended."""
+        """Return the checked answer. Raises `ToolFailed` without one; cancellation withdraws the
+        question. Never returns once the handle has ended."""
 
     def withdraw(self) -> None:
         """Withdraw the question unless it has ended."""
@@ -293,4 +286,4 @@ class Runtime(Protocol):
     """A way of running a tool."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """Run the tool; the rules are in this module's docstring."""
+        """Run the tool by the rules of this module."""

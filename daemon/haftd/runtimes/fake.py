@@ -1,7 +1,7 @@
 """Scripted runtime for tests, also of other packages: no process, no clock, deterministic.
 
-It passes the conformance checker, and waits only at `WaitFor`, `TakeInput` and `Ask`, and for the
-grace of an abort that meets `Stubborn`.
+It waits only at `WaitFor`, `TakeInput` and `Ask`, and for the grace of an abort that meets
+`Stubborn`.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class _Play:
         return Exit()
 
     async def _leave(self, end: Exit | Fail) -> str | None:
-        """Report the end, wait for the processes left behind, and return the result."""
+        """Report the end, wait for the processes left behind, return the result."""
         left = {next(_pids): step for step in self._left if not step.until.is_set()}
         self._grip.alive.update({pid: step.command for pid, step in left.items()})
         self._grip.end_leader()

@@ -1,10 +1,8 @@
 """Key names as in tmux, and the bytes that a terminal sends for them.
 
-A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with the prefixes
-`C-`, `M-`, `S-` in any order; `^x` is `C-x`. Keys that every terminal in its initial state sends
-alike are encoded here; the screen's encoder, which knows the modes, encodes the others, and all
-keys once the program has asked for a keyboard protocol. A program that has not asked would take a
-protocol's codes for text.
+A name is a character or a named key (`Enter`, `Up`, `F5`), with any of the prefixes `C-`, `M-`,
+`S-`; `^x` is `C-x`. Only keys that every terminal in its initial state sends alike are encoded
+here. A keyboard protocol is used on request only, as another program would take its codes for text.
 """
 
 from __future__ import annotations
@@ -118,7 +116,7 @@ def _control(char: str) -> bytes | None:
 
 
 def _plain(press: KeyPress) -> bytes | None:
-    """Return the bytes that all terminals in their initial state send, or None."""
+    """Return the bytes that all terminals send in their initial state, or None."""
     data: bytes | None
     if press.char:
         data = _control(press.char) if press.ctrl else press.char.encode()
@@ -156,9 +154,8 @@ def are_plain(names: Sequence[str]) -> bool:
 def encode(
     names: Sequence[str], protocol: bool, swapped: bool, encoder: Callable[[KeyPress], bytes]
 ) -> tuple[bytes, ...]:
-    """Encode each of `names`; raises `InputRefused` before the first. `protocol`: a keyboard
-    protocol is on, so that `encoder` encodes every key; `swapped`: the backspace key sends its
-    other code."""
+    """Encode `names`; raises `InputRefused` before the first. `protocol`: a keyboard protocol is
+    on, so `encoder` encodes every key; `swapped`: the backspace key sends its other code."""
     presses = [read_key(name) for name in names]
     if not presses:
         raise InputRefused(
@@ -178,7 +175,7 @@ def encode(
 
 
 def on_pipe(name: str) -> bytes | str:
-    """Return the effect of a key without a terminal: bytes, the name of a signal, or `eof`. Raises
+    """Return a key's effect without a terminal: bytes, a signal's name, or `eof`. Raises
     `InputRefused`."""
     press = read_key(name)
     if press.ctrl and not press.meta:

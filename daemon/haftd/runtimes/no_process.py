@@ -24,13 +24,12 @@ __all__ = ["NoProcessControl", "NoProcessRuntime"]
 
 
 class NoProcessRuntime(ABC):
-    """Runs `perform` by the rules of `base`; docs/tools.md has a complete example. The coroutine
-    must not block the loop or start anything that outlives it."""
+    """Runs `perform` by the rules of `base` (docs/tools.md has an example). The coroutine must not
+    block the loop or start anything that outlives it."""
 
     @abstractmethod
     async def perform(self, call: Call, port: RuntimeContext) -> str | None:
-        """Run the tool and return its result, or None if the output is the result. Raises
-        `ToolFailed`."""
+        """Run the tool and return its result; None if that is the output. Raises `ToolFailed`."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
         port.started(NoProcessControl(shlex.join(call.launch.argv) or call.tool))
@@ -48,8 +47,6 @@ class NoProcessRuntime(ABC):
 
 
 class NoProcessControl:
-    """Control of a tool without a process."""
-
     pid: int | None = None
     terminal = False
     rendering: Rendering = STRIPPED

@@ -72,7 +72,7 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Unusable(Exception):
-    """The server cannot be used; the message is a clause about the server."""
+    """The server cannot be used; the message is a clause about it."""
 
 
 class Asker(Protocol):
@@ -107,7 +107,6 @@ class Connection:
 
     @property
     def is_modern(self) -> bool:
-        """True for the stateless era, in which no request depends on an earlier one."""
         return self.version == MODERN
 
     async def request(
@@ -156,7 +155,7 @@ class Connection:
         raise Unusable(f"lists its tools on more than {_MAX_PAGES} pages")
 
     async def listen(self) -> None:
-        """Keep the announcements of a modern server coming, for as long as the server sends them."""
+        """Listen for a modern server's announcements until the server ends the stream."""
         try:
             await self.request(
                 "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
@@ -198,9 +197,8 @@ class Connection:
                 peer.refuse(id, METHOD_NOT_FOUND, f"haft does not serve {method}")
 
     def assign(self) -> None:
-        """Assign held questions to calls: a legacy server does not name the call behind a question
-        outside of a call's stream. The question waits until there are no more calls than questions.
-        """
+        """Assign held questions to calls, once there are no more calls than questions: outside of a
+        call's stream a legacy server does not name the call."""
         while self._held:
             calls: list[Any] = [one for one in self.peer.owners() if not _is_asking(one)]
             if not calls:
@@ -248,8 +246,8 @@ def _hints(given: Annotations | None) -> Hints | None:
 
 
 async def open_connection(peer: Peer, era: Era) -> Connection:
-    """Open the connection. Raises `Unusable`, `ServerError`, or `Disconnected`, after which the
-    server may be opened again as legacy; the caller bounds the time."""
+    """Open the connection; the caller bounds the time. Raises `Unusable`, `ServerError`, or
+    `Disconnected`, after which the server may be opened again as legacy."""
     connection = await (_initialize(peer) if era == "legacy" else _negotiate(peer, era))
     if connection.info.name == SERVER_NAME:
         raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
@@ -257,8 +255,7 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
 
 
 async def _negotiate(peer: Peer, era: Era) -> Connection:
-    """Probe for the modern era, and open a legacy connection if the server does not speak it.
-    Raises `Unusable`."""
+    """Open a connection, modern if possible. Raises `Unusable`."""
     found = await _probe(peer, era)
     if isinstance(found, _Again):
         found = await _probe(peer, era)
@@ -268,12 +265,12 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
 
 
 class _Again:
-    """The server refuses the revision, and names it among those that it supports."""
+    """The server refuses the revision, and names it among those it supports."""
 
 
 async def _probe(peer: Peer, era: Era) -> Connection | _Again:
-    """Send `server/discover`, and without a usable reply within `PROBE_S` `initialize`. Raises
-    `Unusable`, `ServerError`, `Disconnected`."""
+    """Send `server/discover`, then `initialize` without a usable reply. Raises `Unusable`,
+    `ServerError`, `Disconnected`."""
     probe = peer.begin("server/discover", {"_meta": dict(_MODERN_META)})
     try:
         with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
@@ -297,7 +294,7 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
 
 
 def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
-    """Return the modern connection, or a clause on why there is none. Raises `Disconnected`."""
+    """Return the modern connection, or a clause on why there is none."""
     try:
         found: Discovery = convert(probe.result(), Discovery)
     except ServerError as error:

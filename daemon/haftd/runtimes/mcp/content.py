@@ -19,8 +19,8 @@ SaveFile = Callable[[bytes, str], str | None]
 
 def text_of(result: CallResult, save: SaveFile) -> str:
     """Return the text blocks of a result. Images, sounds and binary resources are saved as files,
-    and a line in brackets names type, size and path. Structured content is the text if there is no
-    other, else a file, unless the text repeats it."""
+    each with a line that names type, size and path. Structured content is the text if there is
+    none, else a file unless the text repeats it."""
     parts = [part for item in result.content or () for part in _block(item, save)]
     structured = bytes(result.structured_content)
     if structured and structured != b"null":

@@ -90,9 +90,9 @@ def url_question(elicitation: Elicitation) -> Question:
 
 
 def steps(elicitation: Elicitation) -> tuple[Step, ...]:
-    """Return the questions of a form, in order: one question if all properties are choices, else
-    one for each property, under its name, so that a definition can answer it (`questions.<name>`).
-    A text that looks like a secret is asked as one. Raises `Unaskable`."""
+    """Return the questions of a form: one if all properties are choices, else one for each
+    property, under its name, so that a definition can answer it (`questions.<name>`). A text that
+    looks like a secret is asked as one. Raises `Unaskable`."""
     schema = elicitation.requested_schema
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or len(properties) > _MAX_PROPERTIES:
@@ -210,7 +210,6 @@ def _label(name: str, form: Mapping[str, Any]) -> str:
 
 
 def _hints(form: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the constraints on a value that is given as text."""
     kind = form.get("type")
     if _is_choice(form):
         return

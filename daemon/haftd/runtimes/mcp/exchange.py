@@ -1,6 +1,4 @@
-"""One call of a server's tool, from its request to its result; progress and a task's status are
-output, a line each.
-"""
+"""One call of a server's tool, from its request to its result; progress is output, a line each."""
 
 from __future__ import annotations
 
@@ -178,7 +176,6 @@ class Exchange:
         self._connection.assign()
 
     async def _inputs(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
-        """Answer the requests in a result, one after the other."""
         answers: dict[str, Any] = {}
         self._open += 1
         self._still()
@@ -196,7 +193,6 @@ class Exchange:
         return answers
 
     async def _answer(self, elicitation: Elicitation) -> dict[str, Any]:
-        """Return the result of an elicitation. Raises `ToolFailed` without an answer."""
         try:
             if elicitation.mode == "url":
                 return await self._answer_url(elicitation)

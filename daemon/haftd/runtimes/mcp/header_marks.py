@@ -41,7 +41,7 @@ def read_marks(schema: Mapping[str, Any]) -> Marks:
 
 
 def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the headers of a call; an argument that is null or missing has none."""
+    """Return the headers of a call; a null or missing argument has none."""
     found = []
     for path, name in marks.items():
         value: Any = arguments

@@ -1,8 +1,8 @@
 """The transport of streamable HTTP, both eras: each message is a POST over a connection of its own.
 
-A reply is JSON, or a stream of events that ends with the reply; other messages in the stream belong
-to the same call. No redirect is followed and no proxy variable counts: the headers, which may hold
-a credential, go to the configured address only, and appear in no message and no log.
+A reply is JSON, or a stream of events that ends with the reply. No redirect is followed and no
+proxy variable counts: the headers, which may hold a credential, go to the configured address only,
+and appear in no message and no log.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _Refused(Exception):
 
 
 class Endpoint:
-    """One connection, in the protocol's sense, to a server at an address. A legacy server may name
-    a session, which every later request carries; a server that no longer knows the session gets a
-    new connection."""
+    """One connection, in the protocol's sense, to an address. A legacy server may name a session,
+    which later requests carry; once the server no longer knows the session, a new connection is
+    needed."""
 
     def __init__(self, settings: McpServer, environ: Mapping[str, str]) -> None:
         self.peer = Peer(self)
@@ -92,7 +92,6 @@ class Endpoint:
             self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
 
     async def run(self) -> None:
-        """Serve requests until `stop`."""
         with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -236,8 +235,7 @@ class Endpoint:
             place = again
 
     async def _follow(self) -> None:
-        """Read the announcements of a legacy server outside of any call, if it has a stream for
-        them."""
+        """Read the announcements of a legacy server, if it has a stream for them."""
         last, pause = "", _RETRY_S
         with suppress(Exception):
             while True:
@@ -262,7 +260,6 @@ class Endpoint:
             self._version = str(found.get("protocolVersion", ""))
 
     def _marks(self, asked: Mapping[str, Any]) -> Headers:
-        """Return the headers that repeat parts of a modern request."""
         params = asked.get("params") or {}
         version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
         if version is None:
@@ -312,7 +309,6 @@ class _Reply:
         self._headers: dict[str, str] = {}
 
     def header(self, name: str) -> str:
-        """Return a header of the reply, empty if missing."""
         return self._headers.get(name, "")
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
@@ -332,12 +328,10 @@ class _Reply:
         self._headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
 
     async def chunk(self) -> bytes | None:
-        """Return the next part of the body; None at its end."""
         event = await self._next()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     async def body(self, limit: int) -> bytes:
-        """Return the whole body. Raises `TooLong`."""
         found = bytearray()
         while isinstance(event := await self._next(), h11.Data):
             found += event.data
@@ -372,7 +366,7 @@ def _is_network(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the message of the system or of TLS, from anywhere in the chain of errors."""
+    """Return the message of the system or of TLS in the chain of errors."""
     one: BaseException | None = error
     while one is not None:
         if isinstance(one, ssl.SSLCertVerificationError):

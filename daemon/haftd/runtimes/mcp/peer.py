@@ -1,6 +1,4 @@
-"""One MCP server as a JSON-RPC peer: requests of both sides, paired with their replies. A transport
-moves the bytes.
-"""
+"""One MCP server as a JSON-RPC peer: requests of both sides, paired with their replies."""
 
 from __future__ import annotations
 
@@ -40,9 +38,8 @@ class ServerError(Exception):
 
 
 class Disconnected(Exception):
-    """The server is gone, or cannot be reached; the message is a clause about the server. `lines`
-    are its last lines of standard error. Without `was_done` the server has surely done nothing for
-    the request."""
+    """The server is gone, or cannot be reached; the message is a clause about it. `lines` are the
+    last of its standard error. Without `was_done` the server has done nothing for the request."""
 
     def __init__(self, message: str, lines: tuple[str, ...] = (), *, was_done: bool = True) -> None:
         super().__init__(message)
@@ -52,8 +49,7 @@ class Disconnected(Exception):
 
 
 class Pending:
-    """A request that waits for its reply; the first counts. `owner` is the call of a tool that made
-    the request, or None."""
+    """A request that waits for its reply; `owner` is the call of a tool that made it, or None."""
 
     __slots__ = ("_failure", "_last", "_result", "id", "method", "on_progress", "owner", "settled")
 
@@ -84,7 +80,7 @@ class Pending:
             self.settled.set()
 
     def advance(self, progress: Progress) -> None:
-        """Report progress that has risen."""
+        """Report progress if it has risen."""
         if self.on_progress is not None and progress.progress > self._last:
             self._last = progress.progress
             self.on_progress(progress)
@@ -138,8 +134,8 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Send a request and return its result, asking for progress if `on_progress` is given. On
-        cancellation the server is notified. Raises `ServerError`, `Disconnected`."""
+        """Send a request and return its result; cancellation is reported to the server. Raises
+        `ServerError`, `Disconnected`."""
         pending = self.begin(method, params, owner=owner, on_progress=on_progress)
         try:
             await pending.settled.wait()
@@ -232,8 +228,7 @@ class Peer:
 
     def receive(self, line: bytes, owner: object = None) -> bool:
         """Process one message of the server; return False if the line holds none. `owner` is that
-        of the exchange that the message came with. Replies to unknown or cancelled requests are
-        ignored."""
+        of the exchange it came with. Replies to unknown or cancelled requests are ignored."""
         message = _read(line)
         if message is None:
             return False
@@ -271,8 +266,7 @@ class Peer:
 
 
 def _read(line: bytes) -> Message | None:
-    """Return the message in a line, or None; a careless server may have printed something before
-    it."""
+    """Return the message in a line, or None; a careless server prints something before it."""
     start = 0 if line.startswith(b"{") else line.find(b"{")
     for _ in range(_MAX_STARTS):
         if start < 0:

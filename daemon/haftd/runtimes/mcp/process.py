@@ -1,7 +1,7 @@
 """The stdio transport: a server as a process on pipes, one message a line.
 
-A stop closes the server's input, then sends TERM, then KILL. Lines without a message are kept with
-standard error, of which every error quotes the last lines.
+A stop closes the server's input, then sends TERM, then KILL. Other lines are kept with standard
+error, of which errors quote the last.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class StderrTail:
         del self._tail[:-_MAX_STDERR]
 
     def lines(self) -> tuple[str, ...]:
-        """Return the last lines, without unprintable characters."""
         text = bytes(self._tail).decode(errors="replace")
         lines = ["".join(c if c.isprintable() else " " for c in one) for one in text.splitlines()]
         kept = [one.rstrip()[-_MAX_LINE:] for one in lines if one.strip()]
@@ -87,7 +86,7 @@ class _Port:
 
 
 class ServerProcess:
-    """One process of a server, from its start until none of its descendants is left."""
+    """One process of a server and its descendants."""
 
     def __init__(self, call: Call, grace_s: float) -> None:
         self.peer = Peer(self)
@@ -126,8 +125,7 @@ class ServerProcess:
                 await child.run(outputs, self, (writer.run, self._watch_output))
 
     def stop(self, reason: str) -> None:
-        """End the server; `run` returns when no process is left. `reason` is a clause for the open
-        requests."""
+        """End the server; `reason` is a clause for the open requests."""
         self.peer.lose(Disconnected(reason, self.stderr.lines()))
         self._scope.cancel()
 
@@ -168,7 +166,7 @@ class ServerProcess:
     # -- its end
 
     async def _watch_output(self) -> None:
-        """End a server that has closed its standard output: it may live, but can reply to nothing."""
+        """End a server that has closed its standard output, as it can no longer reply."""
         await self._closed.wait()
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")

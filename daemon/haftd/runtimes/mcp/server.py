@@ -43,7 +43,7 @@ class Link(Protocol):
         """Begin; `run` follows at once. Raises `StartFailed`."""
 
     async def run(self) -> None:
-        """Serve until the end, and return when no process or request is left."""
+        """Serve until the end, and return when nothing is left."""
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
         """Return the tools that may be called over this link."""
@@ -65,8 +65,8 @@ class _Opening:
 
 
 class Server:
-    """One configured server, shared by all sessions. Its list of tools is read at each opening, and
-    when the server announces another."""
+    """One configured server, shared by all sessions. Its tools are listed at each opening, and when
+    the server announces a change."""
 
     def __init__(self, name: str, settings: McpServer, environment: Environment) -> None:
         self.name = name
@@ -84,16 +84,15 @@ class Server:
 
     @property
     def is_due(self) -> bool:
-        """True if an opening is under way, or may begin: the pause after a failed start is over."""
+        """True if an opening is under way, or may begin after the pause of a failed start."""
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:
-        """Return a tool as last listed."""
         return next((one for one in self.tools or () if one.name == tool), None)
 
     async def connect(self) -> Connection:
-        """Return the open connection, opening the server if need be. All callers share one opening,
-        which the cancellation of a caller does not end. Raises `ServerFault`."""
+        """Return the open connection, opening the server if need be. Callers share one opening,
+        which no caller's cancellation ends. Raises `ServerFault`."""
         while True:
             connection = self._connection
             if connection is not None and connection.peer.lost is None:
@@ -124,7 +123,6 @@ class Server:
         return opening
 
     async def _hold(self, opening: _Opening) -> None:
-        """Open the server, and supervise it until its end."""
         try:
             await self._live(opening)
         except Exception:
@@ -162,7 +160,6 @@ class Server:
             era = "legacy"
 
     async def _reach(self, opening: _Opening, era: Era) -> None:
-        """Open and supervise a server at an address."""
         # Imports an HTTP library, which only such a server needs.
         from .http import Endpoint
 
@@ -197,8 +194,7 @@ class Server:
         return opening.over.is_set()
 
     async def _greet(self, opening: _Opening, link: Link, era: Era, nursery: trio.Nursery) -> None:
-        """Open the connection and read the tools, within `startup_s`; then follow changes of the
-        list."""
+        """Open the connection and list the tools, within `startup_s`; then follow changes."""
         peer = link.peer
         fault = ""
         connection: Connection | None = None
@@ -240,8 +236,7 @@ class Server:
         await self._keep_list(connection, link)
 
     async def _listen(self, connection: Connection) -> None:
-        """Listen, and again if the stream of an endpoint breaks off; the list may have changed
-        meanwhile."""
+        """Listen, and again if the stream of an endpoint breaks off."""
         for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
             try:
                 await connection.listen()
@@ -279,7 +274,6 @@ class Server:
         self._environment.listed(self.name, fault.message)
 
     def _lost(self, reason: Disconnected, owners: list[object]) -> None:
-        """Report that the server ended after it was open."""
         if self._is_closed:
             return
         marks = [str(getattr(owner, "mark", "")) for owner in owners]
@@ -289,5 +283,4 @@ class Server:
 
 
 def _written(lines: tuple[str, ...]) -> str:
-    """Return the last lines of standard error as the end of a sentence."""
     return f"; it last wrote: {' / '.join(lines[-3:])}" if lines else ""

@@ -1,4 +1,4 @@
-"""All configured servers; nothing of a server is imported or started before its first use."""
+"""All configured servers; none is imported or started before its first use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class Servers:
         self._servers: dict[str, Server] = {}
 
     def get(self, name: str) -> Server | None:
-        """Return the server of that name; None if none is configured."""
         if name not in self._settings:
             return None
         if name not in self._servers:
@@ -42,16 +41,16 @@ class Servers:
         return [server for server in found if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
-        """Return when each of these servers has listed its tools or has failed, or after
-        `within_s`; a slow server goes on opening."""
+        """Return when each of these servers has listed its tools or failed, or after `within_s`; a
+        slow server goes on opening."""
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as nursery:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
     def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
-        """Serve these settings from now on. Servers with other settings, or none, are ended.
-        Returns the changed names, and starts the eager servers among them."""
+        """Serve these settings from now on and return the changed names. Servers with other
+        settings are ended, changed eager ones started."""
         before, self._settings = self._settings, dict(settings)
         changed = {
             name for name in before.keys() | settings if before.get(name) != settings.get(name)

@@ -1,7 +1,7 @@
-"""The params and results of MCP that a client reads.
+"""The params and results of MCP that a client reads, leniently.
 
-Reading is lenient: a missing field has a default, an unknown one is ignored; a malformed tool or
-block is left out, not the whole message.
+A missing field has a default, an unknown one is ignored; a malformed tool or block is left out, not
+the whole message.
 """
 
 from __future__ import annotations
@@ -83,8 +83,6 @@ class Execution(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServerTool(msgspec.Struct, frozen=True, rename="camel"):
-    """One tool of a list."""
-
     name: str
     title: str | None = None
     description: str | None = None
@@ -101,8 +99,6 @@ class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Resource(msgspec.Struct, frozen=True, rename="camel"):
-    """The contents of a resource inside a result."""
-
     uri: str = ""
     mime_type: str | None = None
     text: str | None = None
@@ -110,8 +106,6 @@ class Resource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel"):
-    """One content block of any type."""
-
     type: str
     text: str = ""
     data: str = ""
@@ -147,7 +141,7 @@ class LegacyTask(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """A task of the tasks extension: the first reply to a call, and each later one to `tasks/get`."""
+    """A task of the tasks extension, as in the first reply to a call and those to `tasks/get`."""
 
     task_id: str = ""
     status: str = "working"

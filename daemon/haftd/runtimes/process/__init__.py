@@ -2,6 +2,5 @@
 
 `runtime` runs a tool on `pipes`; `child` supervises a process, `control` acts on it,
 `resource_limits` bound it, `input_state` translates its wait state. An `interpreter` parses
-structured output, at the end (`oneshot`) or line by line (`events`); a `helper` runs for its output
-only.
+structured output (`oneshot`, `events`); a `helper` runs for its output only.
 """

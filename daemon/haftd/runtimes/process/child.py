@@ -1,11 +1,10 @@
 """A started process: its bytes, its end, and the processes it leaves behind.
 
 - The end is the leader's, reported after all bytes available by then. Output that another process
-  holds is read for `_LOOSE_S` more, then detached. A terminal that no process has open while the
-  leader lives is not at its end.
+  holds is read for `_LOOSE_S` more. A terminal that no process has open while the leader lives is
+  not at its end.
 - Bytes go on moving during an abort: a program that cleans up may print.
-- Limits hold until no process is left. Only those on a sum are polled, as no kernel event reports
-  one.
+- Limits hold until no process is left; those on a sum are polled, as no kernel event reports one.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Output:
 
 
 def _launch(call: Call) -> LaunchedProcess:
-    """Launch; if descriptors ran out and some could be freed, once more: that failure precedes the
+    """Launch, once more if descriptors ran out and some could be freed: that failure precedes the
     record of the start."""
     try:
         return launch(call.launch, call.record, cgroup=call.cgroup)
@@ -60,8 +59,7 @@ def _launch(call: Call) -> LaunchedProcess:
 
 
 class Child:
-    """A started process and its descendants, as an async context manager: on exit none is left,
-    whatever the error."""
+    """A started process and its descendants, as an async context manager that leaves none."""
 
     def __init__(
         self,
@@ -131,7 +129,6 @@ class Child:
 
     @property
     def stderr(self) -> int:
-        """Descriptor of standard error, where separate."""
         return _have(self.launched.stderr)
 
     @property
@@ -139,7 +136,6 @@ class Child:
         return self._gone or self.launched.exit is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """Return the processes that have outlived the leader."""
         if self._gone or not self.ended:
             return ()
         return tuple(LeftBehind(process.pid, process.command) for process in self.kin.left_behind())
@@ -153,7 +149,7 @@ class Child:
         return () if self._gone else tuple(self.kin.members())
 
     def emit(self, data: bytes) -> None:
-        """Report output, within the limit."""
+        """Report output within the limit."""
         if not data:
             return
         kept, passed = self._bounds.count(data)
@@ -179,8 +175,8 @@ class Child:
         tasks: Sequence[Callable[[], Awaitable[None]]] = (),
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Supervise until no process is left and report the end through `port`. `tasks` run while
-        bytes may move; `at_end` is called at the leader's end, before the report."""
+        """Supervise until no process is left and report the end. `tasks` run while bytes may move;
+        `at_end` is called at the leader's end, before the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)
@@ -194,7 +190,6 @@ class Child:
                 self._io.cancel()
 
     def close(self) -> None:
-        """Close every descriptor and drop the consumers."""
         self._gone = True
         self._outputs = ()
         self._bounds.unfollow()
@@ -321,7 +316,7 @@ class Child:
             raise
 
     async def _rest_within_bounds(self) -> None:
-        """Wait for the processes left behind; kill them if they exceed a limit."""
+        """Wait for the processes left behind, or kill them at a limit."""
         with self._life:
             await self._within_sums(self.kin.gone)
         if self._life.cancelled_caught:
@@ -331,7 +326,6 @@ class Child:
                 await self.kin.end(self._port.grace_s)
 
     async def _detach_outputs(self) -> None:
-        """Stop reading the outputs."""
         self._io.cancel()
         # Only after every task has released the descriptors: their numbers are reused.
         with trio.CancelScope(shield=True):
@@ -346,7 +340,6 @@ class Child:
             self._port.completed()
 
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """End all processes, then report."""
         grace_s = self._port.grace_s
         heeds_term = not _keeps_term(self.launched.pid)
         natural = self.launched.exiting()

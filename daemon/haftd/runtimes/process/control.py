@@ -1,4 +1,4 @@
-"""Control of a process, on pipes or a terminal; every property is as of now, also after the end."""
+"""Control of a process, on pipes or a terminal, also after the end."""
 
 from __future__ import annotations
 

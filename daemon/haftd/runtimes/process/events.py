@@ -1,9 +1,7 @@
-"""A live tool: reports its states as lines of JSON while it runs (docs/definitions.md, "Live
-tools").
+"""A live tool: reports its states as lines of JSON while it runs (docs/definitions.md).
 
-A line is emitted before its end once it cannot become a state. A malformed state is output and the
-tool's failure, and ends the tool as `stopped` does. A question is asked in one step with its
-`content`: a reader sees both or neither.
+A malformed state is output and the tool's failure, and ends the tool as `stopped` does. A question
+is asked in one step with its `content`: a reader sees both or neither.
 """
 
 from __future__ import annotations
@@ -185,8 +183,7 @@ class Live:
             pending.withdraw()
 
     async def _answer(self) -> None:
-        """Send each answer until the final state. Raises `ToolFailed` for a question without an
-        answer."""
+        """Send each answer until the final state. Raises `ToolFailed` without an answer."""
         while self._final is None:
             if not self._questions:
                 self._event = trio.Event()
@@ -227,8 +224,7 @@ class Live:
         return self._final or ToolResult()
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
-        """Return the failure of a tool that ended without a final state; None for a raw program's
-        success."""
+        """Return the failure of a tool that ended without a final state, if any."""
         status = exit_state(exit)
         clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question

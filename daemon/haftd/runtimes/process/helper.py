@@ -28,7 +28,7 @@ _GRACE_S = 0.5
 @dataclass(frozen=True, slots=True)
 class Failed:
     """The output does not count. `why` is a clause that follows the program's name; for `start` a
-    sentence. `stderr_tail` is for the author of the program alone."""
+    sentence. `stderr_tail` is for the program's author alone."""
 
     kind: Literal["start", "input", "output", "time", "limit", "exit"]
     why: str
@@ -74,10 +74,9 @@ async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
     """Run the program of `call`, with all its descendants, and return its standard output or the
-    failure. `request` is written to standard input (`call.launch.stdin` is `pipe` then, else
-    `null`). `call.launch.output` is not `raw`, so that standard error is separate. `clear_up` is
-    called after the last process, with False if some may be left; also on cancellation. Neither
-    input nor output is logged."""
+    failure. `request` is written to standard input, which must be `pipe` then, else `null`;
+    `call.launch.output` must not be `raw`. `clear_up` is called after the last process, with False
+    if some may be left; also on cancellation. Neither input nor output is logged."""
     port = _Port()
     stderr_tail = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""Parser of a process's output: the interface between a child and its format."""
+"""Interface between a child and the format of its output."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ class Interpreter(Protocol):
     """Parser of a process's output; never blocks, and emits output through the child only."""
 
     def finish(self, exit: Exit) -> ToolResult | None:
-        """Return the result after the last byte of output; None if the handle continues without
-        this process."""
+        """Return the result after the last byte; None if the handle continues without this process."""
 
     def finish_killed(self) -> ToolResult:
         """Emit the output held back and return the result of a killed process."""
@@ -49,8 +48,6 @@ class Interpreter(Protocol):
 
 
 class Plain:
-    """Parser of raw output."""
-
     def finish(self, exit: Exit) -> ToolResult:
         return ToolResult()
 

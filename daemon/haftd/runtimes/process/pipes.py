@@ -31,7 +31,6 @@ class PipeControl(ChildControl):
         self.attach(child)
 
     def attach(self, child: Child) -> None:
-        """Control `child` from now on."""
         self.child = child
         stdin = child.launched.stdin
         if stdin is None:
@@ -74,7 +73,6 @@ class PipeControl(ChildControl):
         return Wanted("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
-        """True if output waits to be emitted."""
         launched = self.child.launched
         return any(
             fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
@@ -106,8 +104,7 @@ class PipeControl(ChildControl):
         return item.text.encode() + b"\n" * (item.kind == "line")
 
     def put(self, data: bytes) -> None:
-        """Queue `data`. Raises `InputRefused`, also once the kernel reports that the program has
-        closed its input."""
+        """Queue `data`. Raises `InputRefused`, also once the program has closed its input."""
         writer = self.open_writer()
         self._number += 1
         try:
@@ -164,7 +161,6 @@ class PipeControl(ChildControl):
                     return  # a signal before has ended the program
 
     def _admit(self, steps: Sequence[bytearray | str]) -> None:
-        """Refuse the list if any step cannot be done."""
         texts = [len(step) for step in steps if isinstance(step, bytearray)]
         if not texts and "eof" not in steps:
             return

@@ -1,8 +1,8 @@
 """Limits of a handle, and the one that ended it.
 
-`output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` become rlimits of each
-process before exec; rlimits know no sum over a handle and do not bind the superuser, so sums are
-polled as well. A program with status 0 has passed no limit, regardless of its output.
+`cpu_s`, `memory` and `processes` become rlimits of each process before exec; rlimits know no sum
+over a handle and do not bind the superuser, so sums are polled as well. A program with status 0 has
+passed no limit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ResourceLimits:
         """Remaining seconds of wall clock, None without a limit."""
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
-        """Count output; return the part within the limit, and True if the limit was passed."""
+        """Count output; return the part within the limit, and True beyond it."""
         if "memory" in self._limits or "processes" in self._limits:
             self._tail = (self._tail + data)[-_TAIL:]
         most = self._limits.get("output")
@@ -51,7 +51,6 @@ class ResourceLimits:
         return data[: max(0, len(data) - (self._printed - int(most)))], True
 
     def spent(self, seconds: float) -> None:
-        """Add the run time of a process."""
         if self.wall_left is not None:
             self.wall_left = max(0.0, self.wall_left - seconds)
 
@@ -68,11 +67,10 @@ class ResourceLimits:
 
     @property
     def are_summed(self) -> bool:
-        """True if `passed` has limits to check."""
         return not self._limits.keys().isdisjoint(("processes", "cpu_s", "memory"))
 
     def passed(self, pids: Sequence[int]) -> str | None:
-        """Return the limit that these processes, all of the handle, have passed together."""
+        """Return the limit that all processes of the handle have passed together."""
         if len(pids) > self._limits.get("processes", math.inf):
             return "processes"
         if "cpu_s" in self._limits:
@@ -86,8 +84,7 @@ class ResourceLimits:
         return None
 
     def exceeded(self, exit: Exit) -> str | None:
-        """Return the rlimit that ended a process which exited by itself, by its status and last
-        output."""
+        """Return the rlimit that ended a process, by its status and last output."""
         if exit.code == 0:
             return None
         if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):

@@ -8,7 +8,7 @@ import trio
 
 
 class Pass(trio.abc.Instrument):
-    """The current pass of the loop: its number, and the seconds spent on drawing in it."""
+    """The current pass of the loop, and the seconds spent on drawing in it."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -16,7 +16,6 @@ class Pass(trio.abc.Instrument):
         self.line = trio.Lock()
 
     def before_io_wait(self, timeout: float) -> None:
-        """Begin the next pass."""
         self.number += 1
         self.spent = 0.0
 

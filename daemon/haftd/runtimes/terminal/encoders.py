@@ -1,6 +1,4 @@
-"""Bytes of keyboard, mouse and paste, encoded by the library with the terminal's modes of the
-moment.
-"""
+"""Bytes of keyboard, mouse and paste, encoded by the library with the terminal's current modes."""
 
 from __future__ import annotations
 
@@ -63,8 +61,8 @@ class KeyEncoder:
 
     def encode(self, terminal: Any | None, press: KeyPress, *, protocol: bool = True) -> bytes:
         """Encode a key by the modes of `terminal`, if given, and without the keyboard protocol
-        unless `protocol`; NumLock is ignored. Returns no bytes for a key that a terminal does not
-        report. Raises `InputRefused`."""
+        unless `protocol`; empty for a key that a terminal does not report. Raises `InputRefused`.
+        """
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
         yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
         if terminal is not None:
@@ -148,8 +146,8 @@ class MouseEncoder:
 
 
 def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
-    """Encode a paste: paste codes within `text` are removed, and control characters blanked, so
-    that none ends the paste or acts as a key. Raises `InputRefused`."""
+    """Encode a paste without paste codes and control characters: none ends the paste or acts as a
+    key. Raises `InputRefused`."""
     for marker in _MARKERS:
         while marker in text:
             text = text.replace(marker, "")
@@ -177,8 +175,8 @@ def _check(core: Any, status: int, action: str) -> None:
 
 
 def _key_of(lib: Any, char: str) -> int:
-    """Return the library's key of a character. Capitals of other alphabets may have two characters,
-    or be ASCII: no key of the library has those."""
+    """Return the library's key of a character; capitals of other alphabets may have two characters,
+    or be ASCII."""
     if char.isascii() and char.isalpha():
         return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
     if char.isascii() and char.isdigit():

@@ -17,8 +17,8 @@ _QUERY = re.compile(
 
 
 class Frames:
-    """The start of the unfinished frame, as an offset in the output. A frame begins when the mode
-    is set and ends when the mode or the terminal is reset, or by `end`: there is no clock."""
+    """The start of the unfinished frame, an offset in the output. A frame ends when the mode or the
+    terminal is reset, or by `end`: there is no clock."""
 
     __slots__ = ("_tail", "start")
 
@@ -29,7 +29,7 @@ class Frames:
 
     def see(self, data: bytes, offset: int) -> None:
         """Parse `data` at `offset`. A frame with a query, or of more than `_MAX_FRAME` bytes, is
-        shown as it comes: the program may wait for the reply."""
+        shown at once: the program may wait for the reply."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
         if self.start is None and _MODE not in whole:

@@ -1,17 +1,13 @@
 """Terminal input: writes each input in the form that the program and its modes expect.
 
 - A program that reads single characters takes the bytes of one read for a paste. Before a key the
-  program must have read all earlier input (see `read_watch`); after `_PATIENCE_S` without a read
-  the key is written anyway.
+  program must have read all earlier input, for which the key waits up to `_PATIENCE_S`.
 - A secret is written only with the echo off. Before, it would be shown, and dropped by a program
   that flushes input as it turns the echo off.
-- The modes of the tty take precedence over those of the screen, which outlive a killed program. In
+- The modes of the tty take precedence over those of the screen, which outlive a killed program: in
   canonical mode no key has a protocol and no paste has codes.
-- A line with a tab or of several rows is pasted to a program that edits its line, then ended by
-  Enter.
-- Replies to terminal queries go between inputs, and only with the echo off, which programs turn off
-  after the query. A reply waits `_PATIENCE_S` for that, while the asking group is in the
-  foreground: a later one did not ask.
+- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, which programs do after the
+  query, and while the asking group is in the foreground.
 """
 
 from __future__ import annotations
@@ -51,7 +47,7 @@ _BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 
 
 def _may_be_pasted(item: Input) -> bool:
-    """Return True for a line with a tab or several rows, without characters that a paste changes."""
+    """Return True for a line with a tab or several rows that a paste does not change."""
     text = item.text
     return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
 
@@ -69,8 +65,8 @@ class _Typed:
 
 
 class TerminalInput:
-    """The keyboard of one terminal: writes inputs whole and in order, at once where possible, else
-    by the task `run`. Call `stirred` at every output."""
+    """The keyboard of one terminal: writes inputs in order, at once where possible, else by `run`.
+    Call `stirred` at every output."""
 
     def __init__(
         self,
@@ -104,12 +100,11 @@ class TerminalInput:
 
     @property
     def last(self) -> int:
-        """Number of the last input."""
         return self._number
 
     def type(self, item: Input) -> int:
         """Write or queue `item` and return its number. Raises `InputRefused`, also for a line that
-        a canonical terminal would truncate silently."""
+        a canonical terminal would truncate."""
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
@@ -169,7 +164,7 @@ class TerminalInput:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """Drop all waiting input, as the terminal is closed; it counts as written."""
+        """Drop all waiting input and report it as written: the terminal is closed."""
         self._queue.clear()
         self._size = 0
         self._marks.clear()
@@ -178,7 +173,6 @@ class TerminalInput:
         self._on_written, self._reads = (lambda number: None), (lambda: False)
 
     async def run(self) -> None:
-        """Write queued input until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._writer.run)
             nursery.start_soon(self._answer_late)
@@ -191,7 +185,6 @@ class TerminalInput:
 
     @property
     def waits(self) -> bool:
-        """True if input is queued."""
         return bool(self._queue or self._busy or self._writer.waiting)
 
     @property
@@ -212,7 +205,6 @@ class TerminalInput:
             return None
 
     def _wrote(self, number: int) -> None:
-        """Report the inputs that the writer's item `number` completes."""
         done = 0
         while self._marks and self._marks[0][0] <= number:
             done = self._marks.popleft()[1]
@@ -222,8 +214,8 @@ class TerminalInput:
     # -- encoding ----------------------------------------------------------------------------
 
     def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of an input, or refuse it before any are written; empty while the
-        terminal library must be loaded first."""
+        """Return the bytes of an input, empty while the library is not loaded; refuse an input
+        before any byte is written."""
         if item.kind == "keys":
             keys.encode(item.keys, True, False, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
@@ -310,15 +302,14 @@ class TerminalInput:
         )
 
     def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Encode like `_encode`, but return no parts where that refuses: a queued input can no
-        longer be refused."""
+        """Encode like `_encode`, or to nothing: a queued input can no longer be refused."""
         try:
             return self._encode(item, modes)
         except InputRefused:
             return ()
 
     def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
-        """Return the EOF characters: after a begun line the first only submits the line."""
+        """Return the EOF characters: after a begun line the first only submits it."""
         eof = modes.eof or b"\x04"
         return eof * 2 if modes.canonical and self._line else eof
 
@@ -374,7 +365,6 @@ class TerminalInput:
         self._done(typed)
 
     async def _answer_late(self) -> None:
-        """Write the waiting replies once the echo is off, or drop them."""
         while True:
             if not self._answers:
                 self._asked = trio.Event()
@@ -389,23 +379,23 @@ class TerminalInput:
             self._answers.clear()
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
-        """Wait until the echo is off; False if the secret was dropped meanwhile."""
+        """Wait until the echo is off; False if the secret was dropped."""
         return await self._no_echo(
             lambda: bool(self._queue) and self._queue[0] is typed, self._hides
         )
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a secret would not be shown. A program that takes keys echoes them itself,
-        or not at all: it must wait for input and not edit a line, as a shell does at its prompt. A
-        shell turns the tty's echo on before its command can ask."""
+        """Return True if a secret would not be shown. A program that takes keys must wait for input
+        and not edit a line, as a shell does at its prompt; a shell turns the tty's echo on before
+        its command can ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()
 
     def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a program edits and so shows the typed line: it takes pastes, or has taken
-        Enter from the tty but left the interrupt, as readline, zsh and fish do. Password prompts by
-        keys do neither."""
+        """Return True if a program edits and shows the typed line: it takes pastes, or has taken
+        Enter from the tty but left the interrupt, as readline, zsh and fish do and password prompts
+        do not."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
     async def _no_echo(

@@ -1,4 +1,4 @@
-"""The process group that has asked for a keyboard protocol: kitty's, or modifyOtherKeys."""
+"""Owner of a keyboard protocol (kitty's, or modifyOtherKeys): the process group that asked for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _MAX_DEPTH = 16
 
 
 class KeyboardOwner:
-    """The owners of one terminal's keyboard protocol: the groups in the foreground when a request
-    was printed. A killed program leaves the protocol on, and no shell that edits its line turns it
-    off. kitty's requests are a stack, of which the last counts."""
+    """The owners of one terminal's keyboard protocol. A killed program leaves the protocol on, and
+    no shell that edits its line turns it off. kitty's requests are a stack."""
 
     __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")
 
@@ -52,8 +51,7 @@ class KeyboardOwner:
 
     def is_left_over(self) -> bool:
         """Return True if the active protocol is stale: another group is in the foreground, and the
-        owner is gone or suspended. A continued program is in the foreground again, with its
-        protocol."""
+        owner is gone or suspended."""
         owner = self._kitty[-1] if self._kitty else self._modify_other_keys
         foreground = self._foreground()
         if owner is None or foreground is None or owner == foreground:

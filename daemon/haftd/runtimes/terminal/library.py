@@ -1,6 +1,4 @@
-"""The terminal library, and its callbacks; each module that calls its functions registers a warm-up
-with `used_first`.
-"""
+"""The terminal library; modules that call it register a warm-up with `used_first`."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def is_loaded() -> bool:
 
 
 def load() -> ModuleType:
-    """Load the terminal library, perhaps in a thread; blocks a quarter of a second the first time."""
+    """Load the terminal library; blocks a quarter of a second the first time."""
     global _core, _has_begun, _is_warm
     _has_begun = True
     if _core is not None and _is_warm:
@@ -47,7 +45,7 @@ def load() -> ModuleType:
 
 
 def used_first(use: Callable[[], None]) -> Callable[[], None]:
-    """Run `use` once within `load`: half of the time goes into the first call of each function."""
+    """Run `use` once within `load`: half of the time is the first call of each function."""
     _first_uses.append(use)
     return use
 

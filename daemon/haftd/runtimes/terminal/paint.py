@@ -1,13 +1,11 @@
 """Serialise a screen: the bytes that draw it on an empty terminal of the same size.
 
-- Lines above the screen, changed palette colours, links and the saved cursor are not drawn; nor is
-  synchronized output, as the picture would not show before its end.
-- Below an alternate screen lies the primary one, for a program that leaves it.
-- An unfinished escape comes last: the next output may complete it. Modes that move the cursor when
-  set precede it.
-- Painting blocks the loop, so it is bounded: rows after `_MAX_STYLED` bytes are drawn as plain
-  text, and a screen of more than `_MAX_CELLS` without colours of blank cells, the cursor's shape
-  and the primary screen.
+- Lines above the screen, changed palette colours, links, the saved cursor and synchronized output
+  are not drawn. Below an alternate screen lies the primary one, for a program that leaves it.
+- An unfinished escape comes last: the next output may complete it.
+- Painting blocks the loop, so it is bounded: rows after `_MAX_STYLED` bytes are plain text, and a
+  screen of more than `_MAX_CELLS` lacks colours of blank cells, the cursor's shape and the primary
+  screen.
 """
 
 from __future__ import annotations
@@ -83,8 +81,7 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
 
 
 def digest(core: Any, handle: Any) -> int | None:
-    """Hash all cells of the active screen, with colours and styles; None if the screen is too
-    large."""
+    """Hash all cells of the active screen; None if it is too large."""
     cells = _Cells(core, handle)
     return cells.digest() if cells.cells <= _MAX_CELLS else None
 
@@ -103,7 +100,6 @@ def _set(mode: bytes, state: bytes) -> bytes:
 
 
 def _from_origin(cursor: bytes, region: bytes) -> bytes:
-    """Make the cursor's position relative to the scrolling region."""
     first = {match[2]: int(match[1]) for match in _REGION.finditer(region)}
 
     def counted(match: re.Match[bytes]) -> bytes:
@@ -136,7 +132,6 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
 
 
 def _written(core: Any, write: Any) -> bytes:
-    """Return the bytes that a library call writes."""
     room, size = _MAX_AT_ONCE, core.ffi.new("size_t*")
     out = core.ffi.new("uint8_t[]", room)
     status = write(out, room, size)
@@ -161,7 +156,7 @@ class _Cells:
             return hash(tuple(tuple(row) for row in self._rows(state)))
 
     def _rows(self, state: Any) -> Iterator[list[int]]:
-        """Yield the cells of each row as packed by the library; an empty cell is 0."""
+        """Yield the cells of each row as packed by the library, 0 if empty."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
@@ -209,7 +204,6 @@ class _Picture(_Cells):
                 self.shape, self.colours = self._shape(state), self._coloured(state)
 
     def _bands(self) -> bytes:
-        """Return the text, with styles as far as the limit allows."""
         last = self._cols - 1
         if self.cells <= _BAND:
             return self._format(0, self._height - 1, last)
@@ -225,7 +219,6 @@ class _Picture(_Cells):
         return b"".join(parts)
 
     def _plain(self, top: int) -> Iterator[bytes]:
-        """Yield the rows from `top` on, without styles."""
         text = self._format(top, self._height - 1, self._cols - 1, styled=False)
         for row, line in enumerate(text.split(b"\n"), top + 1):
             if line:
@@ -243,8 +236,8 @@ class _Picture(_Cells):
         return self._format(0, 0, 0, *extras).removeprefix(self._corner)
 
     def cursor(self) -> bytes:
-        """Return the bytes that place the cursor with its style and protocols. For a cursor about
-        to wrap, its character is written again: by the library, or here if blank."""
+        """Return the bytes that place the cursor. A cursor about to wrap needs its character
+        written again: by the library, or here if blank."""
         placed = self.behind(*_OF_CURSOR)
         at = _CURSOR.match(placed)
         if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
@@ -270,8 +263,7 @@ class _Picture(_Cells):
         return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
 
     def _coloured(self, state: Any) -> bytes:
-        """Return the coloured cells in rows without text, which the library does not draw; at most
-        `_MAX_COLOURS` colours."""
+        """Return coloured cells in rows without text, which the library does not draw."""
         parts: list[bytes] = []
         colours: dict[int, bytes | None] = {}
         for number, row in enumerate(self._rows(state)):
@@ -291,7 +283,7 @@ class _Picture(_Cells):
         return b"".join(parts)
 
     def _has_colours_only(self, row: list[int], colours: dict[int, bytes | None]) -> bool:
-        """Return True for a row without text but with colours, which are added to `colours`."""
+        """Return True for a row with colours only, which are added to `colours`."""
         is_coloured = False
         for cell in set(row):
             if cell not in colours:
@@ -302,7 +294,7 @@ class _Picture(_Cells):
         return is_coloured
 
     def _colour(self, cell: int) -> bytes | None:
-        """Return the SGR colour of a cell without text, empty without a colour; None for text."""
+        """Return the SGR colour of a blank cell, perhaps empty; None for text."""
         lib, ffi = self._core.lib, self._core.ffi
         kind = ffi.new("GhosttyCellContentTag*")
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)

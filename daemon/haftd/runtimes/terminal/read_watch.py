@@ -1,6 +1,4 @@
-"""Reads of a terminal by its program: the kernel counts unread bytes and reports each read by
-inotify.
-"""
+"""Reads of a terminal by its program, from the kernel: the number of unread bytes, and inotify."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ def unread_bytes(slave: str) -> int:
 
 
 class _Watcher:
-    """The loop's one inotify instance. Closing an instance blocks for up to some 15 ms; adding and
-    removing a watch does not."""
+    """The loop's one inotify instance: closing one blocks for up to 15 ms, removing a watch does
+    not."""
 
     def __init__(self) -> None:
         self.fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -93,8 +91,7 @@ def _the_watcher() -> _Watcher:
 
 
 class Reads:
-    """The reads of one terminal, watched while entered; at most one object for each terminal at a
-    time."""
+    """The reads of one terminal, watched while entered; one object at a time for each terminal."""
 
     def __init__(self, slave: str) -> None:
         self.came = trio.Event()

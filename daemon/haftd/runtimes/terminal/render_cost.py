@@ -1,5 +1,5 @@
-"""Estimated cost of drawing output: a few bytes can take long. The clock finds slow sequences
-unknown here; see `screen`.
+"""Estimated cost of drawing output: a few bytes can take long. `screen` finds other slow sequences
+by the clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
 
 def split_by_cost(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
     """Return the end of the piece of `data` at `at`: at most `most` bytes, or before an expensive
-    sequence; a single one may exceed the cost limit."""
+    sequence."""
     end = min(at + most, len(data))
     if data.find(b"\x1b", at, end) < 0:
         return end

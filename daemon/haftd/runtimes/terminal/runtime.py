@@ -1,4 +1,4 @@
-"""Runtime of tools on a terminal. The screen is kept beside the output, never instead of it."""
+"""Runtime of tools on a terminal."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class TerminalControl(ChildControl):
         return self._typist.last
 
     def screen(self) -> ScreenShot | None:
-        """Return the screen, after the end the last one. Blocks only before the terminal library is
-        loaded, which begins with the first terminal."""
+        """Return the screen, after the end the last one; blocks only if the library is not yet
+        loaded."""
         return self._last if self._is_finished else self._screen.snapshot()
 
     def paint(self) -> bytes | None:
@@ -105,7 +105,7 @@ class TerminalControl(ChildControl):
         return None if self._is_finished else self._screen.digest()
 
     def wanted(self) -> Wanted:
-        """Return the input state, by the kernel alone: the program's name, output and silence are
+        """Return the input state, by the kernel alone: name, output and silence of the program are
         no evidence."""
         if not self._typist.waits:
             return self._looked()
@@ -162,7 +162,6 @@ class TerminalControl(ChildControl):
         return modes.canonical and not modes.echo
 
     def show(self, data: bytes) -> None:
-        """Emit and draw output."""
         self._typist.note_output(data)
         self.child.emit(data)
         if self.child.ended:
@@ -175,7 +174,7 @@ class TerminalControl(ChildControl):
             self._must_load.set()
 
     def _note_frame(self) -> None:
-        """Set the deadline of a frame that has begun: its program may be killed before its end."""
+        """Set the deadline of a frame that has begun: its program may be killed."""
         if self._screen.frame in (None, self._frame):
             return
         self._frame = self._screen.frame
@@ -183,7 +182,6 @@ class TerminalControl(ChildControl):
         self._frame_began.set()
 
     async def _end_frames(self) -> None:
-        """Show each frame at its deadline, until cancelled."""
         while True:
             if self._screen.frame is None:
                 self._frame_began = trio.Event()
@@ -198,7 +196,6 @@ class TerminalControl(ChildControl):
                 self._has_redrawn.set()
 
     async def _report_redraws(self) -> None:
-        """Report screen changes without output, until cancelled."""
         while True:
             await self._has_redrawn.wait()
             self._has_redrawn = trio.Event()
@@ -222,8 +219,8 @@ class TerminalControl(ChildControl):
             await draw_scheduler.in_line(self._screen.draw)
 
     async def attend(self) -> None:
-        """Write queued input, and bound the time of a frame. The first terminal loads the library
-        in a thread, ahead of the first snapshot; terminals that need it meanwhile wait."""
+        """Write queued input and bound frames. The first terminal loads the library in a thread;
+        terminals that need it meanwhile wait."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
             nursery.start_soon(self._end_frames)
@@ -235,12 +232,11 @@ class TerminalControl(ChildControl):
             await self._draw()
 
     def close(self) -> None:
-        """End input: the process has ended."""
         self._typist.close()
 
     async def finish(self) -> None:
-        """Keep the last screen: the output is complete. A process that ended before the library was
-        loaded waits for that, once in a daemon's life."""
+        """Keep the last screen. A process that ended before the library was loaded waits for that,
+        once in a daemon's life."""
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
             if self._screen.waits:

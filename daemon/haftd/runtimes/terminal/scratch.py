@@ -12,7 +12,7 @@ _MAX_BLANK = 256
 
 
 class Scratch:
-    """A terminal for one rendering, to be closed. `history` is the size in bytes of the lines above
+    """A terminal for one rendering, to be closed; `history` is the size in bytes of the lines above
     the screen."""
 
     __slots__ = ("_cols", "_core", "_filter", "_rows", "_terminal")

@@ -1,14 +1,14 @@
 """The screen of a terminal, and the encoding of its keyboard.
 
 - Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. From the first escape on every
-  byte is drawn at once, as the program may wait for the reply to a query.
+  byte is drawn at once, as the program may wait for a reply.
 - Drawing blocks the daemon: it is done in pieces (`render_cost`), for `_TURN_S` at a time over all
-  terminals (`draw_scheduler`). The backlog waits for its next turn.
+  terminals (`draw_scheduler`).
 - Snapshots, keys and resizes draw the backlog first, for at most `_SNAPSHOT_S` in a pass of the
-  loop; beyond that they see the screen drawn so far. A resize queues behind earlier output, and a
-  painting ends with the bytes not yet drawn.
-- Replies to queries go to `on_reply` only. Escapes that read files, keep pictures or report the
-  title are off: output must not reach beyond its screen.
+  loop; beyond that they see the screen drawn so far, and a painting ends with the bytes not yet
+  drawn.
+- Escapes that read files, keep pictures or report the title are off: output must not reach beyond
+  its screen.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class Screen:
 
     @property
     def must_load(self) -> bool:
-        """True if waiting bytes need the library. Then the owner runs `load` (perhaps in a thread)
-        and goes on to draw."""
+        """True if waiting bytes need the library: the owner then runs `load` and draws."""
         return self._wants_feeding and not library.is_loaded()
 
     @property
@@ -130,7 +129,7 @@ class Screen:
 
     @property
     def is_behind(self) -> bool:
-        """True if the backlog should be drawn before the next output; see `draw`."""
+        """True if the backlog should be drawn before the next output."""
         if library.is_loaded():
             return self._wants_feeding
         return self._waiting_size >= _MAX_UNLOADED
@@ -149,21 +148,20 @@ class Screen:
 
     @property
     def frame(self) -> int | None:
-        """Offset of the unfinished frame, if any."""
         return self._frames.start
 
     def end_frame(self) -> None:
-        """Include the unfinished frame in the next drawing; the owner decides when."""
+        """Include the unfinished frame in the next drawing."""
         self._frames.end()
 
     def end_string(self) -> bool:
-        """Cancel a control string (OSC, DCS, APC) that a killed program left unterminated, and draw
-        the lines after its first; return True if there was one."""
+        """Cancel a control string (OSC, DCS, APC) that a killed program left open, and draw its
+        lines after the first; return True if there was one."""
         self._prompt_at = self._bytes + self._waiting_size
         return self._end_string()
 
     def _end_string(self) -> bool:
-        """Cancel a string that ends in a prompt, once the bytes before the prompt are drawn."""
+        """Cancel a string that ends in a prompt, once the bytes before it are drawn."""
         if self._terminal is None or self._waiting or self._prompt_at != self._bytes:
             return False
         self._prompt_at = -1
@@ -183,7 +181,7 @@ class Screen:
         self._eager = self._eager or b"\x1b" in data
 
     def feed(self, data: bytes) -> None:
-        """Queue output and draw within the turn. Does not load the library; see `must_load`."""
+        """Queue output and draw within the turn, without loading the library (see `must_load`)."""
         self.hold(data)
         if self._wants_feeding and library.is_loaded():
             now = draw_scheduler.current()
@@ -326,8 +324,8 @@ class Screen:
         return self._shot
 
     def digest(self) -> int | None:
-        """Hash cells, cursor and scroll count: equal while no cell has changed. None without the
-        library, with a backlog, or for a large screen."""
+        """Hash cells, cursor and scroll count; None without the library, with a backlog, or for a
+        large screen."""
         if not library.is_loaded():
             return None
         self.catch_up()
@@ -381,7 +379,6 @@ class Screen:
 
     @property
     def wants_mouse(self) -> bool:
-        """True if mouse reports are on."""
         if not self._eager:
             return False
         self.catch_up()
@@ -395,7 +392,6 @@ class Screen:
 
     @property
     def is_alternate(self) -> bool:
-        """True if the alternate screen is shown."""
         if not self._eager:
             return False
         self.catch_up()
@@ -406,8 +402,7 @@ class Screen:
         return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
-        """Encode a key of a terminal in its initial state; empty if none is sent. Raises
-        `InputRefused`."""
+        """Encode a key by initial modes; empty if none is sent. Raises `InputRefused`."""
         if self._plain_keys is None:
             self._plain_keys = KeyEncoder(library.load())
         return self._plain_keys.encode(None, press)
@@ -427,8 +422,8 @@ class Screen:
         return self._keys.encode(self._terminal._t[0], press, protocol=False)
 
     def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode a mouse action, one part for each report. Raises `InputRefused` without such
-        reports."""
+        """Encode a mouse action, one part for each report. Raises `InputRefused` if reports are
+        off."""
         if not self.wants_mouse:
             raise InputRefused(
                 "The program takes no mouse: it has not turned reports of it on. Use keys."
@@ -449,8 +444,7 @@ class Screen:
         return parts
 
     def close(self) -> ScreenShot | None:
-        """Free the memory: the output is complete. Return the last snapshot; None if that would
-        load the library."""
+        """Free the memory and return the last snapshot; None if that would load the library."""
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
             self.snapshot()

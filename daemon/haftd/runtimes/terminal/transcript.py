@@ -1,16 +1,15 @@
 """The text of a terminal's output, line by line, as a user would have read it.
 
-- The text depends on the bytes of the output alone, so it can be made at any time. Bytes before a
-  stretch are drawn first, for the cursor's position and the lines that the stretch changes.
+- The text depends on the bytes of the output alone. Bytes before a stretch are drawn first, for the
+  cursor's position and the lines that the stretch changes.
 - Most output only appends: colours, titles and modes are removed. Other output is drawn on a
   scratch terminal, and the text is the changed lines: a progress bar appears once, in its last
-  form, and a line that has grown gives its new part.
+  form; a line that has grown gives its new part.
 - Output that would take long to draw is not drawn; a rewritten line then gives its last text.
-- The alternate screen gives its changed rows with the blank ones between, and nothing once the
-  program has left it.
-- A control string that a killed program left unterminated ends at the line end.
-- A shell that pads the last line of output so that its prompt begins a row (zsh's PROMPT_SP, fish)
-  has begun a new line: neither mark nor padding is text.
+- The alternate screen gives its changed rows with the blank ones between.
+- A control string that a killed program left open ends at the line end.
+- The mark and padding by which a shell begins a row with its prompt (zsh's PROMPT_SP, fish) are a
+  line end.
 """
 
 from __future__ import annotations
@@ -240,8 +239,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """All lines of a terminal; `line` is the cursor's. Blanks after the cursor and trailing blank
-    lines, which line editors pad with, are removed."""
+    """All lines of a terminal, and the cursor's, without blanks after the cursor and trailing blank
+    lines: line editors pad with them."""
 
     lines: list[str]
     line: int
@@ -260,7 +259,6 @@ def _page(terminal: Scratch) -> _Page:
 
 
 def _added(before: _Page, now: _Page) -> str:
-    """Return the text that `now` has beyond `before`."""
     old, new = before.lines, now.lines
     if now.alt:
         return _changed_rows(old, new)

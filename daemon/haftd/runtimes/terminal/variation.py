@@ -1,8 +1,8 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes.
 
-Without mode 2027 the terminal library drops this emoji presentation selector after a character that
-is no emoji by itself, as in the keycap 1️⃣. An unassigned selector, which the library keeps, is
-drawn instead, and translated back on every read.
+Without mode 2027 the terminal library drops this selector after a character that is no emoji by
+itself, as in the keycap 1️⃣. An unassigned selector, which the library keeps, is drawn instead, and
+translated back on every read.
 """
 
 from __future__ import annotations
@@ -48,5 +48,4 @@ def restore(text: str) -> str:
 
 
 def restore_bytes(data: bytes) -> bytes:
-    """Undo the translation in bytes of the library."""
     return data.replace(_STAND_IN_BYTES, _EMOJI_BYTES)
