@@ -1,12 +1,10 @@
 """One child cgroup per handle, where the kernel permits it.
 
-Rules:
-
-- The hierarchy is found through /proc/self/mountinfo, never by a fixed path; only version 2.
-- `auto` takes the daemon's own cgroup, and only when it was delegated to the daemon: a cgroup with
-  another manager is left alone, and the root cgroup is never taken.
-- A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child that
-  joined after one write would survive it.
+- The hierarchy, only of version 2, is found through /proc/self/mountinfo, never by a fixed path.
+- `auto` takes the daemon's own cgroup if delegated: a cgroup with another manager and the root
+  cgroup are left alone.
+- A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
+  that joins after a write survives it.
 - A cgroup that holds this process is never killed.
 """
 
@@ -30,7 +28,7 @@ def _unescape(field: str) -> str:
 
 
 def _mounts() -> Iterator[tuple[str, str]]:
-    """Yield the (root, mount point) of every cgroup2 hierarchy that is mounted here."""
+    """Yield the (root, mount point) of every cgroup2 hierarchy."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.split()
@@ -79,9 +77,9 @@ def _delegated(folder: Path) -> bool:
 def find_base(setting: str, *, told: bool = False) -> Path | None:
     """Return the parent cgroup for handles. `setting`: `auto`, `off`, or a path.
 
-    `told`: the service manager declares the delegation, for managers that do not record that in an
-    attribute (systemd did not, for a user's units, for years). Raises OSError if a given path is no
-    writable cgroup of version 2.
+    `told`: the service manager declares the delegation, for managers that set no attribute (systemd
+    did not for a user's units, for years). Raises OSError if a path is no writable cgroup of
+    version 2.
     """
     if setting == "off":
         return None
@@ -118,12 +116,13 @@ class Cgroup:
         return self.path.name.removeprefix(_PREFIX)
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises OSError, ProcessLookupError when the process is gone."""
+        """Move a process into the cgroup. Raises OSError, ProcessLookupError when the process is
+        gone."""
         with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
             file.write(b"%d" % pid)
 
     def procs(self) -> list[int]:
-        """Return the pids in this cgroup and below; processes of other namespaces are left out."""
+        """Return the pids here and below, without processes of other namespaces."""
         pids: list[int] = []
         for folder in self._tree():
             with contextlib.suppress(OSError):
@@ -132,11 +131,11 @@ class Cgroup:
         return pids
 
     def populated(self) -> bool:
-        """Return whether a process lives in this cgroup or below. A cgroup that is gone is empty."""
+        """Return whether a process lives here or below; a missing cgroup is empty."""
         return b"populated 1" in self._events()
 
     def stands(self) -> bool:
-        """Return whether every process has halted since the cgroup was frozen."""
+        """Return whether every process has halted since the freeze."""
         return b"frozen 1" in self._events()
 
     def _events(self) -> bytes:
@@ -146,7 +145,7 @@ class Cgroup:
             return b""
 
     def holds_self(self) -> bool:
-        """Return whether this process is in the cgroup, which must then not be killed as a whole."""
+        """Return whether this process is in the cgroup."""
         own = find_own()
         return own is not None and own.is_relative_to(self.path)
 
@@ -163,9 +162,7 @@ class Cgroup:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Freeze the cgroup for the duration of the context, where the kernel can (5.2); signals stay
-        pending.
-        """
+        """Freeze the cgroup during the context, where the kernel can (5.2); signals stay pending."""
         self._freeze(b"1")
         try:
             yield
@@ -177,7 +174,7 @@ class Cgroup:
             (self.path / "cgroup.freeze").write_bytes(wanted)
 
     def empty(self, timeout_s: float) -> bool:
-        """Kill until no process is left, for at most that long; blocks. Return whether the cgroup is empty."""
+        """Kill until no process is left, blocking for `timeout_s` at most; return whether none is."""
         deadline = time.monotonic() + timeout_s
         while True:
             events = self._open_events()
@@ -199,7 +196,7 @@ class Cgroup:
                 os.close(events)
 
     def remove(self) -> bool:
-        """Remove this cgroup and those below, which must be empty; return True if it is gone."""
+        """Remove this empty cgroup and those below; return whether it is gone."""
         for folder in reversed(list(self._tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -226,7 +223,7 @@ class Cgroup:
             except OSError:
                 continue
             try:
-                # Still in here with the pidfd open: then the pidfd is of a process of ours.
+                # Still listed with the pidfd open: the pidfd is of a process of ours.
                 if pid in self.procs():
                     with contextlib.suppress(OSError):
                         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -235,7 +232,7 @@ class Cgroup:
 
 
 def is_ours(path: Path, home: str) -> bool:
-    """Return True if an instance of `home` made this cgroup, and the cgroup exists."""
+    """Return whether an instance of `home` made this cgroup and the cgroup exists."""
     named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False

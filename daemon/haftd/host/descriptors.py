@@ -1,11 +1,8 @@
 """Reserve file descriptors by purpose.
 
-Rules:
-
-- The kernel assigns the lowest free number: a descriptor as high as the bound means that all below are
-  taken.
-- Clients are served while handles hold descriptors: the last ones are never given to handles. Waiting for
-  the ends of processes stops first, then starts are refused, then output files, and connections last.
+The kernel assigns the lowest free number: a descriptor as high as the bound means that all below
+are taken. Clients have priority: waiting for the ends of processes stops first, then starts are
+refused, then output files, and connections last.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ _SHARE_FOR_CLIENTS = 8
 
 
 def has_room(fd: int, use: Use) -> bool:
-    """Return whether a descriptor that was just opened leaves enough for the uses with a higher priority."""
+    """Return whether a just opened descriptor leaves enough for the uses with a higher priority."""
     return fd < _bound(use)
 
 
 def shortage() -> str:
-    """Return the error sentence for a start that would leave too few descriptors."""
+    """Return the error text for a start that would leave too few descriptors."""
     most = _most()
     return (
         f"haftd may have {most} open files, and keeps the last {most - _bound('start')} for those who "

@@ -1,16 +1,13 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
 
-Rules:
-
 - Read first, and wait only when nothing is there. An endless stream yields to other tasks every few
   reads, or after `_TURN_S` where processing the data takes long.
-- An input is written whole, in order of arrival; data that fits is written at once, by the caller, and
-  the rest by the writer's task.
-- Only this module and `tty/hangup` know how descriptors are watched.
-- The end of a pipe is final. A terminal's, EIO, is temporary: no process has the terminal open, and one
-  may open it again.
-- Descriptors do not block. The owner closes them, through `close` where a task may be waiting on them;
-  that task then gets `trio.ClosedResourceError`.
+- An input is written whole, in order; data that fits is written at once, by the caller, the rest by
+  the writer's task.
+- The end of a pipe is final. A terminal's, EIO, is temporary: a process may open the terminal
+  again.
+- Descriptors do not block. The owner closes them, through `close` where a task may be waiting,
+  which then gets `trio.ClosedResourceError`.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
 class InputFull(Exception):
-    """The queue of input for a program that does not read is full. Nothing was queued."""
+    """The input queue of a program that does not read is full. Nothing was queued."""
 
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
@@ -82,10 +79,9 @@ async def pump(
 ) -> None:
     """Pass all data from `fd` to `emit`, until the end. Closes nothing.
 
-    An awaitable returned by `keep_up` after a chunk is awaited before more is read: backpressure.
-    `is_final` decides about each end of a terminal; after one that is not final, the pump goes on when
-    the terminal is opened again. Cancellation loses nothing: read data was emitted, the rest is still in
-    the pipe.
+    An awaitable returned by `keep_up` is awaited before more is read: backpressure. `is_final`
+    decides about each end of a terminal; after one that is not final, the pump goes on when the
+    terminal is opened again. Cancellation loses nothing: read data was emitted.
     """
     reads, began = 0, trio.current_time()
     while True:
@@ -112,7 +108,7 @@ async def pump(
 
 
 def is_readable(fd: int) -> bool:
-    """Return True if a read would not block. On a terminal, the poll delivers data on its way."""
+    """Return whether a read would not block. On a terminal, the poll delivers data on its way."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
@@ -141,9 +137,9 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 class Writer:
     """Input queue of one program. The caller closes `fd`.
 
-    `on_written(number)` is called once that item is written, or dropped because the program reads
-    no more; numbers only grow. It may be called within `put`. `on_end` is called once `end` is
-    reached: it closes the descriptor.
+    `on_written(number)` reports an item that was written, or dropped because the program reads no
+    more; numbers only grow. It may be called within `put`. `on_end` closes the descriptor once
+    `end` is reached.
     """
 
     __slots__ = (
@@ -179,23 +175,23 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Return True if writing is over: the program closed its end, or `end` was called."""
+        """Return whether writing is over: the program closed its end, or `end` was called."""
         return self._closed or self._ending
 
     @property
     def last(self) -> int:
-        """Return the number of the last item that was put."""
+        """Return the number of the last item."""
         return self._last
 
     @property
     def waiting(self) -> int:
-        """Return the number of bytes that are not with the program yet."""
+        """Return the number of bytes not yet written."""
         return self._held
 
     def put(self, data: bytes) -> int:
         """Queue `data`; return its number. Raises InputFull, Closed.
 
-        One item may be larger than the limit when nothing else waits.
+        An item may exceed the limit when nothing else waits.
         """
         if self.closed:
             raise Closed("The program reads no more input.")
@@ -211,7 +207,7 @@ class Writer:
         return self._last
 
     def end(self) -> None:
-        """End the input after the queued items: `on_end` is called when all of them are written."""
+        """End the input after the queued items, then call `on_end`."""
         if self.closed:
             return
         self._ending = True
@@ -248,7 +244,6 @@ class Writer:
                 await changes.next()
 
     def _write(self) -> None:
-        """Write until the descriptor blocks."""
         while self._queue:
             number, data = self._queue[0]
             try:
@@ -272,7 +267,7 @@ class Writer:
             self._finish()
 
     def _drop(self) -> None:
-        """Report every item as dealt with, because the program reads no more."""
+        """Report every item as written, because the program reads no more."""
         self._queue.clear()
         self._held = 0
         self._closed = True

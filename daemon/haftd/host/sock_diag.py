@@ -1,7 +1,4 @@
-"""Query the kernel about one socket, by sock_diag(7).
-
-Rules: nothing waits, because the kernel has answered before the request returns.
-"""
+"""Query the kernel about one socket, by sock_diag(7), which answers before the request returns."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ _MAX_ANSWER = 4096
 
 
 def ask(request: bytes) -> bytes | None:
-    """Return the answer to a request of a family, without its head; None where the kernel knows no such socket.
-    Raises OSError."""
+    """Return the answer without its head; None where the kernel knows no such socket. Raises
+    OSError."""
     head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _REQUEST, 1, 0)
     kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as netlink:

@@ -1,7 +1,7 @@
 """High-resolution timer: trio's own timers are as coarse as epoll's milliseconds.
 
-Rules: one timerfd per loop, made on first use and closed with the loop, and armed only while a callback
-waits. Where none can be had no callback is called: callers also set a timer of the loop.
+One timerfd per loop is armed while a callback waits. Without a timerfd no callback is called, so
+callers also set a timer of the loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Timer:
 
     def _arm(self, when: float) -> None:
         self._armed = when
-        # Zero would disarm the timer, and a time that has passed is to fire at once.
+        # Zero would disarm the timer, and a past time is to fire at once.
         ns = max(1, int((when - time.monotonic()) * _NS))
         _libc.timerfd_settime(self.fd, 0, _SPEC.pack(0, 0, ns // _NS, ns % _NS), None)
 
@@ -69,8 +69,8 @@ _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
 def call_in(seconds: float, ring: Callable[[], object]) -> None:
-    """Call `ring` once after `seconds`, replacing its earlier time. The call may come after the
-    waiter has gone, and must not raise."""
+    """Call `ring` once after `seconds`, in place of its earlier time. The waiter may have gone by
+    then, and `ring` must not raise."""
     try:
         timer = _alarm.get()
     except LookupError:

@@ -1,1 +1,1 @@
-"""Files and folders: `runtime_folder` with the socket, `lockfile`, `id_log` of used handle ids, `spool_folder`."""
+"""Files: `runtime_folder` with the socket, `lockfile`, `id_log` of used handle ids, `spool_folder`."""

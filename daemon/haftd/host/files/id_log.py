@@ -1,13 +1,11 @@
 """Log of used handle ids, in the state folder, for the next daemon.
 
-Rules:
-
-- One line of JSON per use, `["session","id",generation]`, appended by one write without fsync, before the
-  tool starts. The last line of an id counts; generation 0 takes the use back.
-- A line that cannot be written is dropped, and no spawn fails for it: after a restart that id is reported
+- A use is a line of JSON, `["session","id",generation]`, appended by one write without fsync,
+  before the tool starts. The last line of an id counts; generation 0 takes the use back.
+- A line that cannot be written is dropped, and no spawn fails: after a restart the id is reported
   as never used, instead of expired.
-- Past `MAX_LINES` the file is rewritten by temp and rename with the ids that are still known.
-- Whatever the file holds, the daemon starts.
+- Past `MAX_LINES` the file is rewritten by rename with the ids still known.
+- The daemon starts with any content.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class IdLog:
         self._lines = 0
 
     def load(self) -> list[Use]:
-        """Return the ids that are in the file, the longest unused first."""
+        """Return the ids in the file, the longest unused first."""
         generations: dict[tuple[str, str], int] = {}
         lines = self._read().split(b"\n")
         for line in lines:
@@ -49,7 +47,7 @@ class IdLog:
         return [(session, id_, generation) for (session, id_), generation in generations.items()]
 
     def note(self, session: str, id_: str, generation: int) -> None:
-        """Append that this is the last generation of an id."""
+        """Append the last generation of an id."""
         with contextlib.suppress(OSError):
             if self._lines >= MAX_LINES:
                 self._rewrite()
@@ -59,13 +57,13 @@ class IdLog:
             self._lines += 1
 
     def close(self) -> None:
-        """Close the file. The next note opens it again."""
+        """Close the file; the next note opens it again."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def _read(self) -> bytes:
-        """Return the end of the file, from the first whole line on; empty where there is no valid file."""
+        """Return the last `_MAX_READ` bytes of the file; empty where unreadable."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

@@ -1,13 +1,11 @@
-"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's lock of a state
-folder.
-
-Rules:
+"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's lock of a
+state folder.
 
 - The lock is a flock: a POSIX lock would vanish with any close of the file.
-- Its descriptor is close-on-exec: a child that kept it would hold the lock after the daemon.
-- The file is never unlinked: a lock on a file that no other daemon opens excludes none.
+- The descriptor is close-on-exec: a child would hold the lock after the daemon.
+- The file is never unlinked: a lock on an unlinked file excludes no other daemon.
 - A stopped holder is alive: a second daemon exits and touches nothing.
-- The first line of the file is a JSON object: the holder's identity and, once it serves, its socket.
+- The first line is a JSON object: the holder's identity and, once serving, the socket.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class LockHeld(Exception):
 
 
 class DaemonLock:
-    """A daemon's lock until `close` or its death."""
+    """A lock held until `close` or the daemon's death."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -60,8 +58,8 @@ class DaemonLock:
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
         """Take the lock. Raises LockHeld, or OSError of opening the file.
 
-        Blocks for `patience_s` at most, and only while the holder that the file names is dead: a child
-        between fork and exec holds a dead daemon's descriptors for that moment.
+        Blocks for `patience_s` at most, and only while the recorded holder is dead: a child between
+        fork and exec still holds the descriptors.
         """
         deadline = time.monotonic() + patience_s
         while True:
@@ -81,8 +79,8 @@ class DaemonLock:
             except BaseException:
                 os.close(fd)
                 raise
-            # The file may have been replaced between open and flock: a lock on a file
-            # that no other daemon will open locks nothing.
+            # The file may have been replaced between open and flock: that lock excludes no other
+            # daemon.
             if not lock.is_in_place():
                 os.close(fd)
                 if time.monotonic() > deadline:
@@ -98,7 +96,7 @@ class DaemonLock:
             _write_holder(self._fd, socket)
 
     def restore(self) -> None:
-        """Lock again after the file was removed. Raises LockHeld, OSError, as `acquire`."""
+        """Lock again after the file was removed. Raises as `acquire`."""
         if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)
@@ -115,7 +113,7 @@ class DaemonLock:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Release the lock. The file stays."""
+        """Release the lock; the file stays."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -164,7 +162,7 @@ def _read_holder(fd: int) -> _Holder:
 def holds_daemon_lock(pid: int) -> bool:
     """Return whether the process has a `daemon.lock` open, as no child of a daemon has.
 
-    A process that may not be examined counts as having one, and is left alone.
+    A process that may not be examined counts as a holder, and is left alone.
     """
     folder = f"/proc/{pid}/fd"
     try:

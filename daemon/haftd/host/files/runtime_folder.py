@@ -1,16 +1,14 @@
-"""The runtime folder, the checks of its owner and mode, and the socket that is bound in it.
+"""The runtime folder, checks of owner and mode, and the socket bound in the folder.
 
-Rules:
-
-- The folder belongs to this user, has mode 0700, and is no symbolic link. A folder that others can write
-  to is refused, with the reason, because its content may be anyone's. The state folder must belong to the
-  user, too, but may be a link, and its mode is corrected.
-- A socket has its mode before it is bound, so that it is never open to others, not even between bind and
-  chmod. A stale socket is probed first, then unlinked; the caller holds `daemon.lock`.
-- A path is unlinked only while it leads to the inode that was seen there: a service manager binds a
-  socket of its own in the place of ours, whatever locks are held.
-- An age cleaner (systemd-tmpfiles, see tmpfiles.d(5)) skips a locked folder, and files with the sticky
-  bit. Other cleaners may not, so the required files are watched as well.
+- The folder belongs to this user, has mode 0700, and is no symbolic link. A folder that others can
+  write to is refused, because its content may be anyone's. The state folder belongs to the user,
+  too, but may be a link, and its mode is corrected.
+- A socket gets its mode before the bind, so that it is never open to others. A stale socket is
+  probed, then unlinked, while the caller holds `daemon.lock`.
+- A path is unlinked only while it leads to the inode seen there: a service manager binds its own
+  socket in that place, regardless of locks.
+- An age cleaner (systemd-tmpfiles, tmpfiles.d(5)) skips a locked folder and sticky files. Other
+  cleaners may not, so the required files are watched as well.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ class SocketInUse(Exception):
 def prepare(folder: Path, *, ours: bool = True) -> None:
     """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
 
-    `ours`: the folder has no other use, so a mode open to others is corrected. A folder chosen by
-    the user for the socket stays unchanged: it may be a home.
+    `ours`: the folder has no other use, so its mode is corrected. A folder that the user chose for
+    the socket stays unchanged: it may be a home.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -72,9 +70,9 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     """Create the state folder with these folders inside, or check the existing ones.
 
-    Each may be a link to a place with more room, with any mode; a folder's mode is corrected,
-    because the content is checked separately. Homes may be open to a group with one member. Raises
-    FolderRefused, OSError.
+    Each may be a link to a place with more room that others cannot write to. The mode of a folder
+    is corrected, because the content is checked separately. Homes may be open to a group with one
+    member. Raises FolderRefused, OSError.
     """
     for place in (folder, *(folder / name for name in inner)):
         _make(place)
@@ -97,9 +95,7 @@ def _make(folder: Path) -> None:
 
 
 def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
-    """Check that the folder belongs to this user, and is not writable by those that the bits `closed_to`
-    stand for.
-    """
+    """Check that the folder is this user's, without the mode bits `closed_to`."""
     if not st.S_ISDIR(facts.st_mode):
         raise FolderRefused(f"{folder} is not a folder; remove it, or name another one")
     if facts.st_uid != os.geteuid():
@@ -138,7 +134,7 @@ def _check_way(path: Path) -> None:
 def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     """Bind and listen at `path`, non-blocking; the caller holds `daemon.lock` and owns the socket.
 
-    Raises FolderRefused for an impossible path, SocketInUse when a server answers there.
+    Raises FolderRefused for an impossible path, SocketInUse when a server answers.
     """
     name = os.fsencode(path)
     if len(name) > MAX_SOCKET_PATH:
@@ -149,7 +145,7 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        # Linux gives the mode of the socket to the file, see unix(7); the umask is the whole process's.
+        # Linux gives the socket's mode to the file, see unix(7); the umask is the whole process's.
         os.fchmod(listener.fileno(), 0o600)
         listener.bind(name)
         listener.listen(backlog)
@@ -176,7 +172,7 @@ def _clear(path: Path) -> None:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Return whether the path leads to a socket that no process serves: a connection is refused."""
+    """Return whether the path leads to a socket that refuses connections: no process serves it."""
     try:
         return st.S_ISSOCK(path.lstat().st_mode) and _probe(path) == errno.ECONNREFUSED
     except OSError:
@@ -190,7 +186,7 @@ def _probe(path: Path) -> int:
 
 
 def inode_of(path: Path) -> Inode | None:
-    """Return the device and inode number that the path leads to, symbolic links not followed."""
+    """Return the device and inode of the path, symbolic links not followed."""
     try:
         facts = path.lstat()
     except OSError:
@@ -201,7 +197,7 @@ def inode_of(path: Path) -> Inode | None:
 def unlink_inode(path: Path, inode: Inode | None) -> None:
     """Unlink the path if it still leads to `inode`.
 
-    The inode number is not reused while the file is open, so the caller closes a socket afterwards.
+    An open file keeps its inode number from reuse, so the caller closes a socket afterwards.
     """
     if inode is not None and inode_of(path) == inode:
         with contextlib.suppress(FileNotFoundError):
@@ -211,17 +207,16 @@ def unlink_inode(path: Path, inode: Inode | None) -> None:
 def keep_from_cleaners(folder: Path) -> int:
     """Lock the folder against age cleaners until the returned descriptor is closed. Raises OSError."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    # Shared: several daemons, and a cleaner that does not know of locks, are kept from nothing else.
+    # Shared: other daemons, and cleaners that ignore locks, are excluded from nothing.
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return fd
 
 
 async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
-    """Wait until `is_done`, which is called at once and whenever one of the paths may have changed.
+    """Wait until `is_done`, called at once and whenever one of the paths may have changed.
 
-    Woken by inotify and by changes of the mount table; where the kernel gives neither, the paths are
-    checked every few seconds.
+    Inotify and the mount table wake the wait; where the kernel gives neither, `_CHECK_S` does.
     """
     if is_done():
         return
@@ -253,8 +248,8 @@ _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 class _ChangeWatcher:
     """Becomes readable after a change near the paths; the caller identifies the change.
 
-    One epoll for trio, with inotify and the mount table below, which reports changes by POLLPRI:
-    trio does not wait for that.
+    An epoll of inotify and the mount table, which reports changes by POLLPRI: trio cannot await
+    that.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -289,7 +284,7 @@ class _ChangeWatcher:
         return self._epoll.fileno()
 
     def clear(self) -> None:
-        """Consume the pending events, so that the next one wakes the caller again."""
+        """Consume the pending events, so that the next one wakes the caller."""
         if self._inotify >= 0:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._inotify, 65536):

@@ -1,8 +1,7 @@
 """The folder of spools: unnamed files, and named ones for output that a user is to read.
 
-Rules: a file has mode 0600 in a folder with 0700. An unnamed file vanishes with its descriptor, also
-after a crash. The name of a named file begins with the home of its daemon: several daemons may share the
-folder, and each removes only its own files.
+Files have mode 0600. An unnamed file vanishes with its descriptor, also after a crash. Daemons may
+share the folder: a name begins with the home of its daemon, which removes no others.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from haftd.host.descriptors import has_room
 
 
 class SpoolFolder:
-    """Opens files in `path`. `make_room` closes some descriptors when none is left, and returns
-    True if it did."""
+    """Opens files in `path`; `make_room` closes descriptors when none is left, and returns whether
+    any was closed."""
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path
@@ -43,10 +42,9 @@ class SpoolFolder:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self._path))
 
     def link(self, fd: int, suffix: str = "") -> str:
-        """Give an unnamed file a name that ends so, and return its path; raises OSError."""
+        """Give an unnamed file a name with this suffix; return the path. Raises OSError."""
         path = self._path / f"{self._home}.{secrets.token_hex(8)}{suffix}"
-        # With a folder given, Python makes the kernel follow the link; else the link itself is
-        # linked.
+        # Only with a folder given does Python make the kernel follow the link.
         folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder, follow_symlinks=True)

@@ -1,8 +1,7 @@
-"""Find the process at the other end of a descriptor: of a Unix socket, a pipe, the master of a terminal.
+"""Find the process at the other end of a Unix socket, a pipe, or a terminal's master.
 
-Rules: descriptors are opened for the moment only, and nothing waits: sock_diag(7) has answered before the
-request returns. A peer that the kernel does not reveal (another network's socket, a kernel without
-unix_diag, another user's program) counts as none. Nothing is raised.
+Nothing waits, and nothing is raised. A peer that the kernel does not reveal (another network's
+socket, a kernel without unix_diag, another user's program) counts as none.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    """Return True if the process also holds the other end of the Unix socket."""
+    """Return whether the process also holds the other end of the Unix socket."""
     peer = peer_of(inode)
     return peer is not None and _holds(
         pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
@@ -38,7 +37,7 @@ def has_both_ends(pid: int, inode: int) -> bool:
 
 
 def writes_to(pid: int, pipes: frozenset[int]) -> bool:
-    """Return whether a process can write to one of these pipes, given by their inodes."""
+    """Return whether a process can write to one of these pipes, given by inode."""
     return _holds(
         pid,
         lambda info, fd: (
@@ -52,13 +51,13 @@ def writes_to(pid: int, pipes: frozenset[int]) -> bool:
 
 
 def terminal_of(pid: int, master: int) -> int:
-    """Return the number of the terminal of a master that a process holds; -1 where unknown."""
+    """Return the terminal's number for a master that a process holds; -1 where unknown."""
     return _fdinfo_number(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
-    """Return True if a read of the descriptor would not block; None if unknown. The poll delivers
-    input on its way to a terminal's master."""
+    """Return whether a read would not block; None if unknown. The poll delivers input on its way to
+    a terminal's master."""
     copy = _copy(pid, fd)
     if copy is None:
         return None
@@ -71,7 +70,7 @@ def is_readable(pid: int, fd: int) -> bool | None:
 
 
 def is_listening(pid: int, fd: int) -> bool:
-    """Return whether a process's descriptor is a listening socket, at which only connections arrive."""
+    """Return whether the descriptor is a listening socket, at which only connections arrive."""
     copy = _copy(pid, fd)
     if copy is None:
         return False
@@ -86,7 +85,7 @@ def is_listening(pid: int, fd: int) -> bool:
 
 
 def _copy(pid: int, fd: int) -> int | None:
-    """Duplicate a descriptor of another process into this one; None where that is refused."""
+    """Duplicate another process's descriptor into this one; None where refused."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -124,7 +123,7 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 
 def peer_of(inode: int) -> int | None:
-    """Return the inode of the socket to which a Unix socket is connected."""
+    """Return the inode of a Unix socket's peer; None where unknown."""
     request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)
@@ -134,7 +133,6 @@ def peer_of(inode: int) -> int | None:
 
 
 def _peer_attribute(answer: bytes) -> int | None:
-    """The peer that an answer names."""
     at = _TOLD.size
     while at + _ATTRIBUTE.size <= len(answer):
         size, name = _ATTRIBUTE.unpack_from(answer, at)

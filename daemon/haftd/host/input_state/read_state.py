@@ -1,18 +1,15 @@
 """Determine whether a program waits for input right now: on a terminal, or at the end of a pipe.
 
-Rules:
-
-- Nothing is guessed. Output, silence and the program's name prove nothing. A read or a poll of the
-  terminal in which a thread of the foreground group sleeps does, while no typed input is unread.
-- `reads` is always certain. `busy` is, unless the program has taken the keyboard over (the terminal is
-  not canonical) and sleeps with a timeout, because it may check the keyboard in between; or waits for an
-  outside peer, which may hold the terminal (tmux). Where a process may not be examined (another user's
-  program, such as sudo) and no other reads, the state is `unknown`.
+- Output, silence and names prove nothing. A read or a poll of the terminal in which a thread of the
+  foreground group sleeps does, while no typed input is unread.
+- `reads` is always certain. `busy` is, unless the terminal is not canonical and the program sleeps
+  with a timeout (it may check the keyboard in between) or waits for an outside peer, which may hold
+  the terminal (tmux). Where a process may not be examined (another user's program, such as sudo)
+  and no other reads, the state is `unknown`.
 - A terminal within the terminal (script, expect) is looked into: its reader is the reader.
-- An answer describes one moment. Waits are confirmed at the end; in between the modes and the foreground
-  are read.
-- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment, never as
-  a controlling one, and only while a program holds it, too.
+- Waits are confirmed at the end; in between the modes and the foreground are read.
+- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment,
+  never as a controlling one, and only while a program holds it, too.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """The state of a program with regard to input, as of one moment."""
+    """A program's state with regard to input, as of one moment."""
 
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
@@ -85,8 +82,6 @@ class ReadState:
 
 
 class _Terminal(NamedTuple):
-    """Accessors of a terminal."""
-
     foreground: Callable[[], int | None]
     open: Callable[[], int]
     """Open the terminal as programs do; raises OSError."""
@@ -96,9 +91,9 @@ class _Terminal(NamedTuple):
 def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
     """Return whether a program in the foreground of the terminal waits for typed input.
 
-    `pids`: the processes to examine, with all their descendants; the leader of the session is enough
-    except for orphans. Blocks for some 0.1 ms. Call it when the output was read so far: a program that
-    prints and then waits has done both by then. Raises OSError when `master` is no terminal.
+    `pids`: the processes to examine, with all descendants; the session's leader is enough except
+    for orphans. Blocks for some 0.1 ms. Read the output first: a program that prints and then waits
+    has done both by then. Raises OSError when `master` is no terminal.
     """
     return _reading(
         _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
@@ -121,10 +116,9 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
 
 
 def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
-    """Return whether one of these processes, or of their descendants, waits at the end of that pipe.
+    """Return whether one of these processes, or a descendant, waits at the end of that pipe.
 
-    A process that waits there has read all that was written. Input that is still queued is for the caller
-    to check.
+    Such a process has read all that was written. The caller checks for queued input.
     """
 
     def sought(facts: os.stat_result) -> bool:
@@ -207,9 +201,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
 
 def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
-    """Return the number of the one inner terminal that every waiting process relays, where all input and
-    output was passed on.
-    """
+    """Return the number of the one inner terminal that every waiting process relays, and nothing
+    else."""
     waits = snapshot.waits
     carried = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(carried) != 1 or any(
@@ -232,7 +225,7 @@ def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None
         return None
     if result.state != "reads":
         return result
-    # Output of the inner terminal may be on its way to the relaying process, which is not awake yet.
+    # The inner terminal's output may be on its way to the relaying process.
     for wait in snapshot.waits:
         for _, fd in wait.seen.terminals:
             if (readable := is_readable(wait.pid, fd)) is not False:
@@ -264,7 +257,7 @@ def _stat_device(device: int) -> int:
 def _reads(
     snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
-    """Combine several waits into a state. `patience_ms` is the timeout of a read."""
+    """Combine several waits into a state; `patience_ms` is the timeout of a read."""
     who = {wait.pid for wait in waits}
     fed = {wait.pid for wait in waits if _is_fed(wait, snapshot.members)}
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in waits]
@@ -290,13 +283,12 @@ def _has_started(who: set[int], snapshot: WaitSnapshot) -> bool:
 
 
 def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
-    """Return whether another member can write to a pipe that is waited for, too."""
+    """Return whether another member can write to an awaited pipe."""
     pipes = wait.seen.pipes
     return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
 
 
 def _peer(master: int, slave: str) -> int:
-    """Open the other end of a terminal. Raises OSError."""
     try:
         return fcntl.ioctl(master, _TIOCGPTPEER, _THEIRS)
     except OSError:
@@ -304,8 +296,7 @@ def _peer(master: int, slave: str) -> int:
 
 
 def _has_unread(fd: int) -> bool:
-    """Return whether typed input is unread."""
-    # The poll delivers input on its way to the reader. It distinguishes an unfinished line from a
+    # The poll delivers input on its way to the reader, and distinguishes an unfinished line from a
     # readable one; FIONREAD does that only in canonical mode.
     poll = select.poll()
     poll.register(fd, select.POLLIN)

@@ -1,7 +1,7 @@
-"""The system calls in which a program waits, by machine: the only place that knows their numbers.
+"""The system calls in which a program waits, by machine.
 
-Rules: only calls whose arguments tell the awaited file, or that there is none. Any other call counts as
-work.
+Only calls with arguments that identify the awaited file, or that there is none. Any other call
+counts as work.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The layout of one system call's arguments; `first` and `bound` are positions of arguments.
+    """Positions of one system call's arguments.
 
-    `first`: the descriptor, or the set of descriptors. `bound`: the timeout, as milliseconds that are
-    negative for ever, or as the address of a time that is 0 for ever.
+    `first`: the descriptor, or the set of descriptors. `bound`: the timeout, as milliseconds that
+    are negative for ever, or as the address of a time that is 0 for ever.
     """
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]

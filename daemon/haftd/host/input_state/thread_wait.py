@@ -1,17 +1,14 @@
 """The system call that one thread is blocked in.
 
-Rules:
-
-- Only the kernel's data counts: the call that a thread is in and its arguments
-  (/proc/<pid>/task/<tid>/syscall), the descriptor sets that those point to (/proc/<pid>/mem), the files
-  that an epoll watches (fdinfo), the type of a descriptor (fd). No name of a program, no text, no elapsed
-  time.
-- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
-  reads no call shows) means `hidden`. It is never taken for anything else.
-- Every answer describes one moment. `is_unchanged` returns whether a thread never left its wait since: an
-  event loop returns to the very same call, so the scheduler's count of its runs is compared, too.
-- A socket pair of which the program holds both ends (an event loop wakes itself with one) is internal to
-  the program.
+- Only the kernel's data counts: the call and its arguments (/proc/<pid>/task/<tid>/syscall), the
+  descriptor sets in memory (/proc/<pid>/mem), the files that an epoll watches (fdinfo), the type of
+  a descriptor (fd).
+- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring,
+  which shows no reads) means `hidden`, never anything else.
+- Every answer describes one moment. An event loop returns to the very same call, so `is_unchanged`
+  compares the scheduler's count of runs, too.
+- A socket pair of which the program holds both ends (an event loop wakes itself with one) is
+  internal to the program.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ FilePredicate = Callable[[os.stat_result], bool]
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """The activity of a thread, as far as input is concerned."""
+    """A thread's activity with regard to input."""
 
     state: Literal["reads", "watches", "away", "hidden"]
     """`reads`: in a read of the file. `watches`: waits until the file is readable. `away`: runs, or sleeps
@@ -89,11 +86,11 @@ _EPOLL_FILE = "anon_inode:[eventpoll]"
 
 
 class _Undecidable(Exception):
-    """Data that the answer depends on cannot be read, or is not understood."""
+    """Decisive data cannot be read, or is not understood."""
 
 
 def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
-    """Return the activity of a thread. A thread that is gone is `away`. Never raises."""
+    """Return the activity of a thread; `away` for one that is gone. Never raises."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
@@ -127,7 +124,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
 
 
 def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
-    """Return whether the thread still is in the same wait, and neither stopped nor halted by a tracer."""
+    """Return whether the thread is still in the same wait, neither stopped nor halted by a tracer."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except OSError:
@@ -136,7 +133,7 @@ def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
 
 
 def _run_count(pid: int, tid: int) -> bytes:
-    """Read the run time and run count of a thread; empty on a kernel without CONFIG_SCHED_INFO."""
+    """Read the run time and run count of a thread; empty without CONFIG_SCHED_INFO."""
     try:
         return _read(f"/proc/{pid}/task/{tid}/schedstat")
     except OSError:
@@ -144,7 +141,7 @@ def _run_count(pid: int, tid: int) -> bytes:
 
 
 def _sleeps(pid: int, tid: int) -> bool:
-    """Return whether a thread is in interruptible sleep, and not stopped."""
+    """Return whether a thread is in interruptible sleep."""
     try:
         content = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
@@ -179,8 +176,8 @@ def _judge(
         return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Undecidable
-    # The timers of an event loop that hears of nothing but its own program are housekeeping: V8
-    # clears its memory by such a loop in a thread of its own, for as long as a second.
+    # An event loop that hears only its own program is housekeeping: V8 clears its memory by such a
+    # loop, in a thread of its own, with timers of up to a second.
     kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
     return ThreadState("away", within, "socket" in kinds, terminals, idle=idle)
@@ -196,16 +193,14 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
 
 
 def _kind(pid: int, file: _File) -> str:
-    """Return the kind of a file; a socket counts only where an outside peer may send to the program and
-    receive its input.
-    """
+    """Return the kind of a file; a socket without an outside peer is `other`."""
     if file.kind == "socket" and (has_both_ends(pid, file.inode) or is_listening(pid, file.fd)):
         return "other"
     return file.kind
 
 
 def _bound(pid: int, call: Call, args: list[int]) -> int | None:
-    """Return the timeout of a call in milliseconds."""
+    """Return the timeout of a call in milliseconds; None for never."""
     if call.bound < 0:
         return None
     bound = args[call.bound]
@@ -220,8 +215,7 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """File of a descriptor. `terminal`: the master of the terminal numbered `inode`. `fd` is kept
-    for a later examination."""
+    """File of a descriptor. `terminal`: the master of the terminal numbered `inode`."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
@@ -291,7 +285,7 @@ def _is_master(rdev: int) -> bool:
 
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
-    """Return the descriptors of a pollfd array with awaited input."""
+    """Return a pollfd array's descriptors with awaited input."""
     if count > _MAX_WATCHED:
         raise _Undecidable
     table = _memory(pid, address, count * _POLLFD.size)
@@ -323,7 +317,7 @@ def _registered(pid: int, epoll: int) -> list[_Watched]:
 def _is_foreign(pid: int, stack: int, place: int) -> bool:
     """Return whether the program uses another system call table: a 32-bit program.
 
-    Only a 32-bit program always lies below 4 GiB, but a 64-bit program may, too.
+    Such a program always lies below 4 GiB, but a 64-bit one may, too.
     """
     if stack >= _4_GIB or place >= _4_GIB:
         return False
@@ -356,7 +350,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 
 def _read(path: str, size: int = _MAX_BYTES) -> bytes:
-    """Read a file of /proc, or its first `size` bytes. Raises OSError, _Unclear."""
+    """Read a file of /proc, or the first bytes for a small `size`. Raises OSError, _Undecidable."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, min(size, 4096))

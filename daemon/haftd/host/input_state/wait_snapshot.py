@@ -1,11 +1,8 @@
 """Snapshot of a set of processes: the threads that wait for a file, and the activity of the others.
 
-Rules:
-
-- The caller gives the file that is waited for as a predicate. The meaning of the waits, and the modes of
-  a terminal, are not known here.
-- A snapshot is bounded. A process that cannot be examined, or is beyond the bound, is `unsure`, never
-  idle.
+- The awaited file is a predicate. The meaning of the waits, and the modes of a terminal, are not
+  known here.
+- A process that cannot be examined, or is beyond the bound, is `unsure`, never idle.
 - Each thread is seen at its own moment: `confirm` returns the waits that still last.
 """
 
@@ -86,7 +83,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
 
 
 def _add_process(stat: Stat, sought: FilePredicate, snapshot: WaitSnapshot, most: int) -> int:
-    """Examine the threads of a process; return how many there are."""
+    """Examine the threads of a process; return their number."""
     pid = stat.pid
     snapshot.members.append(pid)
     try:
@@ -113,8 +110,10 @@ def _add_process(stat: Stat, sought: FilePredicate, snapshot: WaitSnapshot, most
 
 
 def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
-    """Add the processes that left the session and kept the terminal (`su -c`): they may read it, whichever
-    group is in the foreground. Other waits of theirs are ignored.
+    """Add processes that left the session and kept the terminal (`su -c`), which may read in any
+    foreground.
+
+    Their other waits are ignored.
     """
     for pid in (
         stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
@@ -125,9 +124,8 @@ def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
 
 
 def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
-    """Return the processes of the group, their ancestors and descendants, zombies included; other jobs are
-    left out.
-    """
+    """Return the processes of the group, their ancestors and descendants, zombies included; other
+    jobs are left out."""
     processes = snapshot.processes
     of_group = {pid for pid, stat in processes.items() if group in (None, stat.group)}
     chosen = set(of_group)

@@ -1,5 +1,5 @@
 """Start a program: recorded first, run second.
 
-`program` resolves the command, `gate` is the process that waits for permission to execute the program,
+`program` resolves the command, `gate` is the process that waits for permission to execute,
 `spawn_fds` makes the pipes, `limits` the resource limits, `spawn` starts the child.
 """

@@ -1,19 +1,16 @@
 """The gate: the process that a child runs until it may execute its program.
 
-Rules:
-
-- A child starts as the gate, blocks reading descriptor 3, and executes its program only after one byte.
-  End of file means that the daemon is gone: the gate exits, and nothing has run.
-- The gate's arguments are `[…, folder, path, argv0, argv1, …]`; its environment is the program's. The
-  gate closes 3 and everything from 5 on, resets signals to their defaults, enters `folder`, and executes
-  `path`.
-- Descriptor 4 is closed by the execution: end of file on it means that the program runs. A failure is
-  written to it as one int: negative, the errno of the execution; positive, that of entering the folder.
-  The gate then exits with 127.
-- The machine gate is a static program of some 300 bytes in a sealed memfd: it needs no loader and no
-  file. Where that is refused, or on another machine, this interpreter does the same (tens of
-  milliseconds). A shell could not: it loses argv0, alters the environment, cannot report why an execution
-  failed, and runs a program without a format as a script.
+- The gate blocks reading descriptor 3, and executes the program only after one byte. End of file
+  means that the daemon is gone: the gate exits, and nothing has run.
+- The arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
+  closes 3 and everything from 5 on, resets signals, enters `folder`, and executes `path`.
+- The execution closes descriptor 4: end of file there means that the program runs. A failure is
+  written to 4 as one int: negative, the errno of the execution; positive, that of entering the
+  folder. The gate then exits with 127.
+- The machine gate is a static program of some 300 bytes in a sealed memfd. Where that is refused,
+  or on another machine, this interpreter does the same (tens of milliseconds). A shell could not:
+  it loses argv0, alters the environment, cannot report why an execution failed, and runs a program
+  without a format as a script.
 """
 
 from __future__ import annotations
@@ -177,7 +174,7 @@ _AARCH64 = """
 
 _MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
 
-# Names: the environment is copied from /proc, as the interpreter may have changed its own.
+# Names: the environment comes from /proc, as the interpreter may have changed its own.
 _INTERPRETER = """
 import os, sys, _signal
 if os.read(3, 1):
@@ -211,7 +208,7 @@ os._exit(127)
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """An implementation of the gate. `program` is the executable that the child starts as."""
+    """An implementation of the gate; the child starts as `program`."""
 
     kind: Literal["machine", "interpreter"]
     program: str
@@ -219,13 +216,13 @@ class Gate:
 
     @property
     def sets_limits(self) -> bool:
-        """Return True if the gate itself sets the limits, as it is too large to live within them."""
+        """Return whether the gate itself sets the limits, being too large to live within them."""
         return self.kind == "interpreter"
 
     def words(
         self, folder: str, path: str, argv: tuple[str, ...], limits: dict[int, tuple[int, int]]
     ) -> list[str]:
-        """Return the gate's own argv. `limits` are used only where `sets_limits`."""
+        """Return the gate's own argv; `limits` count only where `sets_limits`."""
         if not self.sets_limits:
             return [*self.prefix, folder, path, *argv]
         text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
@@ -248,7 +245,7 @@ def _image(machine: int, listing: str) -> bytes:
 
 
 def _seal(image: bytes) -> int:
-    """Put `image` into a sealed, close-on-exec memfd above the descriptors a child uses."""
+    """Put `image` into a sealed, close-on-exec memfd above the descriptors of a child."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         fd = os.memfd_create("haft-gate", flags | 0x10)  # MFD_EXEC, known from Linux 6.3 on
@@ -283,7 +280,7 @@ def machine_gate() -> Gate | None:
 
 
 def _works(gate: Gate) -> bool:
-    """Return True if the gate runs: at end of file the exit status is 127."""
+    """Return whether the gate runs: at end of file the exit status is 127."""
     null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
     try:
         pid = os.posix_spawn(
@@ -308,5 +305,4 @@ def interpreter_gate() -> Gate:
 
 
 def best_gate() -> Gate:
-    """Return the machine gate if usable, else the interpreter's."""
     return machine_gate() or interpreter_gate()

@@ -1,7 +1,6 @@
-"""Resource limits of a child.
+"""Resource limits of a child, set at the gate, so the program never runs without them.
 
-- Set while the child waits at the gate, so the program never runs without limits.
-- A hard limit is only ever lowered, to the requested soft one.
+Hard limits stay the daemon's, except for CPU time: two seconds above the soft limit.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Resolve a command to a program, and explain why a program could not be executed.
 
-Rules:
-
-- Before a start only the daemon's own decisions are checked: the search along PATH, the folder, and
-  arguments that no kernel accepts. Whether a file can be executed is the kernel's decision; `explain`
-  turns its error into a sentence. A check beforehand would refuse formats that the kernel runs
-  (binfmt_misc), and race with changes.
-- The daemon's own folder never decides which program runs: empty, `.` and relative entries of PATH are
-  skipped.
-- A missing program, a missing folder and a missing interpreter are three different sentences.
+- The search along PATH, the folder, and arguments that no kernel accepts are checked before a
+  start. Formats are the kernel's decision, and `explain` translates its error: a check would refuse
+  those of binfmt_misc, and race with changes.
+- The daemon's own folder never decides which program runs: empty, `.` and relative entries of PATH
+  are skipped.
+- A missing program, a missing folder and a missing interpreter are different sentences.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ MAX_WORD = 131_071
 
 
 class LaunchFailed(Exception):
-    """The program was not started. `message` is one sentence without any value of the environment."""
+    """The program was not started; `message` is a sentence without any value of the environment."""
 
     def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
         super().__init__(message)
@@ -81,14 +78,13 @@ def _size(word: str, subject: str) -> int:
 
 
 def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
-    """Return the absolute path of `argv0` for a child that starts in `cwd`.
+    """Return the absolute path of `argv0` for a child in `cwd`; `env_path` is the child's PATH.
 
-    `env_path` is the child's PATH, if any. Raises `Missing` with the reason `folder`, `program` or
-    `permission`.
+    Raises `Missing` with the reason `folder`, `program` or `permission`.
     """
     check_folder(cwd)
     if "/" in argv0:
-        # Not normalised: `link/..` is the kernel's to follow.
+        # Not normalised: the kernel is to follow `link/..`.
         path = os.path.join(cwd, argv0.removeprefix("./"))  # noqa: PTH118 - text in, text out
         problem = _unfit(path)
         if problem is not None:

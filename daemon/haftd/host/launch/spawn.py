@@ -1,16 +1,13 @@
 """Start a program: record it first, run it second.
 
-Rules:
-
-- `launch` decides everything without waiting: descriptors, the child at its gate, its identity, cgroup,
-  limits and record; then the gate is opened. A failure before that has run nothing and leaves neither a
+- `launch` decides everything without waiting: descriptors, the child at its gate, identity, cgroup,
+  limits and record; then the gate opens. A failure before that has run nothing and leaves neither a
   process nor a descriptor.
-- `confirm` then waits until the kernel reports that the program runs.
-- A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask; its
-  own session, with the terminal as its controlling one. Umask and limits are the daemon's, except those
-  in the spec.
-- A leader's exit status is taken exactly once, by its `reap`; every other module checks `leaders` before
-  it touches a child of this process.
+- A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
+  a session of its own, with the terminal as controlling one. Umask and limits are the daemon's,
+  except those in the spec.
+- A leader's exit status is taken once, by `reap`; every other module checks `leaders` before it
+  touches a child of this process.
 - No code runs between fork and exec (`preexec_fn`), and no child depends on the life of a thread
   (`PR_SET_PDEATHSIG`).
 """
@@ -59,7 +56,7 @@ _SIGNALS = signal.valid_signals()
 class Exit:
     """The termination of a process: `code`, or the name of the `signal` without SIG.
 
-    Both are None where another part of this process took the status first.
+    Both are None where other code of this process took the status.
     """
 
     code: int | None = None
@@ -77,8 +74,8 @@ def signal_name(number: int) -> str:
 class LaunchedProcess:
     """Started leader, with the daemon's descriptors.
 
-    `stdout` includes standard error for `raw` output; `stderr` is None then. On a terminal there is
-    only `master`, and `slave` is the path of the other end. `close` closes all.
+    For `raw` output `stdout` includes standard error. On a terminal there is only `master`; `slave`
+    is the path of the other end.
     """
 
     __slots__ = (
@@ -118,13 +115,13 @@ class LaunchedProcess:
 
     @property
     def exit(self) -> Exit | None:
-        """Return the termination of the process, once reaped."""
+        """Return the termination, once reaped."""
         return self._exit
 
     async def confirm(self) -> None:
         """Wait until the program runs. Raises `LaunchFailed` when the kernel refused the execution.
 
-        The gate is gone and every descriptor closed then. Cancellation leaves a started process,
+        By then the gate is gone and every descriptor closed. Cancellation leaves a started process,
         which the caller ends.
         """
         answer = b""
@@ -184,13 +181,13 @@ class LaunchedProcess:
         return self._exit
 
     def exiting(self) -> bool:
-        """Return True if the process has ended or is exiting, so that no signal changes the status."""
+        """Return whether the process has ended or is exiting, so that no signal changes the status."""
         if self._exit is not None:
             return True
         stat = read_stat(self.pid)
         if stat is None or not _is_exiting(stat.state, stat.flags):
             return stat is None
-        # The first thread of a program may end before the others: then the program lives on.
+        # The first thread may end before the others: then the program lives on.
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
         except OSError:
@@ -209,7 +206,7 @@ class LaunchedProcess:
         self._close("master")
 
     def close(self) -> None:
-        """Close every descriptor. The status of a leader that still lives remains to be taken."""
+        """Close every descriptor; the status of a living leader remains to be taken."""
         self.close_stdin()
         self.close_output()
         self._close("_report")
@@ -240,10 +237,9 @@ def launch(
 ) -> LaunchedProcess:
     """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms and waits for nothing.
 
-    `record` is called while the child waits at the gate; an exception cancels the start. An OSError
-    becomes a `LaunchFailed` with the reason `record`, others pass. After a later failure (the gate
-    was killed) the record stands without a process. Raises `LaunchFailed`; nothing of the child is
-    left then.
+    `record` is called while the child waits at the gate; an exception cancels the start, an OSError
+    as a `LaunchFailed` with the reason `record`. After a later failure (the gate was killed) the
+    record stands without a process. Raises `LaunchFailed`; nothing of the child is left then.
     """
     check_words(spec.argv, spec.env)
     path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
@@ -259,8 +255,8 @@ def launch(
         launched = LaunchedProcess(path, spec.cwd, mark, fds.pipe_from_child(REPORT_FD))
         _connect(spec, launched, fds)
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {})
-        # A session also on pipes: /dev/tty is then not a terminal of the daemon's, and no job
-        # control of a child can stop the daemon.
+        # A session also on pipes: /dev/tty is then no terminal of the daemon's, and no job control
+        # of a child can stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
@@ -335,7 +331,7 @@ def _undo(pid: int, fds: SpawnFds) -> None:
 
 
 def _no_room(error: OSError, path: str) -> LaunchFailed:
-    """Translate an OSError of the daemon's own setup, which is seldom the program's fault."""
+    """Translate an OSError of the daemon's own setup, seldom the program's fault."""
     if error.errno == errno.E2BIG:
         return explain(error.errno, path, "")
     place = f" ({error.filename})" if error.filename else ""

@@ -1,9 +1,7 @@
 """The file descriptors of one launch: the child's side and the daemon's side.
 
-Rules:
-
-- Every descriptor is close-on-exec and numbered above those that the child uses, so that the dup2 calls
-  in the child cannot overwrite one another, whatever the daemon has closed.
+- Every descriptor is close-on-exec and numbered above the child's, so that the dup2 calls in the
+  child cannot overwrite one another.
 - The daemon's ends do not block, the child's do: they are different ends of a pipe.
 - Until the launch has succeeded, `close` closes both sides.
 """
@@ -19,7 +17,7 @@ Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 
 class SpawnFds:
-    """The descriptors of one launch, and the file actions that put them in place in the child."""
+    """Descriptors, and the file actions that put them in place in the child."""
 
     __slots__ = ("actions", "child_side", "parent_side")
 
@@ -29,7 +27,7 @@ class SpawnFds:
         self.actions: list[Action] = []
 
     def adopt(self, fd: int) -> int:
-        """Own a descriptor of the daemon; return it, moved above the child's numbers."""
+        """Own a descriptor of the daemon; return the number, moved above the child's."""
         self.parent_side.append(fd)
         if fd <= REPORT_FD:
             high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)
@@ -38,14 +36,14 @@ class SpawnFds:
         return fd
 
     def pipe_from_child(self, *targets: int) -> int:
-        """Make a pipe that the child writes to as `targets`; return the daemon's end, which does not block."""
+        """Make a pipe that the child writes to as `targets`; return the daemon's non-blocking end."""
         ours, theirs = self._pipe()
         self._give(theirs, targets)
         os.set_blocking(ours, False)
         return ours
 
     def pipe_to_child(self, target: int) -> int:
-        """Make a pipe that the child reads from as `target`; return the daemon's end, which does not block."""
+        """Make a pipe that the child reads from as `target`; return the daemon's non-blocking end."""
         theirs, ours = self._pipe()
         self._give(theirs, (target,))
         os.set_blocking(ours, False)

@@ -1,9 +1,7 @@
 """Parents and children of processes, from /proc.
 
-Rules:
-
-- The daemon is a sub-reaper: a descendant that loses its parent becomes the daemon's child.
-- Every answer describes a moment that has passed. A caller that must miss nothing looks again.
+The daemon is a sub-reaper: an orphaned descendant becomes the daemon's child. Every answer
+describes a moment that has passed, so a caller that must miss nothing looks again.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ _ENDED = (FileNotFoundError, ProcessLookupError)
 
 
 def become_subreaper() -> None:
-    """Adopt every descendant that loses its parent, from now on. Raises OSError.
+    """Adopt every orphaned descendant from now on. Raises OSError.
 
-    SIGCHLD gets its default action: a parent that ignored the signal would have made the kernel discard
-    the exit statuses of our children.
+    SIGCHLD gets its default action: a parent may have left the signal ignored, and the kernel would
+    discard exit statuses.
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -49,9 +47,9 @@ def _kernel_lists() -> bool:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the children of a process as of now; empty for a process that has ended.
+    """Return the children of a process; empty for a process that has ended.
 
-    Raises OSError when they cannot be read, for want of descriptors for example: that is not "none".
+    Raises OSError when the children cannot be read, for want of descriptors for example.
     """
     if not _kernel_lists():
         return _by_parent().get(pid, [])
@@ -78,7 +76,6 @@ def list_children(pid: int) -> list[int]:
 
 
 def _by_parent() -> dict[int, list[int]]:
-    """Map every parent in /proc to its children."""
     table: dict[int, list[int]] = {}
     for pid in every_pid():
         stat = read_stat(pid)
@@ -88,7 +85,7 @@ def _by_parent() -> dict[int, list[int]]:
 
 
 def child_lister() -> Callable[[int], list[int]]:
-    """Return a function that lists children during one scan: the kernel's lists, or one pass over /proc."""
+    """Return a child lister for one scan: the kernel's lists, or one pass over /proc."""
     if _kernel_lists():
         return list_children
     table = _by_parent()
@@ -96,9 +93,8 @@ def child_lister() -> Callable[[int], list[int]]:
 
 
 def is_suspended(pid: int, group: int) -> bool:
-    """Return whether a process of the group is stopped by a signal: this process, the group's leader or a
-    descendant of either. A process halted by a debugger does not count.
-    """
+    """Return whether a signal has stopped `pid`, the group's leader or a descendant of either,
+    within the group. A process halted by a debugger does not count."""
     queue, visited, below = [pid, group], set[int](), child_lister()
     while queue and len(visited) < _MAX_SEARCHED:
         next_pid = queue.pop()
@@ -128,9 +124,8 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
     """Return a process and its ancestors up to a child of `above`; empty if the process does not
     descend from `above`, None if unknown, as for a process that is gone.
 
-    When the parent's number is read, the parent may have ended and the number belong to another
-    process, which began later than the child: a line out of age order is walked again and must be
-    equal.
+    A parent may end while the line is read, and its pid go to a younger process: a line out of age
+    order is walked again and must be equal.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
@@ -152,9 +147,8 @@ is adopted by an ancestor."""
 
 
 def _remember(line: Sequence[Stat], above: int) -> None:
-    """Cache that these do not descend from `above`, except the ones so young that their pid and start tick
-    could still be reused.
-    """
+    """Cache that these do not descend from `above`, except those so young that pid and start tick
+    could repeat."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
     for stat in line:
         if stat.ticks < now - 1:
@@ -181,7 +175,6 @@ def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 def _is_by_age(line: Sequence[Stat]) -> bool:
-    """Return True if each parent began before its child, in clock ticks."""
     return all(parent.ticks < child.ticks for child, parent in pairwise(line))
 
 

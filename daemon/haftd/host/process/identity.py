@@ -1,12 +1,10 @@
-"""Identify a process by more than its number, because the kernel reuses numbers.
+"""Identify a process by more than its pid, because the kernel reuses pids.
 
-Rules:
-
-- A pid is never trusted alone. An `Identity` holds the pid, the start time in ticks (field 22 of stat),
-  the inode of the pidfd (unique for one boot from Linux 6.9 on; 0 on older kernels), the boot id and the
-  inode of the pid namespace.
-- `open_verified` returns an open pidfd or None. Signals go through that pidfd.
-- Standard library only, and no event loop: the guardian uses this module after the daemon's death.
+- An `Identity` holds the pid, the start time in ticks (field 22 of stat), the pidfd's inode (unique
+  within a boot from Linux 6.9 on, 0 before), the boot id and the inode of the pid namespace.
+- Signals go through the pidfd that `open_verified` returns.
+- Standard library only, without an event loop: the guardian uses this module after the daemon's
+  death.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _MAX_ENVIRON = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process, unambiguously: equal identities are the same process."""
+    """A process; equal identities are the same process."""
 
     pid: int
     ticks: int
@@ -36,7 +34,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The fields of /proc/<pid>/stat that tell the parent, the group and the session of a process."""
+    """Fields of /proc/<pid>/stat."""
 
     pid: int
     state: str
@@ -51,14 +49,14 @@ class Stat:
 
 @cache
 def boot_id() -> str:
-    """Return the id of this boot; every record of another boot is void."""
+    """Return the id of this boot; a record of another boot is void."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 @cache
 def machine_id() -> str:
-    """Read /etc/machine-id; empty where there is none, as in many containers."""
+    """Read /etc/machine-id; empty where missing, as in many containers."""
     try:
         with open("/etc/machine-id", encoding="ascii") as file:
             return file.read().strip()
@@ -73,10 +71,7 @@ def pid_namespace() -> int:
 
 
 def own_proc() -> bool:
-    """Return True if /proc shows this process's pid namespace.
-
-    In a namespace without its own /proc, the numbers there belong to other processes.
-    """
+    """Return whether /proc shows this process's pid namespace; else the pids there are others'."""
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
     except OSError:
@@ -85,7 +80,7 @@ def own_proc() -> bool:
 
 @cache
 def _shared_inode() -> int:
-    """Return the inode shared by all anonymous files; older kernels use it for every pidfd."""
+    """Return the inode of all anonymous files, which older kernels give every pidfd."""
     epoll = select.epoll()
     try:
         return os.fstat(epoll.fileno()).st_ino
@@ -94,13 +89,13 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """Return a pidfd's inode, unique for this boot; 0 if the kernel has no unique one."""
+    """Return a pidfd's inode, unique within this boot; 0 if the kernel has no unique ones."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
 
 def _is_ours(error: OSError) -> bool:
-    """Return whether the error is a shortage in this process, which proves nothing about the other process."""
+    """Return whether this process lacks resources, which proves nothing about the other process."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -114,9 +109,8 @@ def _open(path: str) -> int | None:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Open a pidfd; None when there is no such process. Raises OSError when this process may open no more
-    descriptors.
-    """
+    """Open a pidfd; None when there is no such process. Raises OSError when this process lacks
+    descriptors or memory."""
     try:
         return os.pidfd_open(pid)
     except OverflowError:
@@ -128,7 +122,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """Read /proc/<pid>/stat; None when there is no such process."""
+    """Read /proc/<pid>/stat; None when there is no such process. Raises OSError as `open_pidfd`."""
     fd = _open(f"/proc/{pid}/stat")
     if fd is None:
         return None
@@ -138,7 +132,7 @@ def read_stat(pid: int) -> Stat | None:
         return None
     finally:
         os.close(fd)
-    # The name in parentheses may itself hold blanks and parentheses: cut after the last one.
+    # The name in parentheses may hold blanks and parentheses: cut after the last one.
     fields = data[data.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -161,7 +155,7 @@ def read_environ(pid: int) -> bytes | None:
         return None
     data = bytearray()
     try:
-        # For root every process is readable; those of other users are still not ours.
+        # Root can read every process; those of other users are still not ours.
         if os.fstat(fd).st_uid != os.geteuid():
             return None
         while len(data) < _MAX_ENVIRON:
@@ -177,7 +171,7 @@ def read_environ(pid: int) -> bytes | None:
 
 
 def every_pid() -> Iterator[int]:
-    """Yield every pid in /proc, threads not included."""
+    """Yield every pid in /proc, without threads."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - half the time of Path.iterdir
         if name.isdecimal():
             yield int(name)
@@ -197,10 +191,7 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Return the identity of an unreaped child: its pid cannot be reused meanwhile.
-
-    Raises ProcessLookupError if /proc belongs to another pid namespace.
-    """
+    """Return the identity of an unreaped process. Raises ProcessLookupError in a foreign /proc."""
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")
@@ -210,7 +201,7 @@ def identify_child(pid: int, pidfd: int) -> Identity:
 def has_ended(pidfd: int) -> bool:
     """Return whether the whole process has exited, reaped or not.
 
-    State Z in stat is not enough: the first thread may have ended while other threads run.
+    State Z in stat is not enough: the first thread may have ended before others.
     """
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -227,11 +218,9 @@ def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
 
 
 def open_verified(who: Identity) -> int | None:
-    """Open a pidfd of exactly this process; None when the process is gone or never was in this boot and
-    namespace.
+    """Open a pidfd of exactly this process; None when gone, or of another boot or namespace.
 
-    The caller closes the descriptor. A zombie still counts as the process. Raises OSError where this
-    process lacks the descriptors to look.
+    The caller closes the descriptor. A zombie still counts. Raises OSError as `open_pidfd`.
     """
     if who.pid <= 1 or who.boot != boot_id() or who.ns != pid_namespace():
         return None
@@ -248,7 +237,7 @@ def open_verified(who: Identity) -> int | None:
 
 
 def is_alive(who: Identity) -> bool:
-    """Return whether exactly this process still runs. Raises OSError as `open_verified` does."""
+    """Return whether exactly this process runs. Raises OSError as `open_pidfd`."""
     pidfd = open_verified(who)
     if pidfd is None:
         return False
@@ -260,8 +249,7 @@ def is_alive(who: Identity) -> bool:
 
 def _is_same(who: Identity, pidfd: int) -> bool:
     inode = pidfd_inode(pidfd)
-    # A record of a kernel without inodes is judged by ticks alone; the reverse never happens within
-    # one boot.
+    # A record without an inode (of an older kernel) is judged by ticks alone.
     if who.inode and inode != who.inode:
         return False
     stat = read_stat(who.pid)

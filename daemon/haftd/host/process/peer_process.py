@@ -1,16 +1,13 @@
 """Identify the process at the other end of a connected socket.
 
-Rules:
-
-- The process is identified when its connection is accepted, through a pidfd: from SO_PEERPIDFD where the
-  kernel has it (Linux 6.5), else opened at once by the pid of SO_PEERCRED. Asked later, that pid may be
-  another process's.
-- Data from /proc counts only if the process was still not reaped afterwards.
-- A process of another pid namespace has no pid here, and does not descend from this process.
-- The kernel names no process for a TCP connection: its holder is searched for among the descendants of
-  this process, then among all others. A connection without a visible holder counts as a descendant's: it
-  is on its way through a Unix socket, in a table of files of a thread's own, or in an io_uring. Nor does
-  the owner of the socket identify the holder: that can be a process of a user namespace.
+- The process is identified on accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else opened
+  at once by the pid of SO_PEERCRED, which may be another process's later.
+- Data from /proc counts only if the process is still unreaped afterwards.
+- A process of another pid namespace has no pid here, and is no descendant.
+- The kernel names no process for a TCP connection: the holder is searched for among this process's
+  descendants, then all others. A connection without a visible holder counts as a descendant's: the
+  socket may be on its way through a Unix socket, in a thread's own table of files, or in an
+  io_uring. The socket's owner is no evidence: the holder may be in a user namespace.
 """
 
 from __future__ import annotations
@@ -45,8 +42,8 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """Connected process. `lineage` goes from that process to a child of this one: empty for a peer
-    that does not descend from this process, None if unknown, as the peer is gone."""
+    """A connected process. `lineage` leads to a child of this process: empty for a peer that is no
+    descendant, None if unknown, as the peer is gone."""
 
     pid: int
     uid: int
@@ -76,7 +73,7 @@ def identify(sock: socket.socket) -> PeerProcess:
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
-    """Return a pidfd of the peer; None where the peer is gone, or this process may open no more descriptors."""
+    """Return a pidfd of the peer; None where the peer is gone or descriptors lack."""
     try:
         return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError as error:
@@ -96,9 +93,9 @@ def _is_there(pidfd: int) -> bool:
 
 
 async def identify_tcp(sock: socket.socket) -> PeerProcess:
-    """Identify the peer of a local TCP connection, as `identify`, without the `identity`.
+    """Identify the peer of a local TCP connection, without the `identity`.
 
-    No waits; other tasks run between two examined processes.
+    Other tasks run between two examined processes.
     """
     own = os.geteuid()
     try:
@@ -112,7 +109,7 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
     holder = await _holder(inode, descendants)
     if holder is None:
         holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
-    # One that was found beside them may have been forked meanwhile.
+    # A holder among the others may be a descendant forked meanwhile.
     line = None if holder is None else lineage(holder, os.getpid())
     return PeerProcess(holder or 0, uid, None, line)
 
@@ -132,7 +129,6 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
 
 
 def _descendants() -> dict[int, None]:
-    """Return all visible descendants of this process."""
     descendants: dict[int, None] = {}
     queue = [os.getpid()]
     below = child_lister()
@@ -147,7 +143,7 @@ def _descendants() -> dict[int, None]:
 
 
 async def _holder(inode: int, pids: Iterable[int]) -> int | None:
-    """Return the first of these processes that is seen to have the socket open."""
+    """Return the first process seen to have the socket open."""
     wanted = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"

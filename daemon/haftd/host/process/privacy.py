@@ -1,10 +1,10 @@
-"""Keep what this process has in memory from other processes of its user.
+"""Keep the daemon's memory from other processes of its user.
 
-Rules: the environment of a process stays readable in /proc for as long as it runs, whatever the process takes
-out of its own. A process that is not dumpable (prctl(2), PR_SET_DUMPABLE) shows neither that nor its memory and
-its descriptors to processes without CAP_SYS_PTRACE, and leaves no core file. An execution ends it, so children
-are as they would be. Its tag is in its environment, too, so that a recovery no longer finds a daemon that lives:
-the name of the process, which stays readable, tells the daemon's instance instead.
+A variable that a process deletes stays readable in /proc/<pid>/environ. A process that is not
+dumpable (prctl(2), PR_SET_DUMPABLE) shows environment, memory and descriptors only to holders of
+CAP_SYS_PTRACE, and leaves no core file; an execution ends that, so children are unaffected. The tag
+of the daemon is hidden as well: recovery recognises a living daemon by the process name, which
+stays readable and carries the instance.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ LENGTH = 9
 
 
 def become_private(instance: str) -> None:
-    """Close this process's memory and environment to other processes of the user, and name the process after
-    its instance.
-    """
+    """Make this process undumpable, and name it after its instance."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, _NAME + instance[:LENGTH].encode(), 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def named_instance(pid: int) -> str | None:
-    """Return the first digits of the instance in a process's name; None for another name."""
+    """Return the instance's first digits in a process's name; None for another name."""
     try:
         with open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().rstrip(b"\n")

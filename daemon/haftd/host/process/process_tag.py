@@ -1,14 +1,10 @@
 """The tag that every process of a handle carries in its environment.
 
-Rules:
-
-- `HAFT_HANDLE=<home>.<instance>.<n>`: `home` stands for the runtime folder, `instance` for one run of the
-  daemon, n is the handle's number. Number 0 is the daemon itself.
-- The daemon carries its tag in its initial environment: between fork and exec a child shows that of its
-  parent.
-- `HAFT_OUTER=<tag>[:<tag>…]`: a daemon that was started in a handle keeps that handle's tag, and passes
-  it on to every process that it starts, because all of them end with the handle. Its rlimit tag stays for
-  the same reason.
+- `HAFT_HANDLE=<home>.<instance>.<n>`: the runtime folder, one run of the daemon, the handle's
+  number; 0 is the daemon.
+- The daemon's initial environment has a tag, too: between fork and exec a child shows that.
+- `HAFT_OUTER=<tag>[:<tag>…]`: a daemon started in a handle passes that handle's tag on to every
+  process, because all end with the handle. The rlimit tag stays for the same reason.
 - Only whole fields match: `<home>.` never matches a longer home.
 """
 
@@ -52,11 +48,10 @@ class ProcessTag:
 
 
 def home_of(folder: Path) -> str:
-    """Return the home of a runtime folder: equal for equal absolute paths in one pid namespace of
-    one machine.
+    """Return the home of a runtime folder: a hash of path, pid namespace and machine.
 
     A container may have a folder of the same name, with processes visible outside; two machines may
-    share the state folder, with the home in its file names.
+    share the state folder, with the home in file names.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
@@ -75,7 +70,7 @@ def find_tag(environ: bytes) -> ProcessTag | None:
 
 
 def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
-    """Find the tag in /proc/<pid>/environ, and the tags of the handles around the daemon."""
+    """Find the tags in /proc/<pid>/environ: the process's own, then those of outer handles."""
     outer = _OUTER.search(environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
     marks = (find_tag(environ), *map(ProcessTag.read, texts))
@@ -83,7 +78,7 @@ def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
 
 
 def has_tag(environ: bytes, mark: bytes) -> bool:
-    """Return True if /proc/<pid>/environ has this whole tag, inner or outer."""
+    """Return whether /proc/<pid>/environ has this whole tag, inner or outer."""
     if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
         return True
     outer = _OUTER.search(environ)
@@ -91,15 +86,15 @@ def has_tag(environ: bytes, mark: bytes) -> bool:
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Execute this process again with the tag of a new instance in the initial environment; return
-    the instance.
+    """Execute this process again with a new instance's tag in the initial environment; return the
+    instance.
 
-    Call this first: the execution, with the same arguments, closes every descriptor that is not
-    inheritable. `environ` is os.environ.
+    Call this first: the execution closes every descriptor that is not inheritable. `environ` is
+    os.environ.
     """
     mine = ProcessTag.read(environ.get(VARIABLE, ""))
-    # The number survives exec and nothing else does: a daemon that was started from within a
-    # handle, or by a daemon, carries the tag of another one.
+    # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits
+    # another process's tag.
     if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
         return mine.instance

@@ -1,17 +1,16 @@
 """Tag the processes of a handle with an inherited resource limit.
 
-The tag in the environment (`process_tag`) is lost when a program clears its environment (`env -i`), and a
-process that then starts its own session and loses its parent looks like any other. Resource limits are
-inherited through every fork and exec, and a program has to know of one to change it. So the soft limit of
-real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number: with bit 62 set the limit is 146,000
-years, which limits nothing. Rules:
+A program that clears its environment (`env -i`) loses the `process_tag`; in a session of its own,
+without a parent, it looks like any other. Resource limits pass through every fork and exec, so the
+soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number: bit 62 makes the
+limit 146,000 years.
 
 - Only the soft limit is set, and only where the hard limit is unlimited.
-- A daemon that is tagged itself runs in a handle of another daemon, and its children inherit that tag:
-  the other daemon must find them all. Such a daemon tells its own handles apart by `process_tag`.
-- An rlimit tag proves membership only together with other evidence: a child of this daemon, or a verified
-  process of this user. A missing tag proves nothing.
-- 24 bits are for the runtime folder, 20 for the daemon's instance, 18 for the number of the handle.
+- A tagged daemon runs in a handle of another daemon, which must find all processes: the children
+  keep that tag, and the inner daemon identifies its handles by `process_tag`.
+- An rlimit tag proves membership only for a child of this daemon or a verified process of this
+  user. A missing tag proves nothing.
+- 24 bits hold the runtime folder, 20 the daemon's instance, 18 the handle's number.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
 def encode(mark: str) -> int:
-    """Return the rlimit tag for the process tag `<home>.<instance>.<n>`, or a hash for any other text."""
+    """Return the rlimit tag for a process tag `<home>.<instance>.<n>`, or a hash of any other text."""
     match = _MARK.fullmatch(mark)
     if match is None:
         digest = hashlib.sha256(mark.encode("utf-8", "surrogateescape")).digest()
@@ -36,12 +35,12 @@ def encode(mark: str) -> int:
 
 
 def home_prefix(brand: int) -> int:
-    """Return the bits that all tags of one runtime folder share."""
+    """Return the bits shared by all tags of one runtime folder."""
     return brand >> 38
 
 
 def instance_prefix(brand: int) -> int:
-    """Return the bits that all tags of one daemon share; they include the folder's."""
+    """Return the bits shared by all tags of one daemon."""
     return brand >> 18
 
 

@@ -1,13 +1,10 @@
-"""Resources that a set of processes uses: processor time and memory.
+"""Processor time and memory of a set of processes, from /proc.
 
-Rules:
-
-- Only /proc counts; a process that has ended or cannot be read uses nothing.
-- The processor time of an ended process is known only when it is reaped. Where this process reaps it, the
-  time is added up by the rlimit tag of the handle, for handles that are counted.
-- Memory is private and shared data. Pages that several processes share, as after a fork, count once. That
-  takes long to read, so it is read only where the quick sum, which counts such pages for each process,
-  exceeds the bound.
+- A process that has ended or cannot be read uses nothing.
+- The processor time of an ended process is known only on reaping: this process adds the time up by
+  rlimit tag, for handles that are counted.
+- Memory is private and shared data. The quick sum counts shared pages, as after a fork, for each
+  process. Only where that exceeds the bound are such pages counted once, which takes long.
 """
 
 from __future__ import annotations
@@ -28,13 +25,13 @@ entry. Global, as the kernel's table of children."""
 
 
 def count_end(brand: int | None, seconds: float) -> None:
-    """Add the processor seconds of a child that was reaped."""
+    """Add the processor seconds of a reaped child."""
     if brand in ended:
         ended[brand] += seconds
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Return the processor seconds of the processes and of the children that they have reaped."""
+    """Return the processor seconds of the processes and their reaped children."""
     ticks = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
@@ -44,7 +41,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 def memory(pids: Iterable[int], bound: float) -> int:
-    """Return the bytes of data that the processes have in memory; exact where the sum exceeds `bound`."""
+    """Return the bytes of data in memory; exact where the quick sum exceeds `bound`."""
     quick = {pid: _kibibytes(pid, "status", _QUICK) for pid in pids}
     most = sum(size or 0 for size in quick.values()) * 1024
     if most <= bound:
@@ -52,13 +49,13 @@ def memory(pids: Iterable[int], bound: float) -> int:
     exact = 0
     for pid in quick:
         own = _kibibytes(pid, "smaps_rollup", _EXACT)
-        # Unreadable for a process of another user, and for one that has ended since: the latter uses nothing by now.
+        # Unreadable for another user's process, and for an ended one, which uses nothing by now.
         exact += (_kibibytes(pid, "status", _QUICK) or 0) if own is None else own
     return exact * 1024
 
 
 def _kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
-    """Return the sum of these fields; None where none of them is there."""
+    """Return the sum of these fields; None where all are missing."""
     with suppress(OSError, ValueError, IndexError):
         lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
         return sum(int(line.split()[1]) for line in lines) if lines else None

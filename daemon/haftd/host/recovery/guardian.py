@@ -1,14 +1,12 @@
-"""A small process that outlives the daemon by one recovery, where no user manager restarts the daemon.
+"""A small process that outlives the daemon by one recovery, where no user manager restarts the
+daemon.
 
-Rules:
-
-- It holds the read end of a pipe whose only write end is the daemon's. End of file is the daemon's death;
-  a daemon that stops cleanly ends its guardian first.
-- A stopped daemon is alive: its pipe is open, and nothing is touched.
-- It kills only the processes of its own daemon: by then a new daemon may run. `recover.lock` keeps their
-  recoveries apart. It never writes `handles.lock`.
-- It imports the standard library and `haftd.host` only, carries no tag, holds no descriptor but its pipe,
-  and ignores the signals that a terminal or the end of a session sends.
+- The guardian reads a pipe that only the daemon can write to: end of file is the daemon's death. A
+  daemon that stops cleanly ends its guardian first. A stopped daemon is alive: the pipe is open.
+- Only processes of the own daemon are killed: by then a new daemon may run, and `recover.lock`
+  keeps their recoveries apart. The guardian never writes `handles.lock`.
+- It imports the standard library and `haftd.host` only, carries no tag, holds no descriptor but the
+  pipe, and ignores the signals that a terminal or the end of a session sends.
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.
 
 
 class Guardian:
-    """The daemon's side of the guardian. `pidfd` becomes readable at the guardian's death; the
-    daemon may start another."""
+    """The daemon's side of the guardian; `pidfd` becomes readable at the guardian's death."""
 
     def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
         self.pid = pid
@@ -40,10 +37,10 @@ class Guardian:
     def start(
         cls, *, home: str, instance: str, journal: Path, lock: Path, base: Path | None = None
     ) -> Guardian:
-        """Start the guardian of this daemon. `lock` is the path of `recover.lock`. Raises OSError.
+        """Start the guardian of this daemon; `lock` is the path of `recover.lock`. Raises OSError.
 
-        The guardian watches as soon as the pipe exists, which is before this returns: a daemon that dies
-        while the guardian is starting is recovered, too.
+        The pipe exists by then: a daemon that dies while the guardian is starting is recovered,
+        too.
         """
         root = Path(__file__).parents[3]
         reader, writer = os.pipe()  # both close-on-exec

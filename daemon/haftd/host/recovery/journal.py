@@ -1,14 +1,13 @@
-"""`handles.lock`: the journal of processes that were started and have not ended, for the next daemon.
+"""`handles.lock`: the journal of processes that were started and have not ended, for the next
+daemon.
 
-Rules:
-
-- One writer, the holder of `daemon.lock`. Lines are appended, each by one write, without fsync: a power
-  loss changes the boot id, which voids every record.
-- A line is written whole or not at all: a failed write is undone and raised. (A kill can cut a line where
-  it crosses a page; then its gate was never opened.)
-- The file is rewritten by temp and rename only. Rewriting in place tears it.
-- Whatever the file holds, the daemon starts, in less than a second: valid lines are kept, and a file with
-  anything else in it is put aside as `handles.lock.bad-<n>`.
+- The holder of `daemon.lock` is the only writer. A line is appended by one write, without fsync: a
+  power loss changes the boot id, which voids every record.
+- A line is written whole or not at all: a failed write is undone and raised. (A kill can cut a line
+  where it crosses a page; then its gate was never opened.)
+- The file is rewritten by rename only. Rewriting in place tears it.
+- The daemon starts with any content, in less than a second: valid lines are kept, and a file with
+  anything else is put aside as `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 class Journal:
-    """The open journal, `handles.lock`.
-
-    One writer only, the holder of `daemon.lock`. Every method blocks for one write at most.
-    """
+    """The open `handles.lock`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,11 +64,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Read the file, in less than a second; content never makes this fail.
+        """Read the file, in less than a second; no content makes this fail.
 
-        `records` are then the live ones, `problems` the faults. Nothing changes, except that a bad
-        file gets a second name: the file itself stays until `compact`, so that a crash in between
-        loses no record. Raises OSError only for a path that cannot be examined.
+        `records` are then the live ones, `problems` the faults. A bad file gets a second name and
+        stays until `compact`, so that a crash in between loses no record.
         """
         journal = cls(path)
         try:
@@ -113,16 +108,15 @@ class Journal:
         self._live[record.mark] = record
 
     def stopped(self, mark: str) -> None:
-        """Record the stop of a recorded handle. Raises OSError; after a crash the handle is then
-        reported lost."""
+        """Append the stop of a recorded handle. Raises OSError; a crash then reports the handle
+        lost."""
         if (record := self._live.get(mark)) is not None:
             self._live[mark] = replace(record, is_stopped=True)
             self._append(stopped_line(mark))
 
     def end(self, mark: str) -> None:
-        """Append that nothing of this handle is left. Raises OSError; the end is then lost, which costs the
-        next start one look at a process that is gone.
-        """
+        """Append that nothing of this handle is left. Raises OSError, which costs the next start
+        one look at a process that is gone."""
         if self._live.pop(mark, None) is None:
             return
         self._dead += 1
@@ -135,8 +129,7 @@ class Journal:
     def compact(self, keep: Sequence[Record] | None = None) -> None:
         """Rewrite the file with the live records only, or with `keep` in their place.
 
-        By temp and rename: a crash in between leaves the old file whole. Raises OSError, and then the old
-        file is still in use.
+        Raises OSError, and then the old file is still in use.
         """
         live = self._live if keep is None else {record.mark: record for record in keep}
         lines = [head_line()]
@@ -167,7 +160,7 @@ class Journal:
         self._prune_aside()
 
     def is_in_place(self) -> bool:
-        """Return whether the path leads to the file that is written to."""
+        """Return whether the path leads to the written file."""
         try:
             there = self.path.lstat()
         except OSError:

@@ -1,11 +1,9 @@
 """Processes that are to be killed, each held by an open pidfd.
 
-Rules:
-
-- No process is signalled by its pid. A pidfd is opened first, then the evidence is read by pid; if the
-  process of the pidfd has not ended after that, the pid was its own all along.
-- A target is stopped at once: it forks no more, its children keep their parent, and its pid cannot be
-  reused, so that the group and the session that it leads are safely its own.
+- A pidfd is opened first, then the evidence is read by pid; if the pidfd's process has not ended
+  after that, the pid was its own all along.
+- A target is stopped at once: it forks no more, its children keep their parent, and its pid cannot
+  be reused, so that the group and the session that it leads are safely its own.
 - Protected processes (this process and its ancestors) are never targets.
 """
 
@@ -40,7 +38,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 @dataclass(slots=True)
 class Target:
-    """Process to kill. `mark` is the handle's tag."""
+    """Process to kill; `mark` is the handle's tag."""
 
     who: Identity
     pidfd: int
@@ -50,12 +48,11 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """Return the pid, for reports."""
         return self.who.pid
 
 
 class KillSet:
-    """All processes that are to be killed and have not ended. Blocks until `deadline` (monotonic) at most."""
+    """The processes to kill that have not ended. Blocks until `deadline` (monotonic) at most."""
 
     def __init__(self, protected: frozenset[int], deadline: float) -> None:
         self.protected = protected
@@ -70,15 +67,12 @@ class KillSet:
         self._most = 4096 if soft == resource.RLIM_INFINITY else max(8, min(4096, soft // 2 - 32))
 
     def is_late(self) -> bool:
-        """Return whether the deadline has passed."""
         return time.monotonic() >= self.deadline
 
     def remaining(self) -> list[Target]:
-        """Return the targets that have not ended."""
         return list(self._targets.values())
 
     def close(self) -> None:
-        """Close every pidfd."""
         for target in self._targets.values():
             os.close(target.pidfd)
         self._targets.clear()
@@ -140,9 +134,8 @@ class KillSet:
             self._send(target, signal.SIGKILL)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
-        """Wait until every target that may be signalled has ended, until the deadline or for `timeout_s` at
-        most; return whether they have.
-        """
+        """Wait for the end of every target that may be signalled, until the deadline or for
+        `timeout_s`; return whether all have ended."""
         until = self.deadline
         if timeout_s is not None:
             until = min(until, time.monotonic() + timeout_s)

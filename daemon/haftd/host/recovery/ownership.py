@@ -1,14 +1,12 @@
 """Ownership check: the processes that recovery may kill.
 
-Rules:
-
-- The tag in the environment decides, or the rlimit tag. A process that a daemon of another home started
-  below one of our handles carries both its own tag and the handle's: it belongs to the handle as well.
-- Processes of a living daemon are never killed: the caller's own, and those of a daemon that runs on
-  without its lock, as after its folder was deleted; that daemon ends its handles itself.
-- A process with the tag of a daemon (number 0) belongs to no handle: another daemon that is about to
-  start and to find the lock held, or a child of its login shell. It is left alone.
-- A daemon's own environment cannot be read (`privacy`): its process name carries its instance.
+- The tag in the environment decides, or the rlimit tag. A process that a daemon of another home
+  started below our handle carries both tags, and belongs to the handle as well.
+- Processes of a living daemon are never killed: the caller's own, and those of a daemon that runs
+  on without its lock, as after its folder was deleted, and ends its handles itself.
+- A process with the tag of a daemon (number 0) belongs to no handle: a starting daemon that will
+  find the lock held, or a child of its login shell.
+- A daemon's environment cannot be read (`privacy`): the process name carries the instance.
 - An answer is about the process that has the pid now. Hold an open pidfd while asking.
 """
 
@@ -49,7 +47,7 @@ class Ownership:
                 self._known[rlimit_tag.encode(text)] = mark
 
     def covers(self, mark: ProcessTag | None) -> bool:
-        """Return whether a process with this tag is to be killed: one of a handle in scope."""
+        """Return whether the tag is of a handle in scope."""
         return mark is not None and mark.n != 0 and self._is_owned(mark)
 
     def _is_owned(self, mark: ProcessTag) -> bool:
@@ -71,8 +69,7 @@ class Ownership:
         return branded if self.covers(branded) else None
 
     def exempt_living_daemons(self) -> list[int]:
-        """Find the daemons that run on without the lock, exempt their processes, and return the daemons'
-        pids.
+        """Exempt the processes of daemons that run on without the lock; return the daemons' pids.
 
         A child between fork and exec looks the same for a moment: blocks for 0.2 s at most.
         """

@@ -1,10 +1,8 @@
 """The line format of `handles.lock`: one process of a handle.
 
-Rules:
-
 - A line is `<crc32> <json>`. A line with a wrong checksum is ignored.
-- Reading never fails: valid lines are kept, the others counted.
-- Lines of older versions are read. Of a newer version nothing is kept, since its meaning is unknown.
+- Valid lines are kept, the others counted. Of a newer version nothing is kept, since its meaning is
+  unknown.
 - No argument, environment or secret is written except the short `command`.
 """
 
@@ -33,8 +31,8 @@ class Record:
     """The process of one handle: all that the next daemon needs for a kill and a report.
 
     `n` counts within one daemon; `mark`, the process tag, is globally unique. `sid` is the kernel's
-    session id, `session` the name of a client's session. `at` is wall-clock seconds. `kin` are
-    later processes of the handle outside of the leader's group.
+    session id, `session` a client's session. `at` is wall-clock seconds. `kin` are later processes
+    of the handle outside of the leader's group.
     """
 
     n: int
@@ -59,7 +57,7 @@ class Record:
 
     @property
     def identity(self) -> Identity:
-        """Return the identity of the leader."""
+        """Return the leader's identity."""
         return Identity(self.pid, self.ticks, self.inode, self.boot, self.ns)
 
 
@@ -75,7 +73,6 @@ def _encode(form: dict[str, object]) -> bytes:
 
 
 def head_line() -> bytes:
-    """Return the first line of a file."""
     return _encode({"t": "head", "v": VERSION})
 
 
@@ -100,7 +97,7 @@ def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
 
 
 def _read_record(form: dict[str, object]) -> Record | None:
-    """Parse a record; None when the line is not one. Fields that an older version lacked are filled."""
+    """Parse a record; None when the line is not one. Fields that older versions lack are filled."""
     kept: dict[str, object] = {}
     for key, value in form.items():
         right = (
@@ -179,7 +176,7 @@ class Records:
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    """Yield the whole file, or both ends of a file that is too long."""
+    """Yield the whole file, or both ends of a longer one."""
     if size <= 2 * _MAX_READ:
         yield os.pread(fd, size, 0)
     else:

@@ -1,20 +1,18 @@
 """Kill the processes that a dead daemon left, and no other.
 
-Rules, in this order:
-
 1. One recovery at a time (`recover.lock`); the caller holds `daemon.lock`, or is the guardian.
 2. Records of another boot, pid namespace or user are dropped: their pids mean nothing here.
 3. The cgroups of the handles are emptied.
-4. Each record's process is opened as a pidfd, verified and stopped, so that its pid cannot be reused;
+4. Each record's process is opened as a pidfd, verified and stopped, so that the pid cannot be reused;
    then its descendants, group and session are killed with it.
-5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart, find none.
-   One scan is made however late it is.
-6. Killed processes have all the remaining time to end. Those that do not are reported, and stay recorded,
-   as do the records of all where no scan was possible.
+5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart, find
+   none. One scan is made however late it is.
+6. Killed processes have all the remaining time to end. The others are reported and stay recorded, as
+   do all records where no scan was possible.
 
-Never by name, never a pid that was not verified in this process through an open pidfd, never an ancestor
-or this process, never a process with the tag of another home or of a living daemon. Recovery may be
-killed at any point: the next one starts over and finds the same or less.
+Nothing is killed by name or by an unverified pid, nor this process, an ancestor, a process of
+another home or of a living daemon. Recovery may be killed at any point: the next one finds the same
+or less.
 """
 
 from __future__ import annotations
@@ -51,10 +49,10 @@ _CHASE_S = 0.1
 class Report:
     """The result of a recovery.
 
-    `ended`: records of which a process was alive and now none is. `lost`: those whose processes were gone
-    before. `dropped`: those of another boot, namespace, user or home. `keep`: records that must stay in
-    the journal. `unconfirmed`: pids of processes that may still live. `spared`: ancestors of this
-    process. `killed`: the number of processes killed outside cgroups.
+    `ended`: records of which a process was alive and now none is. `lost`: those whose processes
+    were gone before. `dropped`: those of another boot, namespace, user or home. `keep`: records
+    that must stay in the journal. `unconfirmed`: pids of processes that may still live. `spared`:
+    ancestors of this process. `killed`: the number of processes killed outside cgroups.
     """
 
     ended: tuple[Record, ...] = ()
@@ -77,11 +75,11 @@ def recover(
     lock: Path | None = None,
     patience_s: float = 3.0,
 ) -> Report:
-    """Kill the processes that the records and the tag of `home` name; blocks for about `patience_s` at most.
+    """Kill the processes that the records and the tag of `home` name.
 
-    `base`: the cgroup below which handles have theirs. `instance`: only the processes of this run of a
-    daemon (the guardian's); else all except `live`, the caller's own. `lock`: the path of `recover.lock`.
-    Never raises OSError: failures are in `problems`.
+    Blocks for about `patience_s`, after up to twice as long for the lock. `base`: the parent cgroup
+    of handles. `instance`: only the processes of this run of a daemon (the guardian's); else all
+    except `live`, the caller's own. `lock`: the path of `recover.lock`. Failures are in `problems`.
     """
     problems: list[str] = []
     with _hold_lock(lock, patience_s, problems):
@@ -98,8 +96,10 @@ def recover(
 
 @contextlib.contextmanager
 def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
-    """Hold `recover.lock`. A lock held for too long is reported and ignored: concurrent recoveries
-    find the same, and each signals only processes verified by itself."""
+    """Hold `recover.lock`; a lock held for too long is reported and ignored.
+
+    Concurrent recoveries find the same, and each signals only processes that it has verified.
+    """
     if lock is None:
         yield
         return
@@ -209,8 +209,8 @@ class _Recovery:
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
     def _empty_around_us(self, group: Cgroup) -> None:
-        """Kill all in a cgroup except this process and its ancestors: the daemon was started inside
-        a handle."""
+        """Kill all in a cgroup but this process and its ancestors: the daemon was started inside a
+        handle."""
         fresh = True
         while fresh and not self.kill_set.is_late():
             fresh = False
@@ -246,7 +246,7 @@ class _Recovery:
         self._kill_targets()
 
     def _kill_targets(self) -> None:
-        """Kill the targets with everything that proves to be theirs while they are stopped."""
+        """Kill the targets, and all that proves to be theirs while they are stopped."""
         self.kill_set.add_descendants()
         self.alive_tags.update(target.mark for target in self.kill_set.remaining())
         self.kill_set.kill()
@@ -295,10 +295,9 @@ class _Recovery:
         return result
 
     def _scan_new_pids(self, for_s: float) -> bool:
-        """Look at new pids only, until none of them was owned for `for_s`; return whether any was.
+        """Look at new pids only, until none was owned for `for_s`; return whether any was.
 
-        A process that forks and exits faster than a scan is never where the scan looks, but always among
-        the newest pids.
+        A process that forks and exits faster than a scan is always among the newest pids.
         """
         is_new = False
         seen = _newest_pid()
@@ -359,7 +358,7 @@ class _Recovery:
 
 
 def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
-    """Make a record for processes that had none, for the next start."""
+    """Make a record for processes that had none."""
     first, *others = remains
     read = ProcessTag.read(mark)
     return Record(

@@ -1,18 +1,15 @@
 """The processes of one handle: find, signal and end them, and wait until none is left.
 
-Rules:
-
-- The daemon is a sub-reaper: a process that loses its parent becomes the daemon's child, and is never
-  lost. So a handle's tree is the leader and its descendants, and those adopted children, with their own
-  descendants, that carry the handle's tag or rlimit tag, are in the leader's session or group, or were
-  seen in the tree before. The handle's cgroup counts, too.
-- Signals go through a pidfd, and only to a process that was found to be in the tree while the pidfd was
-  open: then the pid was its own.
+- The daemon is a sub-reaper: an orphan becomes the daemon's child, and is never lost. A handle's
+  tree is the leader, those adopted children that carry the handle's tag or rlimit tag, are in the
+  leader's session or group, or were seen in the tree before, and all their descendants. The
+  handle's cgroup counts, too.
+- Signals go through a pidfd, only to a process found in the tree while the pidfd was open: then the
+  pid was its own.
 - A leader's status is taken by `LaunchedProcess.reap` alone.
-- Many processes in a cgroup are listed while the cgroup is frozen, and killed before they are listed:
-  processes that keep forking are never listed completely, and leave no processor to list them with.
-- Nothing polls while a handle lives: a pidfd reports the end of a process. Only a requested end looks
-  repeatedly, and for a bounded time.
+- Many processes in a cgroup are listed while frozen, and killed before they are listed: processes
+  that keep forking are never listed completely, and leave no processor for that.
+- A pidfd reports the end of a process. Only a requested end looks repeatedly, for a bounded time.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ class Survivor:
 
 
 class ProcessTree:
-    """The processes of one handle. `mark` is the value of HAFT_HANDLE in their environment."""
+    """The processes of one handle; `mark` is the value of HAFT_HANDLE in their environment."""
 
     __slots__ = (
         "_instance_prefix",
@@ -91,14 +88,14 @@ class ProcessTree:
         return self._send(processes, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
-        """Signal the processes in a process group, by default the leader's; return how many were signalled."""
+        """Signal the tree's processes in a process group, by default the leader's; return how many."""
         wanted = self.leader.pid if group is None else group
         processes, _ = self._find()
         chosen = {pid: stat for pid, stat in processes.items() if stat.group == wanted}
         return self._send(chosen, (signum,), among=processes)
 
     async def gone(self) -> None:
-        """Wait until no process is left. Woken by the ends of processes."""
+        """Wait until no process is left, woken by the ends of processes."""
         clean, pause = 0, 0.005
         while clean < 2:
             processes, sure = self._find()
@@ -109,7 +106,7 @@ class ProcessTree:
                 clean += 1
                 await trio.lowlevel.checkpoint()
             else:
-                # Something ended and left a child while we looked: no end tells of that child.
+                # A process ended during the search and left a child, which no pidfd reports.
                 clean = 0
                 await trio.sleep(pause)
                 pause = min(pause * 2, 1.0)
@@ -118,8 +115,8 @@ class ProcessTree:
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
         """End all processes: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
 
-        Return the pids that survived; empty means that nothing is left and the leader's status was
-        taken. Shield the call: a cancellation leaves the work half done.
+        Return the surviving pids; empty means that the leader's status was taken, too. Shield the
+        call: a cancellation leaves the work half done.
         """
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
@@ -164,9 +161,8 @@ class ProcessTree:
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
     async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
-        """Terminate the many processes of a cgroup, wait for `grace_s`, then kill them; processes that left
-        the cgroup are missed.
-        """
+        """Terminate a cgroup's many processes, wait for `grace_s`, then kill them; processes that
+        left the cgroup are missed."""
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
@@ -182,13 +178,13 @@ class ProcessTree:
                 await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
     def _kill_leader(self) -> None:
-        """Kill the leader by the pidfd that is open already, in case no other descriptor is available."""
+        """Kill the leader by the open pidfd, in case no other descriptor is available."""
         if self.leader.reap() is None:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
     def _request_stop(self, processes: dict[int, Stat]) -> int:
-        """Send TERM to all, and CONT: a stopped process acts on TERM only when continued."""
+        """Send TERM, and CONT: a stopped process acts on TERM only when continued."""
         self.leader_was_signalled = self.leader_was_signalled or not self.leader.exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
@@ -210,7 +206,7 @@ class ProcessTree:
         def has(mask: int, signum: int) -> bool:
             return bool(mask >> signum - 1 & 1)
 
-        # The shell also ignores the typed stop: job control. `trap '' TERM` alone is a wish.
+        # A shell with job control also ignores the typed stop; `trap '' TERM` alone is a wish.
         shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
         return shell and not has(ignored, signal.SIGHUP)
 
@@ -271,8 +267,7 @@ class ProcessTree:
         return self._seen.get(pid) == stat.ticks
 
     def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
-        """Open a pidfd of a process, and verify with the pidfd open that the process is in the
-        tree."""
+        """Open a pidfd of a process that is in the tree while the pidfd is open."""
         pid = stat.pid
         try:
             pidfd = os.pidfd_open(pid)
@@ -305,7 +300,7 @@ class ProcessTree:
         return count
 
     async def _wait(self, processes: dict[int, Stat]) -> None:
-        """Wait until these have ended, or some of them if they are many."""
+        """Wait until these have ended, or some if they are many."""
         held: list[int] = []
         try:
             for stat in processes.values():

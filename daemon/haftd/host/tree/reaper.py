@@ -1,9 +1,7 @@
 """Reap the orphans that the daemon adopted.
 
-Rules:
-
-- No exit status is stolen: the child is identified (WNOWAIT) before it is reaped.
-- Woken by SIGCHLD; a timer runs only while an unidentified zombie exists.
+No exit status is stolen: a child is identified (WNOWAIT) before it is reaped. A timer runs only
+while an unidentified zombie exists.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
     A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted. Any
-    other child may be awaited by other code (a library, for example): it is reaped once dead for
-    `linger_s`.
+    other child may be a library's, and is reaped once dead for `linger_s`.
     """
 
     __slots__ = ("_dead", "_linger_s")
@@ -34,7 +31,7 @@ class Reaper:
         self._dead: dict[int, int] = {}
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Reap until cancelled; woken by SIGCHLD. Run it in the main thread."""
+        """Reap until cancelled, woken by SIGCHLD. Run it in the main thread."""
         with trio.open_signal_receiver(signal.SIGCHLD) as signals:
             task_status.started()
             pending = self.reap()
@@ -70,9 +67,7 @@ class Reaper:
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
-        """Look at all children: the kernel shows one dead child at a time, which may hide others behind a
-        stranger.
-        """
+        """Look at all children: waitid shows one dead child, and a stranger there hides the others."""
         mine = rlimit_tag.read_tag(os.getpid())
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):

@@ -1,8 +1,6 @@
-"""Processes of a handle that could not be killed: in uninterruptible sleep, or another user's by
-now.
+"""Processes of a handle that could not be killed: in uninterruptible sleep, or now another user's.
 
-Each is held by a pidfd, and verified as the handle's with the pidfd open, because the process may
-have ended and the pid been reused. Nothing polls: a pidfd reports the end.
+Each is held by a pidfd and then verified as the handle's, because the pid may have been reused.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ from haftd.host.tree.process_tree import Survivor, command_of
 
 
 class Survivors:
-    """The processes left after the end of one handle. Call `close` when they are gone or of no interest any
-    more.
-    """
+    """The processes left after the end of one handle. Call `close` when they are of no interest."""
 
     __slots__ = ("_pidfds",)
 
@@ -41,7 +37,6 @@ class Survivors:
                 os.close(pidfd)
 
     def living(self) -> tuple[Survivor, ...]:
-        """Return those that live, as of now."""
         return tuple(
             Survivor(pid, command_of(pid))
             for pid, pidfd in self._pidfds.items()
@@ -49,7 +44,6 @@ class Survivors:
         )
 
     def kill(self) -> None:
-        """Send KILL to all."""
         for pidfd in self._pidfds.values():
             with suppress(PermissionError):
                 send_signal(pidfd, signal.SIGKILL)
@@ -61,13 +55,11 @@ class Survivors:
                 await trio.lowlevel.wait_readable(pidfd)
 
     def close(self) -> None:
-        """Close the descriptors."""
         while self._pidfds:
             os.close(self._pidfds.popitem()[1])
 
 
 def _carries(pid: int, mark: str) -> bool:
-    """Return whether a process belongs to the handle with this tag."""
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
     # The rlimit tag first: reading the environment of a hanging process may block.

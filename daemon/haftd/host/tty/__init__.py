@@ -1,1 +1,2 @@
-"""Pseudo-terminals: `pseudo_terminal` opens and queries them, `hangup` waits on one that no process has open."""
+"""Pseudo-terminals: `pseudo_terminal` opens and queries them, `hangup` waits on one that no process
+has open."""

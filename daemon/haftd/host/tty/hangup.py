@@ -1,15 +1,13 @@
-"""Wait on a terminal that no process has open at the moment.
+"""Wait on a terminal that no process has open.
 
-Rules:
-
-- Its master reads as EIO and is reported as hung up until the other end is opened again. A wait for
-  readability or writability would return at once, again and again: changes are awaited instead,
-  edge-triggered, in one epoll for all terminals of a loop.
-- An open is no edge. The first output is one, so is a read of typed input, and so is the next last close.
-  So is every write to the master, even one that finds no room: a task that waits for room must not probe
-  by writing.
-- A caller enters the watch, looks at the terminal, and then waits: no edge in between is lost.
-- Where no descriptor is left for the epoll, the terminal is checked every `_BLIND_S`.
+- The master reads as EIO and is reported as hung up until the other end is opened again. A wait for
+  readiness would return at once, again and again: changes are awaited edge-triggered, in one epoll
+  for all terminals of a loop.
+- An open is no edge. The first output is one, so is a read of typed input, and the next last close.
+  So is every write to the master, even without room: a task that waits for room must not probe by
+  writing.
+- A caller enters the watch, looks at the terminal, and then waits: no edge is lost.
+- Without a descriptor for the epoll, the terminal is checked every `_BLIND_S`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _BLIND_S = 1.0
 
 
 def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
-    """Return whether no process has the other end open, and the event `sought` is not pending."""
+    """Return whether no process has the other end open and the event `sought` is not pending."""
     poll = select.poll()
     poll.register(master, sought)
     return any(events & select.POLLHUP and not events & sought for _, events in poll.poll(0))
@@ -46,7 +44,6 @@ class _Watcher:
         self._waiting[master].append(changes)
 
     def leave(self, changes: TerminalChanges, master: int) -> None:
-        """Stop watching the terminal for one of the waiting tasks."""
         self._waiting[master].remove(changes)
         if not self._waiting[master]:
             del self._waiting[master]
@@ -58,7 +55,6 @@ class _Watcher:
                 changes.came.set()
 
     async def _run(self) -> None:
-        """Pass edges on while the loop runs."""
         with self._epoll:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
@@ -78,7 +74,7 @@ def _the_watcher() -> _Watcher:
 
 
 class TerminalChanges:
-    """The changes of a terminal since this context was entered."""
+    """Changes of a terminal since the context was entered."""
 
     __slots__ = ("_master", "_watcher", "came")
 

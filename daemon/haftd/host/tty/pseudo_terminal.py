@@ -1,11 +1,7 @@
-"""Pseudo-terminals: open one; its size, its modes, its foreground group.
+"""Pseudo-terminals: open one; its size, modes and foreground group.
 
-Rules:
-
-- The daemon holds the master only. On Linux the size, the modes and the foreground group are read and set
-  through the master. No descriptor of the slave is kept, because with one open the terminal never hangs
-  up.
-- A terminal gets its size before a program runs on it: a new one is 0x0.
+The daemon holds the master only, through which Linux reads and sets all of these: while a slave is
+open, the terminal never hangs up. A new terminal is 0x0, so its size is set before a program runs.
 """
 
 from __future__ import annotations
@@ -20,8 +16,8 @@ from dataclasses import dataclass
 MAX_LINE = 4095
 """Bytes per line in canonical mode; a terminal silently drops the rest."""
 
-# Not all of these are in Python's termios; the numbers are those of every machine of gate.py,
-# and are wrong on mips, powerpc and sparc, where the names are used.
+# Not all are in Python's termios. The numbers are those of every machine of gate.py, and wrong on
+# mips, powerpc and sparc, where the names are used.
 _UNLOCK = getattr(termios, "TIOCSPTLCK", 0x40045431)
 _NUMBER = getattr(termios, "TIOCGPTN", 0x80045430)
 _GROUP = termios.TIOCGPGRP
@@ -33,7 +29,7 @@ _MAX_SIZE = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The current modes of the line discipline. `eof` is empty where no character ends the input."""
+    """Modes of the line discipline; `eof` is empty where no character ends the input."""
 
     canonical: bool
     """Input is delivered by the line, and edited in the terminal until then."""
@@ -51,10 +47,10 @@ class Modes:
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
-    """Open a terminal of that size; return the master and the slave's path.
+    """Open a terminal; return the master and the slave's path, which the child opens. Raises
+    OSError.
 
-    The master is close-on-exec, non-blocking, and the caller's to close. The child opens the slave
-    by path. Raises OSError.
+    The master is close-on-exec, non-blocking, and the caller's to close.
     """
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -71,7 +67,7 @@ def open_terminal(rows: int, cols: int) -> tuple[int, str]:
 
 
 def set_size(master: int, rows: int, cols: int) -> None:
-    """Set the size; the foreground group gets WINCH after a change. Raises ValueError, OSError."""
+    """Set the size; the foreground group gets SIGWINCH after a change. Raises ValueError, OSError."""
     if not (1 <= rows <= _MAX_SIZE and 1 <= cols <= _MAX_SIZE):
         raise ValueError(f"a terminal has 1 to {_MAX_SIZE} rows and columns, not {rows}x{cols}")
     fcntl.ioctl(master, termios.TIOCSWINSZ, _SIZE.pack(rows, cols, 0, 0))
@@ -96,7 +92,7 @@ def modes(master: int) -> Modes:
 
 
 def foreground(master: int) -> int | None:
-    """Return the foreground process group; None when there is none (any more)."""
+    """Return the foreground process group; None when there is none."""
     try:
         (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))
     except OSError as error:
@@ -107,7 +103,7 @@ def foreground(master: int) -> int | None:
 
 
 def is_empty_group(group: int) -> bool:
-    """Return whether a process group has no process any more."""
+    """Return whether a process group has no process left."""
     try:
         os.killpg(group, 0)
     except OSError as error:
