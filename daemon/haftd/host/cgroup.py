@@ -1,8 +1,7 @@
 """One child cgroup per handle, where the kernel permits it.
 
-- The hierarchy, only of version 2, is found through /proc/self/mountinfo, never by a fixed path.
-- `auto` takes the daemon's own cgroup if delegated: a cgroup with another manager and the root
-  cgroup are left alone.
+- Only version 2, found through /proc/self/mountinfo. `auto` takes the daemon's own cgroup if
+  delegated.
 - A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
   that joins after a write survives it.
 - A cgroup that holds this process is never killed.
@@ -48,7 +47,6 @@ def _own_path() -> str | None:
 
 
 def find_own() -> Path | None:
-    """Return the folder of this process's cgroup; None if invisible."""
     own = _own_path()
     if own is None or own.startswith("/.."):
         return None
@@ -77,9 +75,8 @@ def _delegated(folder: Path) -> bool:
 def find_base(setting: str, *, told: bool = False) -> Path | None:
     """Return the parent cgroup for handles. `setting`: `auto`, `off`, or a path.
 
-    `told`: the service manager declares the delegation, for managers that set no attribute (systemd
-    did not for a user's units, for years). Raises OSError if a path is no writable cgroup of
-    version 2.
+    `told`: the service manager declares the delegation; systemd set no attribute for a user's units
+    for years. Raises OSError if a path is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -99,25 +96,20 @@ def find_base(setting: str, *, told: bool = False) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A handle's cgroup, with those below."""
-
     path: Path
 
     @classmethod
     def create(cls, base: Path, name: str) -> Cgroup:
-        """Create the cgroup `haft-<name>` below `base`. Raises OSError."""
         path = base / (_PREFIX + name)
         path.mkdir(mode=0o755)
         return cls(path)
 
     @property
     def name(self) -> str:
-        """Return the name given to `create`."""
         return self.path.name.removeprefix(_PREFIX)
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises OSError, ProcessLookupError when the process is
-        gone."""
+        """Move a process into the cgroup. Raises ProcessLookupError, or another OSError."""
         with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
             file.write(b"%d" % pid)
 
@@ -145,12 +137,11 @@ class Cgroup:
             return b""
 
     def holds_self(self) -> bool:
-        """Return whether this process is in the cgroup."""
         own = find_own()
         return own is not None and own.is_relative_to(self.path)
 
     def kill(self) -> None:
-        """Kill every process in the cgroup once, without waiting."""
+        """Kill every process once, without waiting."""
         if self.holds_self():
             raise AssertionError("the cgroup of this very process is never killed")
         try:
@@ -162,7 +153,7 @@ class Cgroup:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Freeze the cgroup during the context, where the kernel can (5.2); signals stay pending."""
+        """Freeze the cgroup during the context, from Linux 5.2 on; signals stay pending."""
         self._freeze(b"1")
         try:
             yield
@@ -190,7 +181,7 @@ class Cgroup:
                         return False
                     poll = select.poll()
                     poll.register(events, select.POLLPRI)
-                    # A change wakes the poll at once; the bound is for a child that joined unseen.
+                    # The bound is for a child that joined unseen.
                     poll.poll(min(left, 0.02) * 1000)
             finally:
                 os.close(events)
@@ -211,7 +202,6 @@ class Cgroup:
         return fd
 
     def _tree(self) -> Iterator[Path]:
-        """Yield this folder and all below, parents first."""
         for folder, below, _files in os.walk(self.path):
             below.sort()
             yield Path(folder)
@@ -232,7 +222,7 @@ class Cgroup:
 
 
 def is_ours(path: Path, home: str) -> bool:
-    """Return whether an instance of `home` made this cgroup and the cgroup exists."""
+    """Return whether an instance of `home` made this existing cgroup."""
     named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False
@@ -240,7 +230,6 @@ def is_ours(path: Path, home: str) -> bool:
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:
-    """Return the cgroups below `base` that instances of `home` made."""
     prefix = f"{_PREFIX}{home}."
     try:
         return [Cgroup(path) for path in sorted(base.iterdir()) if path.name.startswith(prefix)]

@@ -1,8 +1,8 @@
 """Reserve file descriptors by purpose.
 
 The kernel assigns the lowest free number: a descriptor as high as the bound means that all below
-are taken. Clients have priority: waiting for the ends of processes stops first, then starts are
-refused, then output files, and connections last.
+are taken. Waiting for the ends of processes stops first, then starts are refused, then output
+files, and connections last.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ _SHARE_FOR_CLIENTS = 8
 
 
 def has_room(fd: int, use: Use) -> bool:
-    """Return whether a just opened descriptor leaves enough for the uses with a higher priority."""
+    """Return whether a just opened descriptor leaves enough for uses of higher priority."""
     return fd < _bound(use)
 
 
 def shortage() -> str:
-    """Return the error text for a start that would leave too few descriptors."""
     most = _most()
     return (
         f"haftd may have {most} open files, and keeps the last {most - _bound('start')} for those who "

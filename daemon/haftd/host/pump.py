@@ -1,9 +1,7 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
 
-- Read first, and wait only when nothing is there. An endless stream yields to other tasks every few
-  reads, or after `_TURN_S` where processing the data takes long.
-- An input is written whole, in order; data that fits is written at once, by the caller, the rest by
-  the writer's task.
+- An endless stream yields to other tasks every few reads, or after `_TURN_S`.
+- Input that fits is written at once, by the caller; the writer's task writes the rest.
 - The end of a pipe is final. A terminal's, EIO, is temporary: a process may open the terminal
   again.
 - Descriptors do not block. The owner closes them, through `close` where a task may be waiting,
@@ -79,9 +77,9 @@ async def pump(
 ) -> None:
     """Pass all data from `fd` to `emit`, until the end. Closes nothing.
 
-    An awaitable returned by `keep_up` is awaited before more is read: backpressure. `is_final`
-    decides about each end of a terminal; after one that is not final, the pump goes on when the
-    terminal is opened again. Cancellation loses nothing: read data was emitted.
+    An awaitable from `keep_up` is awaited before the next read: backpressure. `is_final` decides
+    about each end of a terminal; after one that is not final, the pump goes on when the terminal is
+    opened again. Cancellation loses nothing: read data was emitted.
     """
     reads, began = 0, trio.current_time()
     while True:
@@ -138,8 +136,8 @@ class Writer:
     """Input queue of one program. The caller closes `fd`.
 
     `on_written(number)` reports an item that was written, or dropped because the program reads no
-    more; numbers only grow. It may be called within `put`. `on_end` closes the descriptor once
-    `end` is reached.
+    more; numbers only grow. `put` may call it. `on_end` closes the descriptor once `end` is
+    reached.
     """
 
     __slots__ = (
@@ -180,12 +178,10 @@ class Writer:
 
     @property
     def last(self) -> int:
-        """Return the number of the last item."""
         return self._last
 
     @property
     def waiting(self) -> int:
-        """Return the number of bytes not yet written."""
         return self._held
 
     def put(self, data: bytes) -> int:
@@ -235,7 +231,6 @@ class Writer:
                 await self._wake.wait()
 
     async def _room(self) -> None:
-        """Wait until the descriptor is writable or has an error."""
         if not is_hung_up(self._fd, select.POLLOUT):
             await trio.lowlevel.wait_writable(self._fd)
             return

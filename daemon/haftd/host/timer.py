@@ -25,8 +25,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Timer:
-    """Timerfd of one loop, with its callbacks."""
-
     def __init__(self) -> None:
         self.fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         self._rings: dict[Callable[[], object], float] = {}
@@ -69,8 +67,8 @@ _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
 def call_in(seconds: float, ring: Callable[[], object]) -> None:
-    """Call `ring` once after `seconds`, in place of its earlier time. The waiter may have gone by
-    then, and `ring` must not raise."""
+    """Call `ring` once after `seconds`, in place of its earlier time. The waiter may be gone;
+    `ring` must not raise."""
     try:
         timer = _alarm.get()
     except LookupError:

@@ -1,11 +1,9 @@
 """Log of used handle ids, in the state folder, for the next daemon.
 
-- A use is a line of JSON, `["session","id",generation]`, appended by one write without fsync,
-  before the tool starts. The last line of an id counts; generation 0 takes the use back.
-- A line that cannot be written is dropped, and no spawn fails: after a restart the id is reported
-  as never used, instead of expired.
-- Past `MAX_LINES` the file is rewritten by rename with the ids still known.
-- The daemon starts with any content.
+A use is a line of JSON, `["session","id",generation]`, appended without fsync before the tool
+starts; generation 0 takes the use back. A line that cannot be written is dropped: after a restart
+the id is reported as never used, instead of expired. Past `MAX_LINES` the file is rewritten with
+the ids still known.
 """
 
 from __future__ import annotations
@@ -47,7 +45,6 @@ class IdLog:
         return [(session, id_, generation) for (session, id_), generation in generations.items()]
 
     def note(self, session: str, id_: str, generation: int) -> None:
-        """Append the last generation of an id."""
         with contextlib.suppress(OSError):
             if self._lines >= MAX_LINES:
                 self._rewrite()
@@ -63,7 +60,6 @@ class IdLog:
             self._fd = None
 
     def _read(self) -> bytes:
-        """Return the last `_MAX_READ` bytes of the file; empty where unreadable."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

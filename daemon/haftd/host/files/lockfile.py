@@ -3,9 +3,9 @@ state folder.
 
 - The lock is a flock: a POSIX lock would vanish with any close of the file.
 - The descriptor is close-on-exec: a child would hold the lock after the daemon.
-- The file is never unlinked: a lock on an unlinked file excludes no other daemon.
-- A stopped holder is alive: a second daemon exits and touches nothing.
-- The first line is a JSON object: the holder's identity and, once serving, the socket.
+- The file is never unlinked: a lock on an unlinked file excludes no daemon.
+- A suspended holder is alive: a second daemon touches nothing.
+- The first line is JSON: the holder's identity and, once serving, the socket.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ class LockHeld(Exception):
 
 
 class DaemonLock:
-    """A lock held until `close` or the daemon's death."""
-
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
@@ -58,8 +56,8 @@ class DaemonLock:
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
         """Take the lock. Raises LockHeld, or OSError of opening the file.
 
-        Blocks for `patience_s` at most, and only while the recorded holder is dead: a child between
-        fork and exec still holds the descriptors.
+        Blocks for `patience_s` at most, while the recorded holder is dead: a child between fork and
+        exec still holds the descriptors.
         """
         deadline = time.monotonic() + patience_s
         while True:
@@ -104,7 +102,6 @@ class DaemonLock:
             self.announce(self._socket)
 
     def is_in_place(self) -> bool:
-        """Return whether the path still leads to the locked file."""
         try:
             there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
         except OSError:
@@ -113,7 +110,6 @@ class DaemonLock:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Release the lock; the file stays."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -121,8 +117,6 @@ class DaemonLock:
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """The daemon that a lock file names, and whether it may be alive."""
-
     pid: int | None = None
     socket: str | None = None
     alive: bool = True
@@ -160,10 +154,8 @@ def _read_holder(fd: int) -> _Holder:
 
 
 def holds_daemon_lock(pid: int) -> bool:
-    """Return whether the process has a `daemon.lock` open, as no child of a daemon has.
-
-    A process that may not be examined counts as a holder, and is left alone.
-    """
+    """Return whether the process has a `daemon.lock` open, as no child of a daemon has; True for a
+    process that may not be examined."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208

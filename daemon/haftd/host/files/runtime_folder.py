@@ -1,14 +1,12 @@
 """The runtime folder, checks of owner and mode, and the socket bound in the folder.
 
-- The folder belongs to this user, has mode 0700, and is no symbolic link. A folder that others can
-  write to is refused, because its content may be anyone's. The state folder belongs to the user,
-  too, but may be a link, and its mode is corrected.
+- A folder that others can write to is refused: its content may be anyone's.
 - A socket gets its mode before the bind, so that it is never open to others. A stale socket is
-  probed, then unlinked, while the caller holds `daemon.lock`.
+  probed, then unlinked.
 - A path is unlinked only while it leads to the inode seen there: a service manager binds its own
   socket in that place, regardless of locks.
 - An age cleaner (systemd-tmpfiles, tmpfiles.d(5)) skips a locked folder and sticky files. Other
-  cleaners may not, so the required files are watched as well.
+  cleaners may not, so the files are watched as well.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ class SocketInUse(Exception):
 def prepare(folder: Path, *, ours: bool = True) -> None:
     """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
 
-    `ours`: the folder has no other use, so its mode is corrected. A folder that the user chose for
-    the socket stays unchanged: it may be a home.
+    `ours`: the folder has no other use, so its mode is corrected. A folder that the user chose
+    stays unchanged: it may be a home.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -70,9 +68,8 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     """Create the state folder with these folders inside, or check the existing ones.
 
-    Each may be a link to a place with more room that others cannot write to. The mode of a folder
-    is corrected, because the content is checked separately. Homes may be open to a group with one
-    member. Raises FolderRefused, OSError.
+    Each may be a link to a place with more room that others cannot write to. Homes may be open to a
+    group with one member. Raises FolderRefused, OSError.
     """
     for place in (folder, *(folder / name for name in inner)):
         _make(place)
@@ -95,7 +92,6 @@ def _make(folder: Path) -> None:
 
 
 def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
-    """Check that the folder is this user's, without the mode bits `closed_to`."""
     if not st.S_ISDIR(facts.st_mode):
         raise FolderRefused(f"{folder} is not a folder; remove it, or name another one")
     if facts.st_uid != os.geteuid():
@@ -156,7 +152,6 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket without a server."""
     try:
         facts = path.lstat()
     except FileNotFoundError:
@@ -172,7 +167,7 @@ def _clear(path: Path) -> None:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Return whether the path leads to a socket that refuses connections: no process serves it."""
+    """Return whether the socket at the path refuses connections."""
     try:
         return st.S_ISSOCK(path.lstat().st_mode) and _probe(path) == errno.ECONNREFUSED
     except OSError:
@@ -180,13 +175,11 @@ def is_abandoned(path: Path) -> bool:
 
 
 def _probe(path: Path) -> int:
-    """Connect and close; return the error number, 0 if a server accepts."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         return probe.connect_ex(os.fsencode(path))
 
 
 def inode_of(path: Path) -> Inode | None:
-    """Return the device and inode of the path, symbolic links not followed."""
     try:
         facts = path.lstat()
     except OSError:
@@ -195,17 +188,15 @@ def inode_of(path: Path) -> Inode | None:
 
 
 def unlink_inode(path: Path, inode: Inode | None) -> None:
-    """Unlink the path if it still leads to `inode`.
-
-    An open file keeps its inode number from reuse, so the caller closes a socket afterwards.
-    """
+    """Unlink the path if it still leads to `inode`. Close a socket afterwards: an open inode is not
+    reused."""
     if inode is not None and inode_of(path) == inode:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
 def keep_from_cleaners(folder: Path) -> int:
-    """Lock the folder against age cleaners until the returned descriptor is closed. Raises OSError."""
+    """Lock the folder against age cleaners until the returned descriptor is closed."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     # Shared: other daemons, and cleaners that ignore locks, are excluded from nothing.
     with contextlib.suppress(OSError):
@@ -214,10 +205,7 @@ def keep_from_cleaners(folder: Path) -> int:
 
 
 async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
-    """Wait until `is_done`, called at once and whenever one of the paths may have changed.
-
-    Inotify and the mount table wake the wait; where the kernel gives neither, `_CHECK_S` does.
-    """
+    """Wait until `is_done`, called at once and whenever one of the paths may have changed."""
     if is_done():
         return
     with contextlib.ExitStack() as stack:
@@ -248,8 +236,7 @@ _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 class _ChangeWatcher:
     """Becomes readable after a change near the paths; the caller identifies the change.
 
-    An epoll of inotify and the mount table, which reports changes by POLLPRI: trio cannot await
-    that.
+    The mount table reports changes by POLLPRI, which trio cannot await: hence the epoll.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:

@@ -1,7 +1,7 @@
 """The folder of spools: unnamed files, and named ones for output that a user is to read.
 
-Files have mode 0600. An unnamed file vanishes with its descriptor, also after a crash. Daemons may
-share the folder: a name begins with the home of its daemon, which removes no others.
+An unnamed file vanishes with its descriptor, also after a crash. A name begins with the home of its
+daemon, because daemons may share the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from haftd.host.descriptors import has_room
 
 class SpoolFolder:
     """Opens files in `path`; `make_room` closes descriptors when none is left, and returns whether
-    any was closed."""
+    it did."""
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path
@@ -26,7 +26,6 @@ class SpoolFolder:
         self._make_room = make_room
 
     def open(self) -> int:
-        """Open an unnamed file; raises OSError."""
         try:
             return self._open()
         except OSError as error:
@@ -53,7 +52,6 @@ class SpoolFolder:
         return str(path)
 
     def unlink(self, path: str) -> None:
-        """Remove a named file, if present."""
         with contextlib.suppress(OSError):
             Path(path).unlink()
 

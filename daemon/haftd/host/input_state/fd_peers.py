@@ -29,7 +29,7 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    """Return whether the process also holds the other end of the Unix socket."""
+    """Return whether the process also holds the Unix socket's peer."""
     peer = peer_of(inode)
     return peer is not None and _holds(
         pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
@@ -85,7 +85,6 @@ def is_listening(pid: int, fd: int) -> bool:
 
 
 def _copy(pid: int, fd: int) -> int | None:
-    """Duplicate another process's descriptor into this one; None where refused."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -113,7 +112,6 @@ def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
 
 
 def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
-    """Return a number in fdinfo; -1 where there is none."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             match = re.search(pattern, file.read(), re.MULTILINE)

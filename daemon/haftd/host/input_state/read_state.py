@@ -1,15 +1,15 @@
 """Determine whether a program waits for input right now: on a terminal, or at the end of a pipe.
 
-- Output, silence and names prove nothing. A read or a poll of the terminal in which a thread of the
-  foreground group sleeps does, while no typed input is unread.
+- A read or a poll of the terminal in which a thread of the foreground group sleeps proves a wait,
+  while no typed input is unread.
 - `reads` is always certain. `busy` is, unless the terminal is not canonical and the program sleeps
   with a timeout (it may check the keyboard in between) or waits for an outside peer, which may hold
-  the terminal (tmux). Where a process may not be examined (another user's program, such as sudo)
-  and no other reads, the state is `unknown`.
-- A terminal within the terminal (script, expect) is looked into: its reader is the reader.
+  the terminal (tmux). Where a process may not be examined (another user's, such as sudo) and no
+  other reads, the state is `unknown`.
+- The reader of a terminal within the terminal (script, expect) is the reader.
 - Waits are confirmed at the end; in between the modes and the foreground are read.
-- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment,
-  never as a controlling one, and only while a program holds it, too.
+- The other end of the terminal is opened for the moment, never as a controlling one, and only while
+  a program holds it, too.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class _Terminal(NamedTuple):
 def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
     """Return whether a program in the foreground of the terminal waits for typed input.
 
-    `pids`: the processes to examine, with all descendants; the session's leader is enough except
-    for orphans. Blocks for some 0.1 ms. Read the output first: a program that prints and then waits
-    has done both by then. Raises OSError when `master` is no terminal.
+    `pids`: the processes to examine, with all descendants: the session's leader, and orphans.
+    Blocks for some 0.1 ms. Read the output first: a program that prints and then waits has done
+    both by then. Raises OSError when `master` is no terminal.
     """
     return _reading(
         _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
@@ -168,7 +168,6 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
 
 
 def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
-    """Return the state of the terminal that `fd` is open to."""
     ours = os.fstat(fd)
 
     def itself(facts: os.stat_result) -> bool:
@@ -214,7 +213,6 @@ def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
 
 
 def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
-    """Return the state of the inner terminal; None if unknown."""
     below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
@@ -234,7 +232,6 @@ def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None
 
 
 def _foreground_of(pids: Iterable[int], number: int) -> int | None:
-    """Return the foreground group of a terminal, read from the processes on it."""
     terminal = os.makedev(_PTS_MAJOR, number)
     for pid in pids:
         try:
@@ -271,7 +268,6 @@ def _reads(
 
 
 def _has_started(who: set[int], snapshot: WaitSnapshot) -> bool:
-    """Return whether another member descends from one of these."""
     for member in snapshot.members:
         if member not in who:
             ancestor = snapshot.processes.get(member)
@@ -316,7 +312,6 @@ def _kind(fd: int) -> tuple[Kind, int | None]:
 
 @cache
 def _pipe_device() -> int:
-    """Return the device number of anonymous pipes."""
     ours, theirs = os.pipe()
     try:
         return os.fstat(ours).st_dev

@@ -1,14 +1,13 @@
 """The system call that one thread is blocked in.
 
-- Only the kernel's data counts: the call and its arguments (/proc/<pid>/task/<tid>/syscall), the
-  descriptor sets in memory (/proc/<pid>/mem), the files that an epoll watches (fdinfo), the type of
-  a descriptor (fd).
+- The evidence is the call and its arguments (/proc/<pid>/task/<tid>/syscall), the descriptor sets
+  in memory (/proc/<pid>/mem), the files that an epoll watches (fdinfo), the type of a descriptor
+  (fd).
 - Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring,
-  which shows no reads) means `hidden`, never anything else.
-- Every answer describes one moment. An event loop returns to the very same call, so `is_unchanged`
-  compares the scheduler's count of runs, too.
-- A socket pair of which the program holds both ends (an event loop wakes itself with one) is
-  internal to the program.
+  which shows no reads) means `hidden`.
+- An event loop returns to the very same call, so `is_unchanged` compares the scheduler's count of
+  runs, too.
+- A socket pair with both ends in the program (an event loop wakes itself with one) is internal.
 """
 
 from __future__ import annotations
@@ -30,8 +29,6 @@ FilePredicate = Callable[[os.stat_result], bool]
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """A thread's activity with regard to input."""
-
     state: Literal["reads", "watches", "away", "hidden"]
     """`reads`: in a read of the file. `watches`: waits until the file is readable. `away`: runs, or sleeps
     in anything else. `hidden`: unknown.
@@ -141,7 +138,6 @@ def _run_count(pid: int, tid: int) -> bytes:
 
 
 def _sleeps(pid: int, tid: int) -> bool:
-    """Return whether a thread is in interruptible sleep."""
     try:
         content = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
@@ -184,7 +180,7 @@ def _judge(
 
 
 def _is_long(pid: int, call: Call, args: list[int]) -> bool:
-    """Return whether a wait for a lock has no timeout, or one too long for a working thread."""
+    """Return whether a wait for a lock lasts too long for a working thread."""
     if args[call.bound] == 0:
         return True
     # The others (FUTEX_WAIT_BITSET) give a point in time, not a duration.
@@ -225,8 +221,6 @@ class _File:
 
 
 class _Watched(NamedTuple):
-    """An awaited descriptor, with the file's inode if known."""
-
     fd: int
     inode: int | None = None
     once: bool = False
@@ -285,7 +279,6 @@ def _is_master(rdev: int) -> bool:
 
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
-    """Return a pollfd array's descriptors with awaited input."""
     if count > _MAX_WATCHED:
         raise _Undecidable
     table = _memory(pid, address, count * _POLLFD.size)
@@ -293,7 +286,6 @@ def _polled(pid: int, address: int, count: int) -> list[int]:
 
 
 def _selected(pid: int, address: int, count: int) -> list[int]:
-    """Return the descriptors of an fd_set."""
     if address == 0:
         return []
     if count > _MAX_WATCHED:
@@ -303,7 +295,6 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
 
 
 def _registered(pid: int, epoll: int) -> list[_Watched]:
-    """Return the descriptors that an epoll watches for input."""
     content = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
     if len(content) > _MAX_WATCHED:
         raise _Undecidable
@@ -327,7 +318,6 @@ def _is_foreign(pid: int, stack: int, place: int) -> bool:
 
 
 def _waits_in(pid: int, tid: int) -> str:
-    """Return the kernel function in which a thread sleeps."""
     name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
     if name in ("", "0"):
         raise _Undecidable

@@ -1,9 +1,7 @@
 """Snapshot of a set of processes: the threads that wait for a file, and the activity of the others.
 
-- The awaited file is a predicate. The meaning of the waits, and the modes of a terminal, are not
-  known here.
-- A process that cannot be examined, or is beyond the bound, is `unsure`, never idle.
-- Each thread is seen at its own moment: `confirm` returns the waits that still last.
+A process that cannot be examined, or is beyond the bound, is `unsure`, never idle. Each thread is
+seen at its own moment: `confirm` returns the waits that still last.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ _MAX_THREADS = 512
 
 
 class Wait(NamedTuple):
-    """A thread that was seen to wait for the file."""
-
     pid: int
     tid: int
     seen: ThreadState
@@ -36,7 +32,7 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class WaitSnapshot:
-    """The state of some processes. `unsure` are those that cannot be examined."""
+    """The state of some processes; `unsure` are those that cannot be examined."""
 
     members: list[int] = field(default_factory=list)
     processes: dict[int, Stat] = field(default_factory=dict)
@@ -83,7 +79,6 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
 
 
 def _add_process(stat: Stat, sought: FilePredicate, snapshot: WaitSnapshot, most: int) -> int:
-    """Examine the threads of a process; return their number."""
     pid = stat.pid
     snapshot.members.append(pid)
     try:
@@ -124,8 +119,7 @@ def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
 
 
 def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
-    """Return the processes of the group, their ancestors and descendants, zombies included; other
-    jobs are left out."""
+    """Return the processes of the group, their ancestors and descendants, zombies included."""
     processes = snapshot.processes
     of_group = {pid for pid, stat in processes.items() if group in (None, stat.group)}
     chosen = set(of_group)

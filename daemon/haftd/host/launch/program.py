@@ -1,11 +1,9 @@
 """Resolve a command to a program, and explain why a program could not be executed.
 
-- The search along PATH, the folder, and arguments that no kernel accepts are checked before a
-  start. Formats are the kernel's decision, and `explain` translates its error: a check would refuse
-  those of binfmt_misc, and race with changes.
+- A file's format is the kernel's decision, and `explain` translates the error: a check before the
+  start would refuse formats of binfmt_misc, and race with changes.
 - The daemon's own folder never decides which program runs: empty, `.` and relative entries of PATH
   are skipped.
-- A missing program, a missing folder and a missing interpreter are different sentences.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ MAX_WORD = 131_071
 
 
 class LaunchFailed(Exception):
-    """The program was not started; `message` is a sentence without any value of the environment."""
+    """The program was not started; `message` is without any value of the environment."""
 
     def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
         super().__init__(message)
@@ -41,7 +39,6 @@ class Missing(LaunchFailed):
 
 
 def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Check that arguments and environment can be passed to a program. Raises `Missing`."""
     if not argv or not argv[0]:
         raise Missing("The command is empty: name a program to run.", "program")
     for number, word in enumerate(argv):
@@ -66,7 +63,6 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def _size(word: str, subject: str) -> int:
-    """Return the bytes of an argument as the kernel counts them."""
     if "\0" in word:
         raise Missing(f"{subject} holds a NUL character, which no program can be given.", "program")
     if word.isascii():
@@ -113,7 +109,6 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
 
 
 def check_folder(cwd: str) -> None:
-    """Raise `Missing` unless a child can start in `cwd`."""
     if "\0" in cwd:
         raise Missing("The folder's name holds a NUL character.", "folder")
     if not cwd.startswith("/"):
@@ -131,7 +126,6 @@ def check_folder(cwd: str) -> None:
 
 
 def _unfit(path: str) -> Missing | None:
-    """Return the error of an unusable `path`."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:

@@ -1,11 +1,9 @@
 """Start a program: record it first, run it second.
 
 - `launch` decides everything without waiting: descriptors, the child at its gate, identity, cgroup,
-  limits and record; then the gate opens. A failure before that has run nothing and leaves neither a
-  process nor a descriptor.
+  limits and record; then the gate opens. A failure before that has run nothing.
 - A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
-  a session of its own, with the terminal as controlling one. Umask and limits are the daemon's,
-  except those in the spec.
+  a session of its own, with the terminal as controlling one.
 - A leader's exit status is taken once, by `reap`; every other module checks `leaders` before it
   touches a child of this process.
 - No code runs between fork and exec (`preexec_fn`), and no child depends on the life of a thread
@@ -115,7 +113,6 @@ class LaunchedProcess:
 
     @property
     def exit(self) -> Exit | None:
-        """Return the termination, once reaped."""
         return self._exit
 
     async def confirm(self) -> None:
@@ -200,13 +197,12 @@ class LaunchedProcess:
         self._close("stdin")
 
     def close_output(self) -> None:
-        """Close the daemon's end of the output, or the terminal."""
         self._close("stdout")
         self._close("stderr")
         self._close("master")
 
     def close(self) -> None:
-        """Close every descriptor; the status of a living leader remains to be taken."""
+        """Close every descriptor; a living leader's status remains to be taken."""
         self.close_stdin()
         self.close_output()
         self._close("_report")
@@ -239,7 +235,7 @@ def launch(
 
     `record` is called while the child waits at the gate; an exception cancels the start, an OSError
     as a `LaunchFailed` with the reason `record`. After a later failure (the gate was killed) the
-    record stands without a process. Raises `LaunchFailed`; nothing of the child is left then.
+    record stands without a process. Raises `LaunchFailed`, and leaves nothing of the child.
     """
     check_words(spec.argv, spec.env)
     path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
@@ -288,7 +284,6 @@ def launch(
 
 
 def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None:
-    """Open the child's standard streams and the daemon's ends of them."""
     if spec.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(spec.rows, spec.cols)
         launched.master = fds.adopt(master)
@@ -331,7 +326,6 @@ def _undo(pid: int, fds: SpawnFds) -> None:
 
 
 def _no_room(error: OSError, path: str) -> LaunchFailed:
-    """Translate an OSError of the daemon's own setup, seldom the program's fault."""
     if error.errno == errno.E2BIG:
         return explain(error.errno, path, "")
     place = f" ({error.filename})" if error.filename else ""

@@ -1,9 +1,7 @@
 """The file descriptors of one launch: the child's side and the daemon's side.
 
-- Every descriptor is close-on-exec and numbered above the child's, so that the dup2 calls in the
-  child cannot overwrite one another.
-- The daemon's ends do not block, the child's do: they are different ends of a pipe.
-- Until the launch has succeeded, `close` closes both sides.
+Every descriptor is close-on-exec and numbered above the child's, so that the dup2 calls in the
+child cannot overwrite one another. Until the launch has succeeded, `close` closes both sides.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 
 class SpawnFds:
-    """Descriptors, and the file actions that put them in place in the child."""
-
     __slots__ = ("actions", "child_side", "parent_side")
 
     def __init__(self) -> None:
@@ -50,7 +46,6 @@ class SpawnFds:
         return ours
 
     def open_in_child(self, target: int, path: str, flags: int) -> None:
-        """Have the child itself open `path` as `target`."""
         self.actions.append((os.POSIX_SPAWN_OPEN, target, path, flags, 0))
 
     def dup_in_child(self, source: int, target: int) -> None:

@@ -47,10 +47,8 @@ def _kernel_lists() -> bool:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the children of a process; empty for a process that has ended.
-
-    Raises OSError when the children cannot be read, for want of descriptors for example.
-    """
+    """Return the children of a process; empty for an ended one. Raises OSError when they cannot be
+    read."""
     if not _kernel_lists():
         return _by_parent().get(pid, [])
     pids: list[int] = []
@@ -158,7 +156,6 @@ def _remember(line: Sequence[Stat], above: int) -> None:
 
 
 def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors, up to `above`, a known stranger, or the last visible one."""
     line: list[Stat] = []
     at = pid
     while at != above and at > 0:

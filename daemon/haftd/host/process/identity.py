@@ -2,7 +2,6 @@
 
 - An `Identity` holds the pid, the start time in ticks (field 22 of stat), the pidfd's inode (unique
   within a boot from Linux 6.9 on, 0 before), the boot id and the inode of the pid namespace.
-- Signals go through the pidfd that `open_verified` returns.
 - Standard library only, without an event loop: the guardian uses this module after the daemon's
   death.
 """
@@ -49,14 +48,13 @@ class Stat:
 
 @cache
 def boot_id() -> str:
-    """Return the id of this boot; a record of another boot is void."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 @cache
 def machine_id() -> str:
-    """Read /etc/machine-id; empty where missing, as in many containers."""
+    """Read /etc/machine-id; empty where missing."""
     try:
         with open("/etc/machine-id", encoding="ascii") as file:
             return file.read().strip()
@@ -66,12 +64,11 @@ def machine_id() -> str:
 
 @cache
 def pid_namespace() -> int:
-    """Return the inode of this process's pid namespace."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def own_proc() -> bool:
-    """Return whether /proc shows this process's pid namespace; else the pids there are others'."""
+    """Return whether /proc shows this process's pid namespace."""
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
     except OSError:
@@ -89,13 +86,13 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """Return a pidfd's inode, unique within this boot; 0 if the kernel has no unique ones."""
+    """Return a pidfd's inode; 0 if the kernel has no unique ones."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
 
 def _is_ours(error: OSError) -> bool:
-    """Return whether this process lacks resources, which proves nothing about the other process."""
+    """Return whether this process lacks resources, which proves nothing about another."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -109,8 +106,7 @@ def _open(path: str) -> int | None:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Open a pidfd; None when there is no such process. Raises OSError when this process lacks
-    descriptors or memory."""
+    """Open a pidfd; None for no such process. Raises OSError for lack of descriptors or memory."""
     try:
         return os.pidfd_open(pid)
     except OverflowError:
@@ -122,7 +118,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """Read /proc/<pid>/stat; None when there is no such process. Raises OSError as `open_pidfd`."""
+    """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
     fd = _open(f"/proc/{pid}/stat")
     if fd is None:
         return None
@@ -171,14 +167,13 @@ def read_environ(pid: int) -> bytes | None:
 
 
 def every_pid() -> Iterator[int]:
-    """Yield every pid in /proc, without threads."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - half the time of Path.iterdir
         if name.isdecimal():
             yield int(name)
 
 
 def ancestors() -> frozenset[int]:
-    """Return this process and its ancestors, which are never signalled."""
+    """Return this process and its ancestors."""
     pids: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in pids:
@@ -201,7 +196,7 @@ def identify_child(pid: int, pidfd: int) -> Identity:
 def has_ended(pidfd: int) -> bool:
     """Return whether the whole process has exited, reaped or not.
 
-    State Z in stat is not enough: the first thread may have ended before others.
+    State Z in stat is not enough: the first thread may end before others.
     """
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -209,7 +204,7 @@ def has_ended(pidfd: int) -> bool:
 
 
 def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
-    """Send a signal through the pidfd; return False when the process is gone. Raises PermissionError."""
+    """Send a signal; return False when the process is gone. Raises PermissionError."""
     try:
         signal.pidfd_send_signal(pidfd, signum, None, flags)
     except ProcessLookupError:
@@ -237,7 +232,7 @@ def open_verified(who: Identity) -> int | None:
 
 
 def is_alive(who: Identity) -> bool:
-    """Return whether exactly this process runs. Raises OSError as `open_pidfd`."""
+    """Return whether exactly this process runs."""
     pidfd = open_verified(who)
     if pidfd is None:
         return False

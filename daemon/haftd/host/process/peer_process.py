@@ -1,13 +1,13 @@
 """Identify the process at the other end of a connected socket.
 
-- The process is identified on accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else opened
-  at once by the pid of SO_PEERCRED, which may be another process's later.
+- A process is identified on accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else by the pid
+  of SO_PEERCRED, which may be another process's later. A process of another pid namespace has no
+  pid here.
 - Data from /proc counts only if the process is still unreaped afterwards.
-- A process of another pid namespace has no pid here, and is no descendant.
-- The kernel names no process for a TCP connection: the holder is searched for among this process's
-  descendants, then all others. A connection without a visible holder counts as a descendant's: the
-  socket may be on its way through a Unix socket, in a thread's own table of files, or in an
-  io_uring. The socket's owner is no evidence: the holder may be in a user namespace.
+- The holder of a TCP connection is searched for among this process's descendants, then all others.
+  A connection without a visible holder counts as a descendant's: the socket may be on its way
+  through a Unix socket, in a thread's own table of files, or in an io_uring. The socket's owner is
+  no evidence: the holder may be in a user namespace.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ def identify(sock: socket.socket) -> PeerProcess:
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
-    """Return a pidfd of the peer; None where the peer is gone or descriptors lack."""
     try:
         return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError as error:
@@ -143,7 +142,6 @@ def _descendants() -> dict[int, None]:
 
 
 async def _holder(inode: int, pids: Iterable[int]) -> int | None:
-    """Return the first process seen to have the socket open."""
     wanted = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"

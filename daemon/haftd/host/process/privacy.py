@@ -1,10 +1,9 @@
 """Keep the daemon's memory from other processes of its user.
 
-A variable that a process deletes stays readable in /proc/<pid>/environ. A process that is not
-dumpable (prctl(2), PR_SET_DUMPABLE) shows environment, memory and descriptors only to holders of
-CAP_SYS_PTRACE, and leaves no core file; an execution ends that, so children are unaffected. The tag
-of the daemon is hidden as well: recovery recognises a living daemon by the process name, which
-stays readable and carries the instance.
+A deleted variable stays readable in /proc/<pid>/environ. A process that is not dumpable (prctl(2))
+shows environment, memory and descriptors only to holders of CAP_SYS_PTRACE, and leaves no core
+file; children that execute are dumpable again. That hides the daemon's tag from recovery, too: the
+process name, which stays readable, carries the instance.
 """
 
 from __future__ import annotations

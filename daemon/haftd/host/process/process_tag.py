@@ -1,11 +1,9 @@
 """The tag that every process of a handle carries in its environment.
 
 - `HAFT_HANDLE=<home>.<instance>.<n>`: the runtime folder, one run of the daemon, the handle's
-  number; 0 is the daemon.
-- The daemon's initial environment has a tag, too: between fork and exec a child shows that.
+  number. The daemon has number 0: a child shows that tag between fork and exec.
 - `HAFT_OUTER=<tag>[:<tag>…]`: a daemon started in a handle passes that handle's tag on to every
-  process, because all end with the handle. The rlimit tag stays for the same reason.
-- Only whole fields match: `<home>.` never matches a longer home.
+  process, because all end with the handle.
 """
 
 from __future__ import annotations
@@ -31,8 +29,6 @@ _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class ProcessTag:
-    """The handle that a process belongs to."""
-
     home: str
     instance: str
     n: int
@@ -42,7 +38,6 @@ class ProcessTag:
 
     @classmethod
     def read(cls, text: str) -> ProcessTag | None:
-        """Parse a tag; None where the text is not one."""
         match = _FORM.fullmatch(text)
         return None if match is None else cls(match[1], match[2], int(match[3]))
 
@@ -50,8 +45,8 @@ class ProcessTag:
 def home_of(folder: Path) -> str:
     """Return the home of a runtime folder: a hash of path, pid namespace and machine.
 
-    A container may have a folder of the same name, with processes visible outside; two machines may
-    share the state folder, with the home in file names.
+    A container may have the same path, with processes visible outside; two machines may share the
+    state folder, with the home in file names.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
@@ -59,12 +54,10 @@ def home_of(folder: Path) -> str:
 
 
 def new_instance() -> str:
-    """Return a new identifier for one run of the daemon."""
     return secrets.token_hex(6)
 
 
 def find_tag(environ: bytes) -> ProcessTag | None:
-    """Find the tag in the content of /proc/<pid>/environ."""
     match = _IN_ENVIRON.search(environ)
     return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 
@@ -89,8 +82,7 @@ def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
     """Execute this process again with a new instance's tag in the initial environment; return the
     instance.
 
-    Call this first: the execution closes every descriptor that is not inheritable. `environ` is
-    os.environ.
+    Call this first: the execution closes descriptors that are not inheritable.
     """
     mine = ProcessTag.read(environ.get(VARIABLE, ""))
     # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits

@@ -1,16 +1,14 @@
 """Tag the processes of a handle with an inherited resource limit.
 
-A program that clears its environment (`env -i`) loses the `process_tag`; in a session of its own,
-without a parent, it looks like any other. Resource limits pass through every fork and exec, so the
-soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number: bit 62 makes the
-limit 146,000 years.
+A program that clears its environment loses the `process_tag`, but a limit passes through every fork
+and exec. The soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) has bit 62 set, which
+makes 146,000 years, then 24 bits for the runtime folder, 20 for the daemon's instance, 18 for the
+handle.
 
-- Only the soft limit is set, and only where the hard limit is unlimited.
-- A tagged daemon runs in a handle of another daemon, which must find all processes: the children
-  keep that tag, and the inner daemon identifies its handles by `process_tag`.
-- An rlimit tag proves membership only for a child of this daemon or a verified process of this
-  user. A missing tag proves nothing.
-- 24 bits hold the runtime folder, 20 the daemon's instance, 18 the handle's number.
+- The tag is set only where the hard limit is unlimited. The children of a tagged daemon keep the
+  outer handle's tag.
+- A tag proves membership only for a child of this daemon or a verified process of this user. A
+  missing tag proves nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +33,10 @@ def encode(mark: str) -> int:
 
 
 def home_prefix(brand: int) -> int:
-    """Return the bits shared by all tags of one runtime folder."""
     return brand >> 38
 
 
 def instance_prefix(brand: int) -> int:
-    """Return the bits shared by all tags of one daemon."""
     return brand >> 18
 
 

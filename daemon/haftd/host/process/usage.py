@@ -1,10 +1,9 @@
 """Processor time and memory of a set of processes, from /proc.
 
-- A process that has ended or cannot be read uses nothing.
-- The processor time of an ended process is known only on reaping: this process adds the time up by
-  rlimit tag, for handles that are counted.
-- Memory is private and shared data. The quick sum counts shared pages, as after a fork, for each
-  process. Only where that exceeds the bound are such pages counted once, which takes long.
+- The processor time of an ended process is known only on reaping, and added up by rlimit tag, for
+  handles that are counted.
+- Memory is private and shared data. Shared pages, as after a fork, count for each process; only
+  where the sum exceeds the bound do they count once, which takes long.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ entry. Global, as the kernel's table of children."""
 
 
 def count_end(brand: int | None, seconds: float) -> None:
-    """Add the processor seconds of a reaped child."""
     if brand in ended:
         ended[brand] += seconds
 
@@ -55,7 +53,6 @@ def memory(pids: Iterable[int], bound: float) -> int:
 
 
 def _kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
-    """Return the sum of these fields; None where all are missing."""
     with suppress(OSError, ValueError, IndexError):
         lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
         return sum(int(line.split()[1]) for line in lines) if lines else None

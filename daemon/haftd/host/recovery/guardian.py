@@ -1,10 +1,9 @@
-"""A small process that outlives the daemon by one recovery, where no user manager restarts the
-daemon.
+"""A process that outlives the daemon by one recovery, where no user manager restarts the daemon.
 
 - The guardian reads a pipe that only the daemon can write to: end of file is the daemon's death. A
-  daemon that stops cleanly ends its guardian first. A stopped daemon is alive: the pipe is open.
-- Only processes of the own daemon are killed: by then a new daemon may run, and `recover.lock`
-  keeps their recoveries apart. The guardian never writes `handles.lock`.
+  clean stop ends the guardian first; a suspended daemon keeps the pipe open.
+- Only processes of the own daemon are killed: by then a new daemon may run. The guardian never
+  writes `handles.lock`.
 - It imports the standard library and `haftd.host` only, carries no tag, holds no descriptor but the
   pipe, and ignores the signals that a terminal or the end of a session sends.
 """
@@ -78,7 +77,7 @@ class Guardian:
         return cls(pid, os.pidfd_open(pid), writer)
 
     def dismiss(self) -> None:
-        """Kill and reap the guardian without a recovery, also during the guardian's start."""
+        """Kill and reap the guardian, also during the guardian's start."""
         if self._pipe < 0:
             return
         send_signal(self.pidfd, signal.SIGKILL)

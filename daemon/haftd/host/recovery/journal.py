@@ -1,13 +1,13 @@
 """`handles.lock`: the journal of processes that were started and have not ended, for the next
 daemon.
 
-- The holder of `daemon.lock` is the only writer. A line is appended by one write, without fsync: a
-  power loss changes the boot id, which voids every record.
-- A line is written whole or not at all: a failed write is undone and raised. (A kill can cut a line
-  where it crosses a page; then its gate was never opened.)
+- The holder of `daemon.lock` is the only writer. A line is appended without fsync: a power loss
+  changes the boot id, which voids every record.
+- A failed write is undone and raised. (A kill can cut a line where it crosses a page; then its gate
+  was never opened.)
 - The file is rewritten by rename only. Rewriting in place tears it.
-- The daemon starts with any content, in less than a second: valid lines are kept, and a file with
-  anything else is put aside as `handles.lock.bad-<n>`.
+- Any content is read, in less than a second: valid lines are kept, and a file with anything else is
+  put aside as `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FLAGS = os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read the live records without changing the file; empty where there is no valid file."""
+    """Read the live records without changing the file; empty for an invalid file."""
     try:
         fd = os.open(path, os.O_RDONLY | _FLAGS)
     except OSError:
@@ -64,7 +64,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Read the file, in less than a second; no content makes this fail.
+        """Read the file; no content makes this fail.
 
         `records` are then the live ones, `problems` the faults. A bad file gets a second name and
         stays until `compact`, so that a crash in between loses no record.
@@ -99,7 +99,7 @@ class Journal:
 
     @property
     def records(self) -> list[Record]:
-        """Return the processes that were started and have not ended, oldest first."""
+        """Return the processes that have not ended, oldest first."""
         return list(self._live.values())
 
     def start(self, record: Record) -> None:
@@ -160,7 +160,6 @@ class Journal:
         self._prune_aside()
 
     def is_in_place(self) -> bool:
-        """Return whether the path leads to the written file."""
         try:
             there = self.path.lstat()
         except OSError:
@@ -171,7 +170,6 @@ class Journal:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Close the file, which stays valid for the next start."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -200,7 +198,6 @@ class Journal:
         self._torn = False
 
     def _aside(self) -> list[Path]:
-        """Return the files that were put aside, oldest first."""
         prefix = self.path.name + ".bad-"
         with contextlib.suppress(OSError):
             names = [path for path in self.path.parent.iterdir() if path.name.startswith(prefix)]

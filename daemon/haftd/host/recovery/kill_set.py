@@ -4,7 +4,6 @@
   after that, the pid was its own all along.
 - A target is stopped at once: it forks no more, its children keep their parent, and its pid cannot
   be reused, so that the group and the session that it leads are safely its own.
-- Protected processes (this process and its ancestors) are never targets.
 """
 
 from __future__ import annotations
@@ -96,7 +95,6 @@ class KillSet:
         return "new"
 
     def add(self, who: Identity, mark: str) -> AddResult:
-        """Add exactly this process, if alive."""
         if who.pid in self.protected:
             pidfd = open_verified(who)
             if pidfd is None:
@@ -158,7 +156,6 @@ class KillSet:
         return True
 
     def forget(self, pids: Iterable[int]) -> None:
-        """Remove targets without killing them."""
         for pid in pids:
             target = self._targets.pop(pid, None)
             if target is not None:
@@ -200,7 +197,6 @@ class KillSet:
             self.wait_ended()
 
     def _owner(self, stat: Stat | None) -> Target | None:
-        """Return the target that is the parent, group leader or session leader of this process."""
         if stat is None or stat.pid in self._targets:
             return None
         parent = self._targets.get(stat.parent)

@@ -3,7 +3,7 @@
 - The tag in the environment decides, or the rlimit tag. A process that a daemon of another home
   started below our handle carries both tags, and belongs to the handle as well.
 - Processes of a living daemon are never killed: the caller's own, and those of a daemon that runs
-  on without its lock, as after its folder was deleted, and ends its handles itself.
+  on without its lock, as after its folder was deleted.
 - A process with the tag of a daemon (number 0) belongs to no handle: a starting daemon that will
   find the lock held, or a child of its login shell.
 - A daemon's environment cannot be read (`privacy`): the process name carries the instance.
@@ -47,7 +47,6 @@ class Ownership:
                 self._known[rlimit_tag.encode(text)] = mark
 
     def covers(self, mark: ProcessTag | None) -> bool:
-        """Return whether the tag is of a handle in scope."""
         return mark is not None and mark.n != 0 and self._is_owned(mark)
 
     def _is_owned(self, mark: ProcessTag) -> bool:

@@ -57,7 +57,6 @@ class Record:
 
     @property
     def identity(self) -> Identity:
-        """Return the leader's identity."""
         return Identity(self.pid, self.ticks, self.inode, self.boot, self.ns)
 
 
@@ -77,7 +76,6 @@ def head_line() -> bytes:
 
 
 def end_line(mark: str) -> bytes:
-    """Return the line for a handle of which nothing is left."""
     return _encode({"t": "end", "mark": mark})
 
 
@@ -87,7 +85,6 @@ def start_line(record: Record) -> bytes:
 
 
 def stopped_line(mark: str) -> bytes:
-    """Return the line for a handle that has stopped, of which processes may be left."""
     return _encode({"t": "stopped", "mark": mark})
 
 
@@ -136,8 +133,6 @@ def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | Non
 
 @dataclass(slots=True)
 class Records:
-    """The state after the lines read so far."""
-
     live: dict[str, Record] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     version: int | None = None
@@ -185,7 +180,6 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 
 
 def read(fd: int) -> Records:
-    """Read an open file, at most `2 * _MAX_READ` bytes."""
     reading = Records()
     size = os.fstat(fd).st_size
     right = 0

@@ -3,16 +3,15 @@
 1. One recovery at a time (`recover.lock`); the caller holds `daemon.lock`, or is the guardian.
 2. Records of another boot, pid namespace or user are dropped: their pids mean nothing here.
 3. The cgroups of the handles are emptied.
-4. Each record's process is opened as a pidfd, verified and stopped, so that the pid cannot be reused;
-   then its descendants, group and session are killed with it.
-5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart, find
-   none. One scan is made however late it is.
-6. Killed processes have all the remaining time to end. The others are reported and stay recorded, as
+4. Each record's process is opened as a pidfd, verified and stopped, so that the pid cannot be
+   reused; then its descendants, group and session are killed with it.
+5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart,
+   find none. One scan is made however late it is.
+6. Killed processes have the remaining time to end. The others are reported and stay recorded, as
    do all records where no scan was possible.
 
-Nothing is killed by name or by an unverified pid, nor this process, an ancestor, a process of
-another home or of a living daemon. Recovery may be killed at any point: the next one finds the same
-or less.
+Nothing is killed by name or by an unverified pid, nor an ancestor of this process. Recovery may be
+killed at any point: the next one finds the same or less.
 """
 
 from __future__ import annotations
@@ -47,13 +46,10 @@ _CHASE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a recovery.
-
-    `ended`: records of which a process was alive and now none is. `lost`: those whose processes
+    """`ended`: records of which a process was alive and now none is. `lost`: those whose processes
     were gone before. `dropped`: those of another boot, namespace, user or home. `keep`: records
     that must stay in the journal. `unconfirmed`: pids of processes that may still live. `spared`:
-    ancestors of this process. `killed`: the number of processes killed outside cgroups.
-    """
+    ancestors of this process. `killed`: the number of processes killed outside cgroups."""
 
     ended: tuple[Record, ...] = ()
     lost: tuple[Record, ...] = ()
@@ -265,7 +261,6 @@ class _Recovery:
             self.unconfirmed.add(self.slipped)
 
     def _scan(self) -> bool:
-        """Look at every process once, and kill the tagged ones; return whether there were any."""
         is_new = False
         slipped = False
         for pid in every_pid():
@@ -285,7 +280,6 @@ class _Recovery:
         return is_new
 
     def _add_owned(self, pid: int) -> str:
-        """Add an owned process to the kill set; return `none`, or the result of adding."""
         mark = self.ownership.find_tag(pid)
         if mark is None:
             return "none"
@@ -358,7 +352,6 @@ class _Recovery:
 
 
 def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
-    """Make a record for processes that had none."""
     first, *others = remains
     read = ProcessTag.read(mark)
     return Record(

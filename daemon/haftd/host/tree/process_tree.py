@@ -1,15 +1,12 @@
 """The processes of one handle: find, signal and end them, and wait until none is left.
 
-- The daemon is a sub-reaper: an orphan becomes the daemon's child, and is never lost. A handle's
-  tree is the leader, those adopted children that carry the handle's tag or rlimit tag, are in the
-  leader's session or group, or were seen in the tree before, and all their descendants. The
-  handle's cgroup counts, too.
-- Signals go through a pidfd, only to a process found in the tree while the pidfd was open: then the
-  pid was its own.
-- A leader's status is taken by `LaunchedProcess.reap` alone.
-- Many processes in a cgroup are listed while frozen, and killed before they are listed: processes
-  that keep forking are never listed completely, and leave no processor for that.
-- A pidfd reports the end of a process. Only a requested end looks repeatedly, for a bounded time.
+- The daemon is a sub-reaper, and adopts orphans. A handle's tree is the leader, the adopted
+  children that carry the handle's tag or rlimit tag, are in the leader's session or group, or were
+  seen before, all descendants, and the handle's cgroup.
+- A signal goes through a pidfd, and only to a process found in the tree while the pidfd was open:
+  then the pid was its own.
+- A cgroup with many processes is frozen before it is listed: processes that keep forking are never
+  listed completely.
 """
 
 from __future__ import annotations
@@ -74,21 +71,20 @@ class ProcessTree:
         """True once `end` has signalled the leader while the leader lived."""
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of the living processes, as of now."""
         return tuple(sorted(self._find()[0]))
 
     def left_behind(self) -> tuple[Survivor, ...]:
-        """Return the living processes besides the leader, as of now."""
+        """Return the living processes besides the leader."""
         pids = (pid for pid in self.members() if pid != self.leader.pid)
         return tuple(Survivor(pid, command_of(pid)) for pid in pids)
 
     def signal(self, signum: int) -> int:
-        """Signal all processes; return how many were signalled."""
+        """Signal all processes; return how many."""
         processes, _ = self._find()
         return self._send(processes, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
-        """Signal the tree's processes in a process group, by default the leader's; return how many."""
+        """Signal the tree's processes in a group, by default the leader's; return how many."""
         wanted = self.leader.pid if group is None else group
         processes, _ = self._find()
         chosen = {pid: stat for pid, stat in processes.items() if stat.group == wanted}
@@ -161,8 +157,8 @@ class ProcessTree:
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
     async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
-        """Terminate a cgroup's many processes, wait for `grace_s`, then kill them; processes that
-        left the cgroup are missed."""
+        """Terminate a cgroup's many processes, then kill them; those that left the cgroup are
+        missed."""
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
@@ -178,7 +174,7 @@ class ProcessTree:
                 await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
     def _kill_leader(self) -> None:
-        """Kill the leader by the open pidfd, in case no other descriptor is available."""
+        """Kill the leader by the open pidfd, in case of no other descriptor."""
         if self.leader.reap() is None:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
@@ -300,7 +296,7 @@ class ProcessTree:
         return count
 
     async def _wait(self, processes: dict[int, Stat]) -> None:
-        """Wait until these have ended, or some if they are many."""
+        """Wait until these have ended, or some of many."""
         held: list[int] = []
         try:
             for stat in processes.values():
@@ -319,7 +315,7 @@ class ProcessTree:
 
 
 def command_of(pid: int) -> str:
-    """Return the command line of a process, shortened, as one printable line."""
+    """Return a process's command line, shortened, as one printable line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             text = file.read(4 * _MAX_COMMAND)

@@ -31,7 +31,7 @@ class Reaper:
         self._dead: dict[int, int] = {}
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Reap until cancelled, woken by SIGCHLD. Run it in the main thread."""
+        """Reap until cancelled, in the main thread (SIGCHLD)."""
         with trio.open_signal_receiver(signal.SIGCHLD) as signals:
             task_status.started()
             pending = self.reap()
@@ -46,7 +46,7 @@ class Reaper:
                 pending = self.reap()
 
     def reap(self) -> bool:
-        """Reap all that can be reaped now; return whether some must be looked at again."""
+        """Reap the ended children; return whether some must be looked at again."""
         mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all children have that tag
         while True:
             try:

@@ -20,7 +20,7 @@ from haftd.host.tree.process_tree import Survivor, command_of
 
 
 class Survivors:
-    """The processes left after the end of one handle. Call `close` when they are of no interest."""
+    """The processes left after the end of one handle."""
 
     __slots__ = ("_pidfds",)
 

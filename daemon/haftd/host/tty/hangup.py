@@ -1,13 +1,11 @@
 """Wait on a terminal that no process has open.
 
 - The master reads as EIO and is reported as hung up until the other end is opened again. A wait for
-  readiness would return at once, again and again: changes are awaited edge-triggered, in one epoll
-  for all terminals of a loop.
+  readiness would return at once, again and again: an epoll of the loop waits for edges.
 - An open is no edge. The first output is one, so is a read of typed input, and the next last close.
   So is every write to the master, even without room: a task that waits for room must not probe by
   writing.
 - A caller enters the watch, looks at the terminal, and then waits: no edge is lost.
-- Without a descriptor for the epoll, the terminal is checked every `_BLIND_S`.
 """
 
 from __future__ import annotations
@@ -28,15 +26,12 @@ def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
 
 
 class _Watcher:
-    """Epoll of one loop, with the waiting tasks of each terminal."""
-
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._waiting: dict[int, list[TerminalChanges]] = {}
         trio.lowlevel.spawn_system_task(self._run)
 
     def enter(self, changes: TerminalChanges, master: int) -> None:
-        """Watch a terminal. Raises OSError."""
         if master not in self._waiting:
             self._epoll.register(master, _EDGES)
             self._waiting[master] = []

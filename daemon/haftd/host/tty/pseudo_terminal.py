@@ -92,7 +92,6 @@ def modes(master: int) -> Modes:
 
 
 def foreground(master: int) -> int | None:
-    """Return the foreground process group; None when there is none."""
     try:
         (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))
     except OSError as error:
@@ -103,7 +102,6 @@ def foreground(master: int) -> int | None:
 
 
 def is_empty_group(group: int) -> bool:
-    """Return whether a process group has no process left."""
     try:
         os.killpg(group, 0)
     except OSError as error:
