@@ -1,10 +1,4 @@
-"""Approval: an action of a tool is withheld until a user allows it.
-
-Connected clients with the capability are asked, and `approvals/decide` decides unasked; the
-deadline denies. Edited arguments are validated first. A remembered decision is bound to tool,
-action and session, and for a start to that very definition. Arguments appear in no log and no audit
-record.
-"""
+"""Approval: an action of a tool is withheld until a user allows it; the deadline denies."""
 
 from __future__ import annotations
 
@@ -28,7 +22,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """A decision. `edited` is the result of `Approval.check` on edited arguments, `by` names the
+    """A decision. `edited` is the result of `Approval.check` on edited arguments; `by` names the
     client."""
 
     decision: Decision
@@ -40,7 +34,7 @@ class ApprovalDecision:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Approval(InquiryKind):
     """An action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
-    (invalid_arguments)."""
+    (invalid_arguments). Arguments appear in no log and no audit record."""
 
     method = ASK_APPROVAL
     capability = "approval"
@@ -123,7 +117,7 @@ class Approval(InquiryKind):
 
 
 async def seek(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
-    """Wait for a decision: allow, edit or skip; None where nothing is left to decide. Raises
+    """Wait for a decision: allow, edit or skip; None if the approval was withdrawn. Raises
     `RpcError` (not_approved, shutting_down)."""
     approval = replace(approval, id=router.new_id())
     match await router.resolve(router.put(approval)):

@@ -1,9 +1,4 @@
-"""Interface between an inquiry and the backends that answer.
-
-A backend yields candidates in order. A candidate returns the raw reply; the router alone checks. A
-candidate may wait without bound; on cancellation it ends all that it has begun. An answer appears
-in no log, no error and no program's arguments.
-"""
+"""Interface between an inquiry and the backends that answer."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ MAX_ATTEMPTS = 3
 
 
 class Declined(Exception):
-    """The next candidate is to be asked; the argument is the reason, for the log."""
+    """The candidate has declined; the argument is the reason, for the log."""
 
 
 class InquiryFailed(Exception):
@@ -32,8 +27,9 @@ class InquiryFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
-    raw reply. `source` and `caller` name the author. After `MAX_ATTEMPTS` the candidate has
-    declined, or, with `exhausted`, the inquiry has failed for that reason."""
+    raw reply, which only the router checks; on cancellation `ask` ends all that it has begun.
+    `source` and `caller` name the author. After `MAX_ATTEMPTS` the candidate has declined, or, with
+    `exhausted`, the inquiry has failed for that reason."""
 
     ask: Callable[[Any], Awaitable[object]]
     source: Mapping[str, object]
@@ -42,14 +38,14 @@ class Candidate:
 
 
 class Backend(Protocol):
-    """A source of answers."""
+    """A source of answers, which appear in no log, no error and no program's arguments."""
 
     name: str
     takes_secrets: bool
     """True if secrets may be asked here: a user answers, and the answer is not stored."""
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """Yield the candidates, each after the last has declined. May raise `Declined` and
+        """Yield the candidates, each after the last has declined. Raises `Declined` and
         `InquiryFailed`."""
 
     async def change(self, pending: PendingInquiry) -> None:

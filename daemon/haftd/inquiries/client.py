@@ -1,12 +1,4 @@
-"""The backend `client`: connected clients with the capability, the caller's own first, then others
-of
-its session.
-
-Clients are asked one at a time. A client declines by disconnecting, by too many unanswered
-requests, by not serving the request (`-32601`) or by cancelling (`-32800`). Any other error fails a
-question, but only declines a decision that stands in for a user's. A client that connects while an
-inquiry is open is asked then.
-"""
+"""The backend `client`: connected clients with the capability, one at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +19,8 @@ _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The backend `client`. `members` lists the connections of a session, in order."""
+    """The backend `client`: the caller's connection first, then the others of its session, as
+    listed by `members`, also those that connect while an inquiry is open."""
 
     name = "client"
     takes_secrets = True
@@ -48,7 +41,6 @@ class ClientBackend(Backend):
             await self._clients.arrival()
 
     def _next(self, pending: PendingInquiry) -> ClientRequests | None:
-        """Return the next client to ask; None after the last."""
         kind, asked = pending.kind, self._asked.get(pending, ())
         first = kind.context.caller
         others = (caller for caller in self._members(kind.session) if caller is not first)
@@ -59,6 +51,8 @@ class ClientBackend(Backend):
 
 
 async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message) -> object:
+    """Ask a client, which declines by disconnecting, by `-32601` or by `-32800`. Any other error
+    fails a question, but only declines a decision of `clients_only`."""
     try:
         return await client.ask(pending.kind.method, message)
     except (Unreachable, BadReply):

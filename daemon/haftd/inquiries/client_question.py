@@ -1,8 +1,4 @@
-"""ClientQuestion: a client asks, and the answer is the reply to its call.
-
-The candidates of a tool's question are asked, without the asking client. The question ends with the
-call and is never remembered. A secret goes to a user and is not recorded. Section 6.
-"""
+"""ClientQuestion: a client asks, and the answer is the reply to its call; never remembered."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The backend `command`: a program of the user's, such as a desktop prompt or a bot.
-
-The question is JSON on stdin, never an argument; the answer is the object `{"answer": …}` on
-stdout. Neither is logged, nor is stderr. Any status but 0 declines. The program runs as a helper
-command (`runtimes.process.helper`) and is killed when another candidate has answered.
-"""
+"""The backend `command`: a program of the user's, such as a desktop prompt or a bot."""
 
 from __future__ import annotations
 
@@ -27,8 +22,9 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class CommandBackend(Backend):
-    """The backend `command`. `begin` returns the launch of one run; `clear_up` is called after its
-    last process, with False if some may be left."""
+    """The backend `command`: the message is JSON on the program's stdin, `{"answer": …}` is read
+    from stdout, and any status but 0 declines. `begin` returns the launch of one run; `clear_up` is
+    called after its last process, with False if some may be left."""
 
     name = "command"
     takes_secrets = True

@@ -1,8 +1,4 @@
-"""Scripted backend for tests of the router and its users.
-
-The conformance checker of the other backends holds for this one. Each attempt takes the next step;
-after the last it declines.
-"""
+"""Scripted backend for tests of the router and its users."""
 
 from __future__ import annotations
 
@@ -18,8 +14,9 @@ from .pending_inquiry import PendingInquiry
 
 
 class FakeBackend(Backend):
-    """The backend `fake`. A step is a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined`
-    to raise, or an event to wait for before the next step."""
+    """The backend `fake`: each attempt takes the next step, and declines after the last. A step is
+    a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined` to raise, or an event to wait
+    for before the next step."""
 
     name = "fake"
 

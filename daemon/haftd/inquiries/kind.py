@@ -1,7 +1,4 @@
-"""Values of an inquiry: its kind and its ends.
-
-A kind is frozen and knows neither router nor backends. An answer is in no `repr`.
-"""
+"""Values of an inquiry: its kind and its ends. An answer is in no `repr`."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ Message = Inquiry | Approval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InquiryContext:
-    """The call of an inquiry. `bound_to` is the running program: a remembered answer is given to no
-    other of the same name; None disables remembering."""
+    """The call of an inquiry. `bound_to` is the running program, which alone gets a remembered
+    answer; None disables remembering."""
 
     caller: Caller
     call_id: str | None = None
@@ -72,7 +69,8 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InquiryKind(ABC):
-    """Message, readers, form of an answer, and consequences of an inquiry."""
+    """Message, readers, form of an answer, and consequences of an inquiry; knows neither router nor
+    backends."""
 
     method: ClassVar[str]
     """The request to a client."""
@@ -99,12 +97,11 @@ class InquiryKind(ABC):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Additional fields for the log."""
         return {}
 
     @property
     def is_ready(self) -> bool:
-        """Return True if the message is complete; `prepared` completes the others."""
+        """True if the message is complete; `prepared` completes the others."""
         return True
 
     async def prepared(self) -> InquiryKind:
@@ -140,7 +137,7 @@ class InquiryKind(ABC):
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:
-        """The cache key of a rememberable answer, and the program that the answer is bound to."""
+        """Cache key of a rememberable answer, and the program that the answer is bound to."""
         return None
 
     def recall(self, value: Any) -> Any:
@@ -162,6 +159,6 @@ class InquiryKind(ABC):
         return None
 
     def end_on_close(self, *, stopping: bool) -> Withdrawn | None:
-        """Return the end on close of the session or stop of the daemon; None where the handle ends
-        the inquiry."""
+        """Return the end on close of the session or stop of the daemon; None if the handle ends the
+        inquiry."""
         return None

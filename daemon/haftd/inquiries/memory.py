@@ -1,8 +1,5 @@
-"""Cache of remembered answers, keyed by session and subject.
-
-Pure. An answer counts for the session or its turn; one for a turn that no client has begun is not
-kept, as its end would not come. The answer is bound to one program. Beyond the limit the oldest is
-dropped. Section 6, `remember`.
+"""Cache of remembered answers, keyed by session and subject. Beyond `_MAX_ANSWERS` the oldest is
+dropped.
 """
 
 from __future__ import annotations
@@ -46,7 +43,8 @@ class AnswerCache:
         until: Remember,
         bound_to: Hashable = None,
     ) -> bool:
-        """Replace the answer; return True if it is kept."""
+        """Replace the answer; return False for a turn that no client has begun, as its end would
+        not come."""
         if until == "turn" and not self._is_in_turn(session):
             return False
         self._answers.pop((session, subject), None)
@@ -63,15 +61,12 @@ class AnswerCache:
         return answer if answer is not None and answer.bound_to == bound_to else None
 
     def drop(self, session: str, subject: Hashable) -> None:
-        """Remove an answer."""
         self._answers.pop((session, subject), None)
 
     def end_turn(self, session: str) -> None:
-        """Remove the answers for the session's turn."""
         self._keep_if(lambda key, answer: key[0] != session or answer.until != "turn")
 
     def close(self, session: str) -> None:
-        """Remove the answers of a session."""
         self._keep_if(lambda key, answer: key[0] != session)
 
     def _keep_if(self, holds: Callable[[tuple[str, Hashable], CachedAnswer], bool]) -> None:

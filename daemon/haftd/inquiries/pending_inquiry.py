@@ -1,8 +1,4 @@
-"""One inquiry from its beginning to its end.
-
-Queued → open → answered, unanswered or withdrawn. The first end counts. The consequences are
-applied in the same step: a reader sees both or neither.
-"""
+"""One inquiry: queued → open → answered, unanswered or withdrawn."""
 
 from __future__ import annotations
 
@@ -21,7 +17,8 @@ def _forget(pending: PendingInquiry) -> None:
 
 
 class PendingInquiry:
-    """An inquiry and its end. `on_end` is called once, after the kind's consequences."""
+    """An inquiry and its end. The first end counts, and the kind's consequences are applied in the
+    same step; then `on_end` is called."""
 
     __slots__ = (
         "__weakref__",
@@ -58,7 +55,6 @@ class PendingInquiry:
         return self.turn.is_set() and self.kind.is_ready and self.end is None
 
     def open(self) -> None:
-        """Leave the queue."""
         self.since = trio.current_time()
         self.kind.opened()
         self.turn.set()

@@ -1,8 +1,4 @@
-"""ResultReview: the result of a tool is withheld until a user releases it.
-
-A review is an approval of the action `result`. The text shown to the user is the text released,
-unless the user replaces it.
-"""
+"""ResultReview: the result of a tool is withheld until a user releases it."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ _MAX_RENDERED = 32_768
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ResultReview(Approval):
-    """The release of a result; its one argument is `text`."""
+    """Approval of the action `result`; its one argument is `text`, the text released."""
 
     shown: Shown
 
@@ -59,7 +55,7 @@ async def review(
             handle=handle,
             action="result",
             arguments={"text": shown.text},
-            # Limited before, and an escape lengthens a character.
+            # The text is limited already, but escapes lengthen it.
             rendered=escape_invisible(f"{failure}{shown.text}", most=_MAX_RENDERED),
             mode=mode,
             check=lambda arguments: _replacing(tool, arguments),
@@ -76,7 +72,6 @@ async def review(
 
 
 def _replacing(tool: str, arguments: dict[str, Any]) -> str:
-    """Return the replacement of a result."""
     text = arguments.get("text")
     if not isinstance(text, str):
         problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}

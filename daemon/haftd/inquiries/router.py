@@ -1,10 +1,5 @@
-"""The router: takes each inquiry to the backends until it is answered or fails.
-
-The definition's answer and a remembered one come first. Then the backends are asked in the
-configured order. After all have declined the inquiry stays open for clients that answer unasked or
-connect later. Only the router checks replies; a candidate has `MAX_ATTEMPTS`. A secret goes to
-users: to no assistant, and only to a backend that takes secrets. An answer is recorded before its
-consequences.
+"""The router: takes each inquiry to the backends in the configured order, until it is answered or
+fails.
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ def _discard(event: str, **fields: object) -> None:
 
 class InquiryRouter:
     """All pending inquiries. `clients` is the only backend of kinds with `clients_only`; `record`
-    writes to the audit log."""
+    writes to the audit log, before an answer's consequences."""
 
     def __init__(
         self,
@@ -78,8 +73,8 @@ class InquiryRouter:
         is_queued: bool = False,
         on_end: Callable[[PendingInquiry], None] = lambda pending: None,
     ) -> PendingInquiry:
-        """Open or queue an inquiry; one with a known end is settled at once. `resolve` looks for
-        the answer."""
+        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at
+        once."""
 
         def ended(pending: PendingInquiry) -> None:
             if self._pending.pop(pending, None) is not None:
@@ -124,7 +119,6 @@ class InquiryRouter:
     def find(
         self, message_type: type[M], session: str, caller: Caller, id: str
     ) -> tuple[PendingInquiry, M] | None:
-        """Return the open inquiry of this id, with its message, if the caller may see it."""
         inquiries = self.listed(message_type, session, caller)
         return next((entry for entry in inquiries if entry[0].kind.id == id), None)
 
@@ -136,7 +130,6 @@ class InquiryRouter:
         return id
 
     def new_number(self) -> int:
-        """Return a number, each only once."""
         return next(self._numbers)
 
     def close(self, session: str) -> None:
@@ -145,7 +138,7 @@ class InquiryRouter:
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """End all inquiries, and later ones as they come: the daemon stops."""
+        """End all inquiries, and later ones as they come."""
         self._is_stopped = True
         self._end_all(None, stopping=True)
 
@@ -236,7 +229,8 @@ class InquiryRouter:
             pending.settle(end)
 
     async def _find(self, pending: PendingInquiry) -> Answered:
-        """Return the first answer; wait while no candidate answers. Raises `InquiryFailed`."""
+        """Return the first answer; once all have declined, wait for other candidates. Raises
+        `InquiryFailed`."""
         backends = changed = self._backends_for(pending.kind)
         while True:
             for backend in changed:
@@ -254,8 +248,7 @@ class InquiryRouter:
     async def _changed(
         self, pending: PendingInquiry, declined: tuple[Backend, ...]
     ) -> tuple[Backend, ...]:
-        """Wait until a backend that declined has another candidate, or the backends are
-        replaced."""
+        """Wait until a backend that declined has another candidate, or the backends are replaced."""
         changed: list[Backend] = []
         while not changed and self._backends_for(pending.kind) is declined:
             async with trio.open_nursery() as nursery:
@@ -279,7 +272,8 @@ def _may_see(caller: Caller, kind: InquiryKind) -> bool:
 
 
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:
-    """Ask the candidates of a backend; return None if all have declined. Raises `InquiryFailed`."""
+    """Ask the candidates of a backend; return None if all have declined, or if a secret needs
+    another backend. Raises `InquiryFailed`."""
     message = pending.kind.message()
     reason = "there is nobody to ask"
     if isinstance(message, Inquiry) and message.is_secret and not backend.takes_secrets:

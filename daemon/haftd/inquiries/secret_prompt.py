@@ -1,9 +1,4 @@
-"""SecretPrompt: a program under a tool asks for a secret through the helper `haft-askpass`.
-
-The prompt is queued like any question of the handle; the answer goes to the helper alone and is not
-recorded. Prompts of git and ssh that are no secrets are recognised by their words; all others are
-secrets.
-"""
+"""SecretPrompt: a program under a tool asks for a secret through the helper `haft-askpass`."""
 
 from __future__ import annotations
 
@@ -28,13 +23,15 @@ _OPEN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretPrompt(ToolQuestion):
-    """A prompt of a process of the handle; the answer is private to that process."""
+    """A prompt of a process of the handle; the answer goes to that process alone and is not
+    recorded."""
 
     is_private = True
 
 
 def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
-    """Return the question for a prompt; with `confirm` the answer is yes or no."""
+    """Return the question for a prompt; with `confirm` the answer is yes or no. Prompts of git and
+    ssh that are no secrets are recognised by their words."""
     text = readable(prompt)
     kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
     question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
@@ -42,8 +39,8 @@ def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQue
 
 
 def readable(prompt: str) -> str:
-    """Return the prompt without escape sequences and invisible characters, at most its last 4 KiB:
-    the question stands at the end."""
+    """Return the prompt without escape sequences and invisible characters, and without the middle
+    of more than 4 KiB."""
     if len(prompt) > 2 * _MAX_PROMPT:
         prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
     text = strip(prompt)

@@ -1,8 +1,4 @@
-"""The backend `static`: answers from the configuration, by tool and question.
-
-An answer that does not fit is logged and ignored. Secrets are declined: they do not belong in a
-configuration.
-"""
+"""The backend `static`: answers from the configuration, which is no place for secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +17,8 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class StaticBackend(Backend):
-    """The backend `static`: `answers` by tool, then by question id."""
+    """The backend `static`: `answers` by tool, then by question id; one that does not fit is logged
+    and ignored."""
 
     name = "static"
     takes_secrets = False

@@ -1,10 +1,5 @@
 """ToolQuestion: a running tool asks and continues with the answer. InquiryQueue: the questions of
-one
-handle.
-
-A question never goes to a process of the asking handle. One question is open at a time, the others
-queue in order of arrival; the handle is `waiting` meanwhile. An answer is kept only until the tool
-has it. The definition may answer a question or restrict its target; a secret is for a user.
+one handle.
 """
 
 from __future__ import annotations
@@ -91,7 +86,7 @@ class ToolQuestion(InquiryKind):
         return read_remembered_answer(self.message(), reply)
 
     def admits(self, caller: Caller) -> bool:
-        # A nested assistant is a client of its own session: what it asks must not come back to it.
+        # A nested assistant is a client of its own session: its questions must not return to it.
         own = caller.confinement
         is_asker = own is not None and (own.session, own.handle) == (self.session, self.handle.id)
         return not is_asker and super().admits(caller)
@@ -161,12 +156,11 @@ class ToolQuestion(InquiryKind):
 
 
 def call_id_of(handle: Handle, context: InquiryContext) -> str:
-    """Return the id of the call that started the handle."""
     return context.call_id or f"{handle.id}.{handle.generation}"
 
 
 class InquiryQueue:
-    """The questions of `handle`, in order of arrival."""
+    """The questions of `handle`: one is open at a time, the others wait in order of arrival."""
 
     __slots__ = ("_count", "_queue", "_router", "context", "handle", "id")
 
@@ -185,7 +179,6 @@ class InquiryQueue:
         """The id under which a client answers."""
 
     def number(self) -> int:
-        """Return the next number for a question."""
         self._count += 1
         return self._count
 
@@ -249,7 +242,7 @@ class InquiryQueue:
                 raise InquiryCancelled
 
     async def ask(self, kind: ToolQuestion) -> Any:
-        """Queue a question and return the answer: `put` and `wait`."""
+        """Queue a question and return the answer."""
         return await self.wait(self.put(kind))
 
     def go_on(self) -> None:

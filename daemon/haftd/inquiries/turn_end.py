@@ -1,10 +1,4 @@
-"""TurnEnd: the question at a turn's end whether to wait for, abort or keep each open handle.
-
-One choice for each handle; the more handles, the fewer lines of each, so that the text stays
-readable for users and models. Output is prefixed with a bar. A handle that stops leaves the
-question; an answer may still name it. Without an answer the handles are aborted, as by any turn's
-end. The question belongs to no connection. Section 7, `inquire`.
-"""
+"""TurnEnd: the question at a turn's end whether to wait for, abort or keep each open handle."""
 
 from __future__ import annotations
 
@@ -34,7 +28,7 @@ _MAX_OUTPUT = 16_384
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TurnEnd(InquiryKind):
     """The question about the handles in `depends_on`. `decide` applies the decisions on those that
-    still run; the outcome is the decision by handle."""
+    still run; without an answer they are aborted. The outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"
@@ -94,7 +88,8 @@ class TurnEnd(InquiryKind):
 
 
 def question_of(handles: Sequence[Handle], now: float) -> Question:
-    """Return the question about these handles, as of now."""
+    """Return the question about these handles, as of now; the more handles, the fewer lines of
+    output for each."""
     count = len(handles)
     room = _MAX_OUTPUT // max(1, count)
     longest = min(_MAX_LINE_LENGTH, max(40, room))
@@ -113,7 +108,6 @@ def question_of(handles: Sequence[Handle], now: float) -> Question:
 
 
 def _brief(handle: Handle, now: float) -> str:
-    """Describe a handle in one line, without its output."""
     text = f"{handle.tool}, {handle.state} for {_span(now - handle.created_at)}"
     if handle.last_output is not None:
         text += f", last output {_span(now - handle.last_output)} ago"

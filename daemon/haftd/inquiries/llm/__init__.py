@@ -1,8 +1,7 @@
-"""Inquiries to a language model: one file for each provider, one sender, one backend.
+"""Inquiries to a language model; imported only for the configured backend `llm`, as `sender`
+imports an HTTP client.
 
-Imported only if the configuration names the backend `llm`: `sender` imports an HTTP client.
-
-Pure: `provider`, the interface, with `openai` `anthropic` `google` `ollama`; the `conversation`,
-the `prompt`, `keys`, and the `retry` policy. `sender` alone speaks HTTP, over `transport`, which
-reads in small pieces; `backend` joins them. A `group` of questions is asked in one request.
+A `provider` (`openai`, `anthropic`, `google`, `ollama`) builds requests from the `conversation`,
+the `prompt` and `keys`; `sender` sends them over `transport`, by the `retry` policy. `backend`
+joins them; a `group` of questions is asked in one request.
 """

@@ -1,11 +1,7 @@
-"""Anthropic's messages.
+"""Anthropic's messages: https://platform.claude.com/docs/en/api/messages and
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`).
 
-After https://platform.claude.com/docs/en/api/messages,
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`,
-which replaces the older forced tool), and .../agents-and-tools/tool-use/implement-tool-use: all
-results of a turn's calls stand in the next message, before any text. Messages pass unchanged;
-leading ones with the role `system` become the API's `system`. Tools are sent (they are part of the
-provider's cache key), and `tool_choice` forbids their use.
+Tools are sent (they are part of the provider's cache key), and `tool_choice` forbids their use.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ _DEFAULT_MAX_TOKENS = 4096
 
 
 class Anthropic(Provider):
-    """The provider `anthropic`."""
+    """The provider `anthropic`. Leading messages with the role `system` become the API's `system`."""
 
     dialect = "anthropic"
 
@@ -101,7 +97,8 @@ def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Messa
 
 
 def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:
-    """Append the tool results and the turns of an exchange."""
+    """Append tool results and turns; all results of a turn's calls must be in the next message,
+    before any text."""
     added: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call.id, "content": text}
         for call, text in exchange.replies
@@ -117,7 +114,7 @@ def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]
         block = {"type": "text", "text": turn.text}
         last = messages[-1] if messages else {}
         if turn.role == "user" and last.get("role") == "user" and added:
-            # A message of its own would separate the results from the question.
+            # A separate message would part the question from the results.
             messages[-1] = {**last, "content": [*last["content"], block]}
             added = []
         else:

@@ -1,13 +1,4 @@
-"""The backend `llm`: asks a model, with the conversation of the call.
-
-No secrets and nothing for a user. A question without a target needs a conversation: a caller that
-sends none is no model and would not expect one to decide. A context that is no conversation, or a
-definition for another provider, declines. A missing key, a refusing server and a truncated answer
-fail the inquiry, as another candidate would not help. A wrong answer returns to the model with its
-fault, alone, `MAX_ATTEMPTS` times in all; then the inquiry fails: left open, the question would
-block a call that only the model was to answer. Concurrent questions of several tools in one session
-and conversation are asked in one request.
-"""
+"""The backend `llm`: asks a model, with the conversation of the call."""
 
 from __future__ import annotations
 
@@ -50,7 +41,10 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class LlmBackend(Backend):
-    """The backend `llm`. `environ` is the daemon's and may hold a key."""
+    """The backend `llm`: no secrets and nothing for a user. A context that is no conversation, or a
+    definition for another provider, declines; a missing key, a refusing server and a truncated
+    answer fail the inquiry, as another candidate would not help. `environ` is the daemon's and may
+    hold a key."""
 
     name = "llm"
     takes_secrets = False
@@ -101,7 +95,7 @@ class LlmBackend(Backend):
 
     def _exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
         calls = self._provider.open_calls(conversation.messages)
-        # The question at a turn's end belongs to no call: open ones go on meanwhile.
+        # The question at a turn's end belongs to no call.
         call_id = inquiry.call_id
         asks = None if isinstance(call_id, UnsetType) else find_paused(calls, call_id, tool)
         pause = prompt.paused(inquiry.question)
@@ -147,7 +141,6 @@ class LlmBackend(Backend):
         conversation: Conversation,
         members: Sequence[Member],
     ) -> dict[str, str]:
-        """Ask several questions in one request; see `group.AskTogether`."""
         inquiries = [member.inquiry for member in members]
         try:
             schema = fit(prompt.schema_of_all(inquiries), self._provider.dialect)
@@ -203,8 +196,7 @@ def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hash
 
 
 def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
-    """Return the definition's settings for a model; None if the definition names other targets
-    only."""
+    """Return the definition's settings for a model; None if the definition has other targets only."""
     target = inquiry.target
     if not isinstance(target, dict):
         return {}

@@ -1,8 +1,5 @@
-"""The conversation of a question, as its `tools/call` gave it in `context`.
-
-Pure. Messages pass unchanged, for the provider's cache; only the provider interprets them. Accepted
-are a list of messages, or a request body: an object with `messages` (for Google also `contents`),
-`system` (`systemInstruction`) and `tools`; other keys are ignored.
+"""The conversation of a question, from the `context` of its `tools/call`; messages pass unchanged,
+for the provider's cache.
 """
 
 from __future__ import annotations
@@ -27,8 +24,6 @@ class NoConversation(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, system prompt and tools, unchanged."""
-
     messages: tuple[Message, ...] = field(default=(), repr=False)
     system: Any = field(default=None, repr=False)
     tools: tuple[Any, ...] = field(default=(), repr=False)
@@ -49,7 +44,8 @@ def is_none(context: object) -> bool:
 
 
 def read_context(context: object) -> Conversation:
-    """Return the conversation in a `context`, empty if there is none; raises `NoConversation`."""
+    """Return the conversation in a `context`: a list of messages, or a request body with `messages`
+    or `contents`, system prompt and `tools`. Raises `NoConversation`."""
     if is_none(context):
         return Conversation()
     if isinstance(context, list):

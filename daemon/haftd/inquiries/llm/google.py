@@ -1,10 +1,8 @@
-"""Google's `generateContent`.
+"""Google's `generateContent`: https://ai.google.dev/api/generate-content and
+https://ai.google.dev/gemini-api/docs/function-calling (each call of a turn has one response, all in
+the next content).
 
-After https://ai.google.dev/api/generate-content (`responseSchema`, `promptFeedback`,
-`finishReason`) and https://ai.google.dev/gemini-api/docs/function-calling: each call of a turn has
-one response, all in the next content. A content is `{role, parts}`; `{role, content}` with a text
-is converted. Tools are left out: most models refuse them beside a JSON answer. Choices that are not
-text become text in the schema, as the API requires, and are converted back.
+Tools are left out: most models refuse them beside a JSON answer.
 """
 
 from __future__ import annotations
@@ -38,7 +36,8 @@ _RETRIABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
 
 
 class Google(Provider):
-    """The provider `google`."""
+    """The provider `google`. A message `{role, content}` with a text is converted to `{role,
+    parts}`."""
 
     dialect = "google"
 
@@ -113,7 +112,6 @@ def _instruction(text: Any) -> Any:
 
 
 def _split_system(system: Any, messages: Sequence[Message]) -> tuple[Any, list[Message]]:
-    """Return the system instruction, and the contents without it."""
     is_system = [_is_plain(message) and message["role"] == "system" for message in messages]
     texts = [message["content"] for message in compress(messages, is_system)]
     contents = [_content(message) for message in compress(messages, map(not_, is_system))]

@@ -1,9 +1,4 @@
-"""Questions of several tools in one request to a model.
-
-A group is open for `gather_ms`, then its members are asked together. The first waiting member
-leads; if its question is answered elsewhere meanwhile, the next leads and asks again. A failure
-fails all members. A single member is asked alone, and so is any whose answer did not fit.
-"""
+"""Questions of several tools in one request to a model."""
 
 from __future__ import annotations
 
@@ -31,7 +26,8 @@ questions cannot share a request. Raises `InquiryFailed`."""
 
 
 class Groups:
-    """The open groups, by `key`."""
+    """The open groups, by key. A group is open for `gather_ms`, then its members are asked
+    together."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Group] = {}
@@ -62,7 +58,8 @@ class Groups:
 
 
 class _Group:
-    """Questions of one request."""
+    """Questions of one request. The first waiting member leads; if its question is answered
+    elsewhere, the next leads and asks again."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
@@ -74,7 +71,7 @@ class _Group:
     async def reply(
         self, member: Member, lead: Callable[[], Awaitable[Mapping[str, str]]]
     ) -> str | None:
-        """Wait for the texts, which one member gets by `lead`."""
+        """Wait for the texts, which one member gets by `lead`. A failure fails all members."""
         id = member.inquiry.inquiry_id
         self.members[id] = member
         try:

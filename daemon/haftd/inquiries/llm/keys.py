@@ -1,8 +1,4 @@
-"""API key of a provider, from the daemon's environment or a private file.
-
-A key is read for each question and not kept. The file must belong to the daemon's user, without
-access for others. Errors describe the place, never its content.
-"""
+"""API key of a provider, from the daemon's environment or a private file."""
 
 from __future__ import annotations
 
@@ -19,11 +15,13 @@ _KEY = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 class NoKey(Exception):
-    """The key is unavailable; the message gives the reason and the remedy."""
+    """The key is unavailable; the message has reason and remedy, never the content of file or
+    variable."""
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """Return the key, or None if none is configured; raises `NoKey`."""
+    """Return the key, or None if none is configured. A file must belong to the daemon's user,
+    without access for others. Raises `NoKey`."""
     if settings.key_file is not None:
         place, key = settings.key_file, _from_file(settings.key_file)
     elif settings.key_env is not None:
@@ -42,7 +40,7 @@ def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
 
 def _from_file(path: str) -> str:
     try:
-        # A FIFO would block, a terminal become the controlling one.
+        # A FIFO would block, and a terminal would become the controlling one.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None

@@ -1,9 +1,8 @@
-"""Ollama's `/api/chat`.
+"""Ollama's `/api/chat`: https://docs.ollama.com/api/chat and
+https://docs.ollama.com/capabilities/structured-outputs.
 
-After https://docs.ollama.com/api/chat, https://docs.ollama.com/capabilities/structured-outputs and
-https://docs.ollama.com/capabilities/tool-calling (`tool_name`). Messages `{role, content}` pass
-unchanged. Tools are left out: a model may call one instead of keeping to `format`, and the API has
-no way to forbid that.
+Tools are left out: a model may call one instead of keeping to `format`, and the API cannot forbid
+that.
 """
 
 from __future__ import annotations

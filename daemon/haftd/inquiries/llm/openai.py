@@ -1,10 +1,9 @@
-"""OpenAI's chat completions, and compatible servers.
+"""OpenAI's chat completions, and compatible servers:
+https://platform.openai.com/docs/api-reference/chat/create and
+https://platform.openai.com/docs/guides/structured-outputs.
 
-After https://platform.openai.com/docs/api-reference/chat/create and
-https://platform.openai.com/docs/guides/structured-outputs (`response_format`, `refusal`). Messages
-`{role, content}` pass unchanged. Tools are sent (they are part of the provider's cache key), and
-`tool_choice` forbids their use. The limit is `max_completion_tokens` at OpenAI, where newer models
-refuse the older `max_tokens`, and `max_tokens` elsewhere, as some servers know no other.
+Tools are sent (they are part of the provider's cache key), and `tool_choice` forbids their use.
+OpenAI's newer models refuse `max_tokens`; some other servers know no `max_completion_tokens`.
 """
 
 from __future__ import annotations

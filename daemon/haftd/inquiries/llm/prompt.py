@@ -1,7 +1,6 @@
 """The prompt for a model, and the answer in its text.
 
-Pure. Providers that do not enforce a schema still accept one, so the prompt states the form of the
-answer, too. Corrections describe the fault of an answer without repeating the answer.
+The prompt states the form of the answer: some servers accept a schema without enforcing it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ def paused(question: Question) -> str:
 
 
 def ask(inquiry: Inquiry, tool: str) -> str:
-    """Return the question as text."""
     question = inquiry.question
     parts = [] if inquiry.handle is UNSET else [f"The tool {tool} requires additional input."]
     if question.pre_amble:
@@ -44,7 +42,6 @@ def ask(inquiry: Inquiry, tool: str) -> str:
 
 
 def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
-    """Return the questions of several tools as text."""
     parts = ["Several tools require additional input."]
     for inquiry, tool in questions:
         question = inquiry.question
@@ -145,8 +142,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _own(question: Question, answer: Any) -> Any:
-    """Undo the provider's spelling of an answer: options that became text, properties that were
-    renamed."""
+    """Undo the provider's spelling: options that became text, properties that were renamed."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:
             others = (option for option in options if not isinstance(option, str))

@@ -1,9 +1,4 @@
-"""Interface between a question to a model and a provider's API.
-
-A provider is pure: it lists open calls, builds a request and reads the reply, without I/O and
-clock. Unreadable replies are `None`, never an error. The key is in a header, never in the URL, and
-in no `repr`.
-"""
+"""Interface between a question to a model and a provider's API."""
 
 from __future__ import annotations
 
@@ -28,8 +23,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The content of a request. `replies` covers all open calls: no provider accepts a conversation
-    with open ones."""
+    """The content of a request. `replies` covers all open calls, as no provider accepts open ones."""
 
     conversation: Conversation
     replies: tuple[tuple[OpenCall, str], ...]
@@ -40,7 +34,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A POST to this path under the provider's URL."""
+    """A POST to this path under the provider's URL. A key is in a header, never in the path."""
 
     path: str
     headers: dict[str, str] = field(repr=False)
@@ -61,14 +55,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The answer was truncated by the token limit."""
+    """The token limit truncated the answer."""
 
 
 Reply = ModelText | Refused | Truncated
 
 
 class Provider(Protocol):
-    """A provider's API."""
+    """A provider's API, without I/O."""
 
     dialect: str
     """Key in `haftd.schemas.PROVIDERS`."""

@@ -1,10 +1,4 @@
-"""Retry policy: the reply, another attempt, or the end.
-
-Pure; clock and random number are parameters. Retried are failed connections, timeouts, 408, 409,
-425, 429 and all statuses from 500. The pause doubles, with jitter on its second half, and is never
-shorter than the server's `Retry-After`; more than a minute of that ends the attempts. Of a reply's
-body only the provider's error code appears in messages.
-"""
+"""Retry policy: the reply, another attempt, or the end."""
 
 from __future__ import annotations
 
@@ -67,7 +61,9 @@ Decision = Pause | GiveUp | None
 def decide(
     outcome: Outcome, settings: LlmSettings, *, tries: int, chance: float, now: float
 ) -> Decision:
-    """Return the decision after `tries` attempts; `chance` is from 0 to 1, `now` the wall clock."""
+    """Return the decision after `tries` attempts; `chance` is from 0 to 1, `now` the wall clock.
+    The pause doubles, with jitter on its second half, and is never shorter than the server's
+    `Retry-After`."""
     if isinstance(outcome, Received):
         if outcome.status == 200:
             return None
@@ -103,7 +99,8 @@ def _final(outcome: Received, settings: LlmSettings) -> str:
 
 
 def _status(outcome: Received) -> str:
-    """Return the status, with the provider's error code if that is a single word."""
+    """Return the status, with the provider's error code if that is a single word; no more of the
+    body may appear in messages."""
     try:
         body = msgspec.json.decode(outcome.body)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -120,7 +117,6 @@ def _word(words: list[Any]) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str], now: float) -> float:
-    """Return the seconds of `Retry-After`."""
     milliseconds, seconds = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", milliseconds):
         return float(milliseconds) / 1000

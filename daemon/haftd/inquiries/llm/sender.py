@@ -1,11 +1,4 @@
-"""Sender of requests to a provider; only this and `transport` speak HTTP.
-
-A request and its repetitions share one connection, which is closed with them, also on cancellation.
-One timeout covers the whole of a request, to the last byte of the reply; the size of a reply is
-limited, content encodings are refused. Redirects are not followed, as the key would follow. Proxies
-and .netrc of the environment are ignored. Certificates are checked against the system's store and
-certifi's. Headers and bodies appear in no log and no message.
-"""
+"""Sender of requests to a provider; only this and `transport` speak HTTP."""
 
 from __future__ import annotations
 
@@ -41,8 +34,9 @@ for _name in ("httpx", "httpcore"):
 
 
 class Sender:
-    """Sends requests, with the repetitions of `retry`. Sleep, random number and clock are
-    parameters."""
+    """Sends requests, with the repetitions of `retry`. Redirects are not followed, as the key would
+    follow; proxies and .netrc of the environment are ignored. Headers and bodies appear in no log
+    and no message."""
 
     def __init__(
         self,
@@ -56,7 +50,8 @@ class Sender:
         self._trust: ssl.SSLContext | None = None
 
     async def send(self, request: Request, settings: LlmSettings) -> Any:
-        """Return the decoded reply. Raises `InquiryFailed`."""
+        """Return the decoded reply. Raises `InquiryFailed`. A request and its repetitions share one
+        connection, closed also on cancellation."""
         data = msgspec.json.encode(request.body)
         tries = 0
         transport = Transport(await self._verify(settings.url))
@@ -165,7 +160,6 @@ class _Body:
         self.is_too_long = False
 
     def take(self, part: bytes) -> None:
-        """Append a part within the limit."""
         self.parts += 1
         self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MAX_REPLY_BYTES
         if not self.is_too_long:
@@ -173,8 +167,7 @@ class _Body:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason for a failed connection: the first error of the system or of TLS in the
-    chain."""
+    """Return the first error of the system or of TLS in the chain."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

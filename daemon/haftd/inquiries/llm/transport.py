@@ -1,9 +1,4 @@
-"""httpx transport with small reads and a limit on bytes before the reply.
-
-The content of a request is a plain iterator: an abandoned generator would stay unclosed on
-cancellation. h11 parses all bytes of one read without a checkpoint, so a read is small: about a
-millisecond of parsing. The limit covers headers and any number of `100 Continue`.
-"""
+"""httpx transport with small reads and a limit on bytes before the reply."""
 
 from __future__ import annotations
 
@@ -22,7 +17,8 @@ MAX_BEFORE_REPLY = 32_768
 
 class Transport(httpx.AsyncHTTPTransport):
     """Transport of one request and its repetitions. Call `reset` before each, and set `is_answered`
-    when the reply has begun."""
+    when the reply has begun. h11 parses all bytes of one read without a checkpoint, so reads are
+    small."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
@@ -31,17 +27,16 @@ class Transport(httpx.AsyncHTTPTransport):
         self._pool._network_backend = _Backend(self)  # see pyproject.toml
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request with complete content."""
         request.stream = _Content(request.content)
         return await super().handle_async_request(request)
 
     def reset(self) -> None:
-        """Count from zero for the next request."""
         self.is_answered = False
         self.before = 0
 
     def count(self, size: int) -> None:
-        """Count received bytes; raises `InquiryFailed` for too many before the reply."""
+        """Count received bytes, headers and `100 Continue` included; raises `InquiryFailed` for too
+        many before the reply."""
         self.before += 0 if self.is_answered else size
         if self.before > MAX_BEFORE_REPLY:
             raise InquiryFailed(
@@ -50,7 +45,8 @@ class Transport(httpx.AsyncHTTPTransport):
 
 
 class _Content(httpx.AsyncByteStream):
-    """The content of a request, in one piece."""
+    """The content of a request in one piece; an abandoned generator would stay unclosed on
+    cancellation."""
 
     def __init__(self, content: bytes) -> None:
         self._left = [content]
