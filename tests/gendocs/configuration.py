@@ -44,7 +44,7 @@ MEANINGS: dict[str, str] = {
     "websocket.host": "loopback address that it listens on",
     "websocket.origins": "values of `Origin` that may connect; a browser sends one, other clients none",
     "websocket.hosts": "values of `Host` that may connect",
-    "inquiry.backends": "who is asked, in this order; see [Who answers](inquiries.md)",
+    "inquiry.backends": "backends to ask, in this order; see [Answers](inquiries.md)",
     "inquiry.command.argv": "program and arguments of the backend `command`",
     "inquiry.command.timeout_s": "how long one run of it may take; then it has declined",
     "inquiry.llm.provider": "the API that is spoken",
