@@ -58,6 +58,10 @@ export interface ApplyParams {
   cursor?: number;
   /** the `revision` of a screen that the client has */
   since_revision?: number;
+  /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
+  for?: "terminal";
+  /** with `for`: let writes of the clipboard (OSC 52) through */
+  clipboard?: boolean;
   /** the input, or the answer to the question, see Input */
   input: Input | Answer;
   /** the id of the question that the input answers: given only while that one is asked */
@@ -503,6 +507,10 @@ export interface FetchParams {
   cursor?: number;
   /** the `revision` of a screen that the client has */
   since_revision?: number;
+  /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
+  for?: "terminal";
+  /** with `for`: let writes of the clipboard (OSC 52) through */
+  clipboard?: boolean;
 }
 
 /** A choice for each of several fields, in one answer: an object with these names. */
@@ -834,6 +842,26 @@ export interface Problem {
   line?: number;
   /** the remedy, where that is not to mend the file and to reload */
   advice?: string;
+}
+
+/** New output in base64: the bytes from offset `start` to offset `cursor` of the handle's output. */
+export interface PushedBytes {
+  /** its name */
+  subscription: string;
+  /** the handle */
+  id: string;
+  /** which use of the id it is */
+  generation: number;
+  /** the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted` */
+  start: number;
+  /** the byte offset in the handle's output after `data` */
+  cursor: number;
+  /** the bytes in base64; with `for`, without what it leaves out, and perhaps empty */
+  data: string;
+  /** bytes before `data` that this reader was not sent */
+  omitted?: number;
+  /** the `cursor` from which `fetch` gives them */
+  omitted_from?: number;
 }
 
 /** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
@@ -1184,12 +1212,16 @@ export interface SubscribeParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** `state`, `output`, `screen`, `notification`: see Being told */
-  events: ("notification" | "output" | "screen" | "state" | "tools")[];
+  /** `state`, `output`, `bytes`, `screen`, `notification`, `tools`: see Being told */
+  events: ("bytes" | "notification" | "output" | "screen" | "state" | "tools")[];
   /** ids of these only, and later uses of them; without it all of the session */
   handles?: string[];
   /** by id, the offset from which output is sent; the last `cursor` that was received */
   from?: { [name: string]: number };
+  /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
+  for?: "terminal";
+  /** with `for`: let writes of the clipboard (OSC 52) through */
+  clipboard?: boolean;
 }
 
 /** The subscription's name, which each notification carries. */
@@ -1596,6 +1628,7 @@ export interface DaemonRequests {
 export interface Notifications {
   "handle/state": HandleState & Subscribed;
   "handle/output": PushedOutput;
+  "handle/bytes": PushedBytes;
   "handle/screen": PushedScreen;
   "tools/changed": PushedTools;
   "session/notification": Notice & Subscribed & { session: string };

@@ -25,6 +25,7 @@ from haft_protocol.methods import (
     TurnEndResult,
     TurnResult,
 )
+from haft_protocol.params import Reader
 from haft_protocol.questions import Answer
 from haft_protocol.states import HandleState, Notice
 
@@ -64,10 +65,19 @@ class AsyncCalls:
         *,
         cursor: int | None = None,
         since_revision: int | None = None,
+        reader: Reader | None = None,
+        clipboard: bool | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
-        fields = drop_unset(id=id, cursor=cursor, since_revision=since_revision)
+        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged.
+
+        `reader` (`for` on the wire) = `terminal` leaves queries out of bytes, and clipboard writes
+        unless `clipboard`."""
+        fields = drop_unset(
+            id=id, cursor=cursor, since_revision=since_revision, clipboard=clipboard
+        )
+        if reader is not None:
+            fields["for"] = reader
         state: HandleState = await self.call("fetch", **fields, **reading)
         return state
 

@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from .params import Arguments, Id, MaxBytes, Milliseconds, Offset, Params, Root, SessionOrAll
+from .params import (
+    Arguments,
+    Id,
+    MaxBytes,
+    Milliseconds,
+    Offset,
+    Params,
+    Reader,
+    Root,
+    SessionOrAll,
+)
 from .states import HandleState
 
 __all__ = [
@@ -77,11 +87,18 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
 
 
 class FetchParams(ReadingParams, frozen=True, kw_only=True):
-    """Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged."""
+    """Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged.
+
+    `for` = `terminal` leaves queries and clipboard writes (unless `clipboard`) out of `raw` and
+    `paint`, for a client with an emulator of its own. The cursor stays an offset of the original
+    output, before any sequence that is still incomplete.
+    """
 
     id: Id
     cursor: Offset | UnsetType = UNSET
     since_revision: Offset | UnsetType = UNSET
+    for_: Reader | UnsetType = msgspec.field(name="for", default=UNSET)
+    clipboard: bool = False
 
 
 class ApplyParams(FetchParams, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,6 +17,7 @@ __all__ = [
     "Milliseconds",
     "Offset",
     "Params",
+    "Reader",
     "Root",
     "SessionOrAll",
 ]
@@ -47,6 +48,9 @@ Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
 MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
 
 Offset = Annotated[int, Meta(ge=0)]
+
+Reader = Literal["terminal"]
+"""The use of bytes: a `terminal` emulator, which would answer queries."""
 
 
 if TYPE_CHECKING:

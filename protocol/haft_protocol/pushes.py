@@ -11,16 +11,18 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from .params import Id, Offset, Params
+from .params import Id, Offset, Params, Reader
 from .states import Screen
 
 __all__ = [
+    "BYTES",
     "NOTIFICATION",
     "OUTPUT",
     "SCREEN",
     "STATE",
     "TOOLS",
     "PushEvent",
+    "PushedBytes",
     "PushedOutput",
     "PushedScreen",
     "PushedTools",
@@ -29,10 +31,11 @@ __all__ = [
     "UnsubscribeParams",
 ]
 
-PushEvent = Literal["state", "output", "screen", "notification", "tools"]
+PushEvent = Literal["state", "output", "bytes", "screen", "notification", "tools"]
 
 STATE = "handle/state"
 OUTPUT = "handle/output"
+BYTES = "handle/bytes"
 SCREEN = "handle/screen"
 NOTIFICATION = "session/notification"
 TOOLS = "tools/changed"
@@ -43,6 +46,23 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `start` is the previous push's `cursor`. For a slow reader, `omitted` bytes are left out; a
     fetch from the cursor `omitted_from` returns them.
+    """
+
+    subscription: str
+    id: str
+    generation: int
+    start: int
+    cursor: int
+    data: str
+    omitted: int = 0
+    omitted_from: int = 0
+
+
+class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """New output in base64: the bytes from offset `start` to offset `cursor` of the handle's output.
+
+    With `for` = `terminal` queries are left out of `data`, so `data` may be shorter than the
+    difference. `start` is the previous push's `cursor`; a slow reader misses `omitted` bytes between.
     """
 
     subscription: str
@@ -76,7 +96,8 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     session.
 
     `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
-    reconnects passes the last `cursor` of each handle, and misses nothing.
+    reconnects passes the last `cursor` of each handle, and misses nothing. `for` and `clipboard`
+    shape the event `bytes` as they do the view `raw` of `fetch`.
     """
 
     events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
@@ -84,6 +105,8 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     from_: Annotated[dict[Id, Offset], Meta(max_length=4096)] = field(
         name="from", default_factory=dict
     )
+    for_: Reader | UnsetType = field(name="for", default=UNSET)
+    clipboard: bool = False
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -441,3 +442,56 @@ def test_an_incomplete_frame_is_pushed_after_its_timeout(
                 break
         assert [line for line in seen if line] == ["old", "new"]
         wire.call("abort", session=session, id="f")
+
+
+ASKS = r"printf 'a\033[6nb\033]52;c;YWJj\007c\n'; seq 20000; printf '\377end'"
+
+
+@pytest.mark.parametrize("reader", [{}, {"for": "terminal"}])
+def test_pushed_bytes_join_to_the_output_and_resume_at_each_cursor(
+    connect: Connect, told_daemon: RunningDaemon, session: str, reader: dict[str, str]
+) -> None:
+    peer, raw_view = connect(), {"session": session, "view": "raw", "cursor": 0}
+    peer.call("subscribe", session=session, events=["state", "bytes"], **reader)
+    with told_daemon.connect() as wire:
+        run(wire, session, "a", "sh", "-c", ASKS)
+        pieces = of(until_stopped(peer, "a"), "handle/bytes")
+        raw = b64decode(wire.call("fetch", id="a", max_bytes=1 << 20, **raw_view)["content"])
+    for before, after in itertools.pairwise(pieces):
+        assert after["start"] == before["cursor"]
+    assert (pieces[0]["start"], pieces[-1]["cursor"]) == (0, len(raw))
+    expected = raw
+    if reader:
+        expected = raw.replace(b"\x1b[6n", b"").replace(b"\x1b]52;c;YWJj\x07", b"")
+        assert len(expected) < len(raw)
+    assert b"".join(b64decode(piece["data"]) for piece in pieces) == expected
+    again = connect()
+    middle = pieces[0]["cursor"]
+    again.call(
+        "subscribe",
+        session=session,
+        events=["state", "bytes"],
+        handles=["a"],
+        **{"from": {"a": middle}},
+        **reader,
+    )
+    rest = of(until_stopped(again, "a"), "handle/bytes")
+    first = b64decode(pieces[0]["data"])
+    assert first + b"".join(b64decode(piece["data"]) for piece in rest) == expected
+
+
+def test_fetch_for_a_terminal_waits_for_the_end_of_a_sequence(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    with told_daemon.connect() as wire:
+        script = r"printf 'x\033[6'; read a; printf 'nyz'; read b"
+        run(wire, session, "a", "sh", "-c", script, wait="input")
+        whole = {"id": "a", "session": session, "view": "raw", "for": "terminal"}
+        seen = wire.call("fetch", cursor=0, **whole)
+        assert (b64decode(seen["content"]), seen["cursor"]) == (b"x", 1)
+        waited = wire.call("fetch", cursor=1, wait="output", timeout_ms=0, **whole)
+        assert waited["waited"] == "deadline"
+        wire.call("apply", session=session, id="a", input="\n", wait="input")
+        seen = wire.call("fetch", cursor=1, wait="output", **whole)
+        assert b64decode(seen["content"]).endswith(b"yz")
+        assert b"\x1b" not in b64decode(seen["content"])

@@ -122,7 +122,7 @@ MEANINGS: dict[str, str] = {
     "Inquiry.context": "the `context` of the `tools/call`",
     "Inquiry.refused": "the reason for which the previous answer of the same client was invalid",
     # Subscriptions.
-    "SubscribeParams.events": "`state`, `output`, `screen`, `notification`: see [Being told](#being-told)",
+    "SubscribeParams.events": "`state`, `output`, `bytes`, `screen`, `notification`, `tools`: see [Being told](#being-told)",
     "SubscribeParams.handles": "ids of these only, and later uses of them; without it all of the session",
     "subscription": "its name",
     "UnsubscribeParams.subscription": "as `subscribe` has named it",
@@ -135,6 +135,14 @@ MEANINGS: dict[str, str] = {
     "PushedOutput.data": "text, as `delta` gives it",
     "PushedOutput.omitted": "bytes before `data` that this reader was not sent",
     "PushedOutput.omitted_from": "the `cursor` from which `fetch` gives them",
+    "PushedBytes.id": "the handle",
+    "PushedBytes.start": "the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted`",
+    "PushedBytes.cursor": "the byte offset in the handle's output after `data`",
+    "PushedBytes.data": "the bytes in base64; with `for`, without what it leaves out, and perhaps empty",
+    "PushedBytes.omitted": "bytes before `data` that this reader was not sent",
+    "PushedBytes.omitted_from": "the `cursor` from which `fetch` gives them",
+    "for": "`terminal`: the bytes are for a terminal emulator, without queries, see [Bytes for a terminal](#bytes-for-a-terminal)",
+    "clipboard": "with `for`: let writes of the clipboard (OSC 52) through",
     "PushedScreen.screen": "with `lines`, or with the `changed` rows only",
     # Approvals.
     "ApprovalsListParams.session": "one session, or `*` for all",

@@ -43,6 +43,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     approvals.Approval,
     approvals.Decided,
     pushes.PushedOutput,
+    pushes.PushedBytes,
     pushes.PushedScreen,
     pushes.PushedTools,
     methods.Client,

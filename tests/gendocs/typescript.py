@@ -46,6 +46,7 @@ SENT_BY_THE_DAEMON: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct] |
 PUSHED: dict[str, str] = {
     pushes.STATE: "HandleState & Subscribed",
     pushes.OUTPUT: "PushedOutput",
+    pushes.BYTES: "PushedBytes",
     pushes.SCREEN: "PushedScreen",
     pushes.TOOLS: "PushedTools",
     pushes.NOTIFICATION: "Notice & Subscribed & { session: string }",
@@ -132,6 +133,7 @@ class _Maker:
     def notifications(self) -> Iterator[str]:
         for struct in (
             pushes.PushedOutput,
+            pushes.PushedBytes,
             pushes.PushedScreen,
             pushes.PushedTools,
             states.Notice,

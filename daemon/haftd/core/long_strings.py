@@ -106,6 +106,13 @@ class LongStrings:
         at = bisect_right(self._begins, offset) - 1
         return max(offset, self._ends[at]) if at >= 0 and self._begins[at] < offset else offset
 
+    def begin_of(self, offset: int) -> int:
+        """Return the beginning of the string that `offset` lies within, else `offset`."""
+        if 0 <= self.open < offset:
+            return self.open
+        at = bisect_right(self._begins, offset) - 1
+        return self._begins[at] if at >= 0 and offset < self._ends[at] else offset
+
     def forward(self, start: int, count: int) -> int:
         """Return the offset behind `count` bytes from `start` on that are in no string."""
         stop = start + count

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from .handles import Handle
+from .terminal_filter import TerminalReader
 from .text import cut
 
 MAX_CHUNK = 32_768
@@ -35,6 +36,46 @@ class OutputChunk(msgspec.Struct, frozen=True, gc=False):
     omitted_from: int = 0
 
 
+class BytesChunk(msgspec.Struct, frozen=True, gc=False):
+    """Bytes, the offset after the bytes, and how many were omitted before them from which offset on."""
+
+    data: bytes
+    cursor: int
+    omitted: int = 0
+    omitted_from: int = 0
+
+
+class BytesTail:
+    """One reader of one handle's bytes, at `offset`; of a `terminal` reader's, without queries."""
+
+    __slots__ = ("_handle", "_terminal", "offset")
+
+    def __init__(self, handle: Handle, offset: int, terminal: TerminalReader | None = None) -> None:
+        self._handle = handle
+        self._terminal = terminal
+        self.offset = offset
+
+    def read_chunk(self) -> BytesChunk | None:
+        """Return the next chunk; None where nothing more is complete yet."""
+        handle, spool, begun = self._handle, self._handle.spool, self.offset
+        start = max(begun, spool.start)
+        if spool.end - start > MAX_LAG:
+            start = _resume_offset(handle)
+        if self._terminal is not None:
+            final = handle.stopped and handle.output_complete
+            chunk = self._terminal.read(spool, start, MAX_CHUNK, final=final)
+            data, stop, start = chunk.data, chunk.cursor, start + chunk.omitted
+        else:
+            stop = min(start + MAX_CHUNK, spool.end)
+            data = spool.read(start, stop)
+            start = stop - len(data)
+        if stop <= begun:
+            return None
+        self.offset = stop
+        omitted = start - begun
+        return BytesChunk(data, stop, omitted, begun if omitted else 0)
+
+
 class OutputTail:
     """One reader of one handle, at `offset`."""
 
@@ -49,7 +90,7 @@ class OutputTail:
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:
-            start = self._resume_offset()
+            start = _resume_offset(handle)
         stop = min(spool.strings.forward(start, MAX_CHUNK), spool.end)
         final = stop == spool.end and handle.stopped and handle.output_complete
         if stop < spool.end:
@@ -65,7 +106,9 @@ class OutputTail:
         omitted = start - begun + piece.omitted
         return OutputChunk(piece.text, piece.cursor, omitted, begun if omitted else 0)
 
-    def _resume_offset(self) -> int:
-        spool = self._handle.spool
-        start = max(spool.end - _RESUME_SIZE, spool.start)
-        return start + spool.read(start, start + _MAX_LINE_SEARCH).find(b"\n") + 1
+
+def _resume_offset(handle: Handle) -> int:
+    """Return the beginning of a line near the end."""
+    spool = handle.spool
+    start = max(spool.end - _RESUME_SIZE, spool.start)
+    return start + spool.read(start, start + _MAX_LINE_SEARCH).find(b"\n") + 1

@@ -169,8 +169,13 @@ def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False)
         stop = min(spool.end, max(start, spool.start) + max_bytes)
         data = spool.read(start, stop)
         begin = max(start, stop - len(data))
+    return encoded_slice(data, max(start, stop), begin - start, defer=defer)
+
+
+def encoded_slice(data: bytes, cursor: int, omitted: int, *, defer: bool) -> Slice:
+    """Return the slice of bytes in base64."""
     text: str = Unmade(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
-    return Slice(text, max(start, stop), begin - start)
+    return Slice(text, cursor, omitted)
 
 
 def _base64(data: bytes) -> Base64:

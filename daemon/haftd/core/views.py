@@ -28,7 +28,8 @@ from .handles import Handle
 from .lifecycle import Outcome, State
 from .outcomes import failure_of
 from .read_position import read_of
-from .text import Slice, bytes_from, cut, cut_text
+from .terminal_filter import TerminalReader, boundary
+from .text import Slice, bytes_from, cut, cut_text, encoded_slice
 
 
 def handle_state(
@@ -41,6 +42,7 @@ def handle_state(
     waited: Waited | UnsetType | None = UNSET,
     screen: Screen | UnsetType = UNSET,
     painted: str = "",
+    terminal: TerminalReader | None = None,
     input_wanted: InputWanted | UnsetType | None = UNSET,
     suspended: bool = False,
     save: bool = False,
@@ -50,7 +52,7 @@ def handle_state(
 
     With `save` a truncated text is kept in a file, and the state names that. `painted` is the text
     of the view `paint`. The view `none` has no text, and the read offset as its cursor. With `defer` a long
-    text is `Unmade`.
+    text is `Unmade`. A `terminal` reader's bytes are filtered.
     """
     if waited is None:
         waited = UNSET
@@ -58,15 +60,15 @@ def handle_state(
     if state is State.STOPPED:
         outcome = handle.outcome
         assert outcome is not None, "it has ended"
-        encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
+        encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, terminal, defer)
         if encoded is not None:
             view, cursor = "delta", None
         return _stopped_state(
             handle, outcome, view, cursor, max_bytes, waited, screen, encoded, save, defer
         )
-    piece = _encoded_slice(handle, view, cursor, max_bytes, painted, defer) or _text_slice(
-        handle, view, cursor, max_bytes, final=False, defer=defer
-    )
+    piece = _encoded_slice(
+        handle, view, cursor, max_bytes, painted, terminal, defer
+    ) or _text_slice(handle, view, cursor, max_bytes, final=False, defer=defer)
     elapsed = int((now - handle.created_at) * 1000)
     review = handle.review or UNSET
     if state is State.RUNNING:
@@ -134,13 +136,30 @@ def read_handle(
 
 
 def _encoded_slice(
-    handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str, defer: bool
+    handle: Handle,
+    view: str,
+    cursor: int | None,
+    max_bytes: int,
+    painted: str,
+    terminal: TerminalReader | None,
+    defer: bool,
 ) -> Slice | None:
     """Return the slice of the views `raw` and `paint`; None for the others."""
     if view == "raw":
         start = handle.position.offset if cursor is None else cursor
-        return bytes_from(handle.spool, start, max_bytes, defer=defer)
-    return Slice(painted, handle.spool.end) if view == "paint" else None
+        if terminal is None:
+            return bytes_from(handle.spool, start, max_bytes, defer=defer)
+        chunk = terminal.read(handle.spool, start, max_bytes, final=_is_final(handle))
+        return encoded_slice(chunk.data, chunk.cursor, chunk.omitted, defer=defer)
+    if view != "paint":
+        return None
+    if terminal is None or _is_final(handle):
+        return Slice(painted, handle.spool.end)
+    return Slice(painted, boundary(handle.spool))
+
+
+def _is_final(handle: Handle) -> bool:
+    return handle.stopped and handle.output_complete
 
 
 def _text_slice(

@@ -19,6 +19,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
+from haftd.core.terminal_filter import TerminalReader
 from haftd.core.text import Unmade, last_line
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
@@ -127,6 +128,7 @@ def look(
         waited=waited,
         screen=screen,
         painted=painted,
+        terminal=_terminal_reader(params),
         input_wanted=_input_wanted(supervisor, handle, waited, wanted),
         suspended=_is_suspended(handle, use, waited),
         save=True,
@@ -157,6 +159,12 @@ def look(
         return shown(structs.replace(state, **texts))
 
     return DeferredReply(made)
+
+
+def _terminal_reader(params: FetchParams | SpawnParams) -> TerminalReader | None:
+    if isinstance(params, FetchParams) and not isinstance(params.for_, UnsetType):
+        return TerminalReader(params.clipboard)
+    return None
 
 
 def _without_known(state: HandleState, typed: str) -> HandleState:
@@ -211,7 +219,12 @@ def _prompt(handle: Handle, use: Execution) -> str:
 def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int:
     """Return the offset of new output: the caller's cursor, else the read offset."""
     if not isinstance(params.cursor, UnsetType):
-        return params.cursor
+        start = params.cursor
+        reader = _terminal_reader(params) if params.view == "raw" else None
+        final = handle.stopped and handle.output_complete
+        if reader is not None and reader.is_held_back(handle.spool, start, final=final):
+            return max(start, handle.spool.end)
+        return start
     if params.view not in ("screen", "paint"):
         return handle.position.offset
     use = supervisor.use_of(handle)

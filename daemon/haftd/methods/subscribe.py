@@ -10,6 +10,7 @@ from haft_protocol.errors import invalid_params, limit_exceeded
 from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeParams
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.terminal_filter import TerminalReader
 from haftd.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 
 from .access import Access
@@ -40,7 +41,15 @@ def subscribe(
         )
     return SubscribeResult(
         subscriptions.open(
-            client, session, handles.values(), params.events, only=only, offsets=params.from_
+            client,
+            session,
+            handles.values(),
+            params.events,
+            only=only,
+            offsets=params.from_,
+            terminal=None
+            if isinstance(params.for_, UnsetType)
+            else TerminalReader(params.clipboard),
         )
     )
 

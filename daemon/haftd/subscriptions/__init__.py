@@ -21,6 +21,7 @@ from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
+from haftd.core.terminal_filter import TerminalReader
 from haftd.executions.execution import Execution
 
 from .push_queue import PushQueue
@@ -70,11 +71,12 @@ class Subscriptions:
         *,
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
+        terminal: TerminalReader | None = None,
     ) -> str:
         """Subscribe the peer; return the subscription's name.
 
         With `only`, to these handles and later executions of their ids, else to all of the session.
-        `offsets`: start of the output, by id.
+        `offsets`: start of the output, by id. Bytes for a `terminal` reader are filtered.
         """
         initial = tuple(handles)
         subscriber = self._subscribers.get(client.caller)
@@ -89,6 +91,7 @@ class Subscriptions:
             frozenset(handle.id for handle in initial) if only else None,
             frozenset(events),
             self._use_of,
+            terminal,
         )
         subscriber.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None

@@ -1,10 +1,11 @@
-"""One subscription's view of one handle: output from the spool, state, screen.
+"""One subscription's view of one handle: output and bytes from the spool, state, screen.
 
 The session's read offset stays.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,21 @@ import msgspec
 import trio
 from msgspec import UNSET
 
-from haft_protocol.pushes import OUTPUT, SCREEN, STATE, PushedOutput, PushedScreen, PushEvent
+from haft_protocol.pushes import (
+    BYTES,
+    OUTPUT,
+    SCREEN,
+    STATE,
+    PushedBytes,
+    PushedOutput,
+    PushedScreen,
+    PushEvent,
+)
 from haft_protocol.states import Screen
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.output_tail import OutputTail
+from haftd.core.output_tail import BytesTail, OutputTail
+from haftd.core.terminal_filter import TerminalReader, boundary
 from haftd.core.views import handle_state
 from haftd.executions.execution import Execution, changes
 
@@ -28,6 +39,7 @@ _MIN_SCREEN_INTERVAL_S = 0.03
 
 class Follower:
     __slots__ = (
+        "_bytes",
         "_due_state",
         "_events",
         "_handle",
@@ -54,6 +66,7 @@ class Follower:
         use_of: Callable[[Handle], Execution | None],
         over: Callable[[Handle], None],
         offset: int | None = None,
+        terminal: TerminalReader | None = None,
     ) -> None:
         """Follow the output from `offset` on, by default from its end; `over` is called after the
         end was sent."""
@@ -67,6 +80,12 @@ class Follower:
         self._sent_offset = handle.readable_end() if offset is None else offset
         """End of the output sent."""
         self._tail = OutputTail(handle, self._sent_offset) if "output" in events else None
+        self._bytes: BytesTail | None = None
+        if "bytes" in events:
+            if offset is None:
+                is_filtered = terminal is not None and not handle.stopped
+                offset = boundary(handle.spool) if is_filtered else handle.spool.end
+            self._bytes = BytesTail(handle, offset, terminal)
         self._sent_state: tuple[State, int] | None = None
         """Last state sent, with its number of questions."""
         self._due_state: tuple[State, int] | None = None
@@ -91,8 +110,11 @@ class Follower:
         handle, events = self._handle, self._events
         is_over = handle.stopped and handle.output_complete
         is_state_due = "state" in events and not handle.stopped and self._is_new_state()
-        if is_state_due and (self._tail is None or self._tail.offset >= self._state_offset):
+        tails = [tail for tail in (self._tail, self._bytes) if tail is not None]
+        if is_state_due and all(tail.offset >= self._state_offset for tail in tails):
             return self._send_state()
+        if self._bytes is not None and self._send_bytes(self._bytes):
+            return True
         if self._tail is not None and (chunk := self._tail.read_chunk()) is not None:
             if not chunk.text and not chunk.omitted:
                 return True  # only escape sequences
@@ -118,6 +140,24 @@ class Follower:
                 self._send_state()
             self._on_complete(handle)
         return False
+
+    def _send_bytes(self, tail: BytesTail) -> bool:
+        begun = tail.offset
+        chunk = tail.read_chunk()
+        if chunk is None:
+            return False
+        message = PushedBytes(
+            self._subscription,
+            self._handle.id,
+            self._handle.generation,
+            begun + chunk.omitted,
+            chunk.cursor,
+            b64encode(chunk.data).decode(),
+            chunk.omitted,
+            chunk.omitted_from,
+        )
+        self._queue.send(BYTES, message)
+        return True
 
     def _is_new_state(self) -> bool:
         now = (self._handle.state, self._handle.question_count)

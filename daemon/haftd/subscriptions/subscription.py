@@ -16,6 +16,7 @@ from haft_protocol.pushes import NOTIFICATION, TOOLS, PushedTools, PushEvent
 from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.terminal_filter import TerminalReader
 from haftd.executions.execution import Execution
 
 from .follower import Follower
@@ -36,6 +37,7 @@ class Subscription:
         handles: frozenset[str] | None,
         events: frozenset[PushEvent],
         use_of: Callable[[Handle], Execution | None],
+        terminal: TerminalReader | None = None,
     ) -> None:
         self.id = id
         self.caller = caller
@@ -43,6 +45,7 @@ class Subscription:
         self.session = session
         self._events = events
         self._use_of = use_of
+        self._terminal = terminal
         self.is_due = False
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
@@ -59,7 +62,14 @@ class Subscription:
             return
         if not self._events <= _SESSION_EVENTS and handle not in self._followers:
             self._followers[handle] = Follower(
-                handle, self.id, self._events, self._queue, self._use_of, self.unfollow, offset
+                handle,
+                self.id,
+                self._events,
+                self._queue,
+                self._use_of,
+                self.unfollow,
+                offset,
+                self._terminal,
             )
 
     def unfollow(self, handle: Handle) -> None:

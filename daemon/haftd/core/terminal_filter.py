@@ -1,0 +1,176 @@
+r"""Output for a reader with a terminal emulator of its own: without queries, by default without
+clipboard writes.
+
+Rules: pure. The daemon's screen has answered each query already; an emulator's second answer would be
+typed into the program. Cursors are offsets of the original output, and never lie within a sequence that
+is still incomplete, so a reader that resumes at a cursor needs no state.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from .escapes import MAX_SEQUENCE, unfinished
+from .spool import Spool
+
+_LEAST_WINDOW = 2 * MAX_SEQUENCE
+"""Bytes that show the longest sequence held back, whole."""
+_HEAD = 64
+
+# Output determines the matching time, so these never backtrack: repetitions are possessive and of
+# one class; only that of an Escape's own run contains an Escape.
+_SEQUENCE = re.compile(
+    rb"\x05"
+    rb"|(?<!\x1b)\x1b++(?:"
+    rb"\[(?P<control>[\x00-\x17\x19\x1c-?\x7f]*+[@-~])"
+    rb"|\](?P<command>[^\x07\x1b]*+)(?P<closed>\x07|\x1b\\)?+"
+    rb"|(?P<string>[P_][^\x1b]*+)(?P<ended>\x1b\\)?+"
+    rb"|(?P<key>Z)"
+    rb")"
+)
+_UNFINISHED = re.compile(
+    rb"(?<!\x1b)\x1b++(?:\[[\x00-\x17\x19\x1c-?\x7f]*+|[ -/]++"
+    rb"|\][^\x07\x1b]*+\x1b?+|[P_][^\x1b]*+\x1b?+)?+\Z"
+)
+_ASKS = re.compile(
+    rb"[>=]?+[\d;]*+c|\??+[\d;]*+n|\??+[\d;]*+\$p|[\d;]*+x|>[\d;]*+q|\?u|&u|\??+[\d;]*+\$[uw]"
+    rb"|(?:1[1345689]|2[01])(?:;[\d;]*+)?+t|\?[\d;]*+[Sm]|[\d;]*+\*y|\d*+'\||\"v|[\d;]*+#R"
+)
+_CONTROLS = bytes(range(0x20)) + b"\x7f"
+"""Executed inside a control sequence, which continues."""
+
+_CLIPBOARD = b"52"
+_ASK_BY_A_FIELD = frozenset(b"%d" % number for number in (4, 5, *range(10, 20), 22, 50, 52))
+
+
+class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
+    """Filtered bytes, the offset in the original output behind them, and how many bytes before them were
+    dropped from the spool."""
+
+    data: bytes
+    cursor: int
+    omitted: int = 0
+
+
+class TerminalReader(msgspec.Struct, frozen=True, gc=False):
+    """A reader with a terminal emulator; `clipboard` lets writes of the clipboard through."""
+
+    clipboard: bool = False
+
+    def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
+        """Return up to `max_bytes` of output from `start` on, filtered; an incomplete sequence waits.
+
+        `final`: no more output follows, so an incomplete sequence is left out. One sequence of up to
+        `MAX_SEQUENCE` bytes may come on top of `max_bytes`.
+        """
+        if max_bytes <= 0 or start >= spool.end:
+            return TerminalChunk(b"", start)
+        chunk = _read(spool, start, max_bytes, self.clipboard, final)
+        begin = start + chunk.omitted
+        if chunk.cursor == begin and max_bytes < _LEAST_WINDOW and begin + max_bytes < spool.end:
+            chunk = _read(spool, start, _LEAST_WINDOW, self.clipboard, final)
+        return chunk
+
+    def is_held_back(self, spool: Spool, start: int, *, final: bool) -> bool:
+        """Return True if all output from `start` on is the beginning of one sequence."""
+        return self.read(spool, start, _LEAST_WINDOW, final=final).cursor == start
+
+
+def _read(spool: Spool, start: int, count: int, clipboard: bool, final: bool) -> TerminalChunk:
+    begin = max(start, spool.start)
+    stop = min(spool.end, begin + count)
+    data = spool.read(begin, stop)
+    begin = stop - len(data)
+    is_last = final and stop == spool.end
+    body = _withheld_body(spool, begin, stop, clipboard)
+    filtered, size = filter_bytes(data[body:], clipboard=clipboard, final=is_last)
+    return TerminalChunk(filtered, begin + body + size, begin - start)
+
+
+def boundary(spool: Spool) -> int:
+    """Return the offset at the end of the output at which no sequence is incomplete."""
+    return spool.end - held_back(spool.read(spool.end - MAX_SEQUENCE, spool.end))
+
+
+def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
+    """Count the bytes at `start` that continue a long string with a head that was left out."""
+    parts = spool.strings.between(start, start + 1)
+    if not parts:
+        return 0
+    head_at = spool.strings.begin_of(start)
+    if head_at == start:
+        return 0
+    head = _SEQUENCE.match(spool.read(head_at, min(head_at + _HEAD, start)))
+    if head is None or not _is_withheld(head, clipboard, is_whole=False):
+        return 0
+    end = spool.strings.end_of(start)
+    return (stop if end == start else min(end, stop)) - start
+
+
+def held_back(data: bytes) -> int:
+    """Count the bytes at the end that begin a sequence or a character."""
+    match = _UNFINISHED.search(data, max(0, len(data) - MAX_SEQUENCE))
+    return unfinished(data) if match is None else len(match[0])
+
+
+def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -> tuple[bytes, int]:
+    """Return the data without queries, and how many bytes of `data` that covers; the rest is incomplete."""
+    held = held_back(data)
+    done = data[: len(data) - held]
+    if b"\x1b" in done or b"\x05" in done:
+        done = _SEQUENCE.sub(lambda match: _shown(match, clipboard, len(done)), done)
+    if not final:
+        return done, len(data) - held
+    rest = data[len(data) - held :]
+    return (done if rest[:1] == b"\x1b" else done + rest), len(data)
+
+
+def _shown(match: re.Match[bytes], clipboard: bool, size: int) -> bytes:
+    if match["control"] is not None:
+        control: bytes = match["control"]
+        bare = control.translate(None, _CONTROLS)
+        if not _ASKS.fullmatch(bare):
+            return match[0]
+        return control.translate(None, bare + b"\x05") if bare != control else b""
+    is_whole = bool(match["closed"] or match["ended"])
+    is_cut = match.end() == size and not is_whole
+    if match["command"] is None and match["string"] is None:
+        return b""
+    return b"" if (is_whole or is_cut) and _is_withheld(match, clipboard, is_whole) else match[0]
+
+
+def _is_withheld(match: re.Match[bytes], clipboard: bool, is_whole: bool) -> bool:
+    """Return True for a string that asks or writes the clipboard; of one too long to be held back, the head
+    decides."""
+    if (command := match["command"]) is not None:
+        number, _, rest = command.partition(b";")
+        number = number.lstrip(b"0") or number[:1]
+        if number == _CLIPBOARD:
+            return not clipboard or b"?" in rest.split(b";")
+        return _command_asks(number, rest) or (not is_whole and number in _ASK_BY_A_FIELD)
+    string = match["string"]
+    return string is not None and _string_asks(string)
+
+
+def _command_asks(number: bytes, rest: bytes) -> bool:
+    if number in _ASK_BY_A_FIELD:
+        return b"?" in rest.split(b";")
+    match number:
+        case b"21":
+            return b"?" in rest
+        case b"99":
+            return b"p=?" in rest
+        case b"60" | b"61":
+            return not rest
+        case b"1337":
+            return rest.startswith(b"Report")
+    return False
+
+
+def _string_asks(string: bytes) -> bool:
+    if string[:1] == b"P":
+        return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
+    keys = string[2:].partition(b";")[0].split(b",")
+    return string[1:2] == b"G" and any(key.startswith(b"a=q") for key in keys)
