@@ -1,7 +1,6 @@
-"""Admission of a batch's spawns: detect clashes of handle ids before anything runs.
+"""Find clashing handle ids in a batch before anything runs. Protocol, section 5, "Batches".
 
-Rules: pure; no id is taken here. A clash with a live handle or within the batch is an error of every spawn
-that takes part in it, and fails the whole batch. A repeated call is no clash. Section 5, "Batches".
+A clash with a live handle or another spawn fails the whole batch; a repeated call is no clash.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from .registry import Registry
 
 
 class SpawnKey(msgspec.Struct, frozen=True):
-    """The fields of a spawn that decide about a clash: its id, and its call where it has a `call_id`."""
-
     session: str
     id: str
     tool: str = ""
@@ -27,7 +24,7 @@ class SpawnKey(msgspec.Struct, frozen=True):
 
 
 def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
-    """Return for each spawn its clash with a live handle or another spawn, or None."""
+    """Return each spawn's error or None; takes no id."""
     errors: list[RpcError | None] = [None] * len(spawns)
     live: dict[str, dict[str, str]] = {}
     for spawn in spawns:

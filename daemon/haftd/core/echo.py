@@ -1,8 +1,6 @@
-"""Measure the parts of an output that its reader knows already: the echo of typed input at the beginning, the
-prompt at the end.
+"""Measure, in characters, the echo of typed input in an output, and the prompt at its end.
 
-Rules: text counts as echo or prompt only where it matches exactly and at its place; anything uncertain is
-output. Sizes are in characters; no text is changed.
+Only exact matches count; uncertain text is output.
 """
 
 from __future__ import annotations
@@ -15,16 +13,16 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class TypedInput:
-    """Text written to the terminal with its line ends, when the output ended at the offset `at`."""
+    """Text written with its line ends, when the output ended at the offset `at`."""
 
     at: int
     text: str
 
 
 def echo_size(output: str, typed: str) -> int:
-    """Return how many characters at the beginning of `output` are the echo of `typed`.
+    """Return the size of the echo of `typed` at the start of `output`.
 
-    A program with a line editor echoes each line but the first behind its prompt.
+    A line editor prints the program's prompt before each echoed line but the first.
     """
     *lines, rest = _LINE_END.split(typed)
     if not lines:
@@ -39,7 +37,7 @@ def echo_size(output: str, typed: str) -> int:
 
 
 def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) -> int:
-    """Return the end of the echo of all further lines, which begins at `start`; 0 if uncertain."""
+    """Return the end of the further lines' echo from `start` on; 0 if uncertain."""
     shown: list[str] = []
     at = start
     for _ in lines:
@@ -69,10 +67,9 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
 
 
 def prompt_size(output: str, prompt: str) -> int:
-    """Return the count of characters at the end of `output` that are the prompt: the whole last
-    line, or 0.
+    """Return the length of the last line if that is the prompt, else 0.
 
-    Trailing blanks are ignored: a screen cannot distinguish printed blanks from skipped cells.
+    A screen cannot distinguish printed blanks from skipped cells, so trailing blanks are ignored.
     """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

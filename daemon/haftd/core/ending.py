@@ -1,7 +1,4 @@
-"""End of an execution, as reported by a runtime, changed by a review, and shown to readers.
-
-Frozen. Except for faults of haftd itself, `outcomes` words an end.
-"""
+"""The end of an execution: reported by a runtime, changed by a review, shown to readers."""
 
 from __future__ import annotations
 
@@ -16,12 +13,11 @@ LOST = EndedBy("lost")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Cause and result of the end.
+    """Cause and result of an end.
 
-    `by` is the cause known to the reporter: a runtime that ends an execution on request does not
-    know the requester, and reports `LOST`. Without `result` and `failure` the output is the result.
-    `failure` is the tool's own; with `shows_output` the output is returned beside the failure.
-    `limit` names the exceeded limit, `unconfirmed` the processes that could not be ended.
+    A runtime that ends an execution on request does not know the requester and reports `by=LOST`.
+    Without `result` and `failure` the output is the result; `shows_output` returns the output beside
+    the tool's own `failure`. `unconfirmed` holds the pids of processes that survived KILL.
     """
 
     by: EndedBy = EXIT
@@ -34,16 +30,18 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_raw(self) -> bool:
-        """True if the output is the result, or stands beside the tool's failure."""
         return self.shows_output or (self.result is None and self.failure is None)
 
     @property
     def is_output(self) -> bool:
-        """True if the text of the end is the printed output, not a result that the tool built."""
+        """True if readers get the printed output, not a result that the tool built."""
         return self.is_raw or self.by.by != "exit"
 
     def with_cause(self, requested_by: EndedBy | None) -> Ending:
-        """Return the end with its cause, where `requested_by` has requested it."""
+        """Replace the cause `LOST` by `requested_by`.
+
+        Without a request, the cause is the tool's own failure, else an internal error.
+        """
         if self.by != LOST:
             return self
         if requested_by is not None:
@@ -55,6 +53,5 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def internal_failure(incident: str | None = None) -> str:
-    """Format an error of haftd itself, with the log's `incident` where there is one."""
     under = "" if incident is None else f" under {incident}"
     return f"haftd failed while it held this tool, and ended it; its log says more{under}."

@@ -1,11 +1,10 @@
-"""Control sequences (ECMA-48) in output: separation of text from terminal control.
+"""Separate text from control sequences (ECMA-48) in output.
 
-- CSI, the strings OSC DCS APC PM SOS, and short sequences, also behind an 8-bit introducer.
-- A string ends, as on a terminal, at BEL, ST, CAN or SUB or before another Escape. An unclosed
-  string takes the rest of its line, no more.
+- Sequences are CSI, the strings OSC DCS APC PM SOS, and short ones, also with 8-bit introducers.
+- As on a terminal, a string ends at BEL, ST, CAN or SUB or before another Escape; an unclosed one
+  takes the rest of its line.
 - An 8-bit introducer may be a letter of another encoding, so a string starts there only if closed
   within `MAX_SEQUENCE` characters.
-- Line ends, tabs and other control characters are text.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ _BEGINS = ("\x1b", *map(chr, _C1), *(chr(0xDC00 + byte) for byte in _C1))
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Replace invalid UTF-8 by U+FFFD, once per maximal subpart, as the Unicode standard has it.
+    """Replace each maximal invalid subpart of UTF-8 by one U+FFFD (Unicode, section 3.9).
 
-    An 8-bit introducer passes as a lone surrogate, for `strip`.
+    An 8-bit introducer becomes a lone surrogate, which `strip` finds.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -68,7 +67,7 @@ codecs.register_error(_HANDLER, _replace)
 
 
 def decode(data: bytes) -> str:
-    """Decode whole bytes without sequences; invalid UTF-8 becomes U+FFFD."""
+    """Decode complete characters without sequences; invalid UTF-8 becomes U+FFFD."""
     pieces = [(piece, piece.decode("utf-8", "replace")) for piece in lines(data)]
     is_text = 0 < sum(text.count("\ufffd") for _, text in pieces) <= _MAX_BROKEN
     return "".join(
@@ -78,8 +77,7 @@ def decode(data: bytes) -> str:
 
 
 def lines(data: bytes) -> Iterator[bytes]:
-    """Split bytes into pieces of whole lines. No character or sequence crosses a line end, and a
-    thread that works piece by piece lets other threads run in between."""
+    """Split bytes into pieces of whole lines, which no character or sequence crosses."""
     at = 0
     while len(data) - at > _PIECE:
         end = data.find(b"\n", at + _PIECE) + 1
@@ -91,7 +89,6 @@ def lines(data: bytes) -> Iterator[bytes]:
 
 
 def strip(text: str) -> str:
-    """Remove sequences."""
     if text.isascii():
         return _SEQUENCE.sub("", text) if "\x1b" in text else text
     # Sixteen searches for one character take a tenth of one search for sequences.
@@ -109,13 +106,11 @@ def _is_unicode(text: str) -> bool:
 
 
 def pending(tail: bytes) -> int:
-    """Count the bytes at the end of an output that must not be shown yet: an incomplete character
-    or sequence. The last `MAX_SEQUENCE` bytes are enough."""
+    """Count the last bytes that are an incomplete character or sequence; needs `MAX_SEQUENCE` bytes."""
     return _begun(tail) or unfinished(tail)
 
 
 def _begun(tail: bytes) -> int:
-    """Count the bytes of an incomplete sequence at the end."""
     size = len(tail)
     first = max(0, size - MAX_SEQUENCE)
     begin = tail.rfind(b"\x1b", first)
@@ -130,8 +125,10 @@ def _begun(tail: bytes) -> int:
 
 
 def continued(before: bytes, data: bytes) -> int:
-    """Count the bytes at the start of `data` that continue a sequence of `before`; `MAX_SEQUENCE` bytes
-    of each are enough."""
+    """Count the first bytes of `data` that continue a sequence of `before`.
+
+    `MAX_SEQUENCE` bytes of each are enough.
+    """
     begun = _begun(before)
     if not begun:
         return 0
@@ -140,13 +137,13 @@ def continued(before: bytes, data: bytes) -> int:
 
 
 def end_broken_string(data: bytes) -> bytes:
-    """Cancel a string that is open at the end of `data`, at its first line end."""
+    """Insert CAN at the first line end of a string that is open at the end of `data`."""
     begun = _BROKEN_STRING.search(data)
     return data if begun is None else data[: begun.end(1)] + b"\x18" + data[begun.end(1) :]
 
 
 def unfinished(data: bytes) -> int:
-    """Count the bytes of an incomplete character at the end; three bytes are enough."""
+    """Count the last bytes, up to three, that are an incomplete character."""
     for size in range(1, min(3, len(data)) + 1):
         byte = data[-size]
         if byte >= 0xC0:

@@ -1,8 +1,4 @@
-"""Settings of a tool's handles, from its definition: rights, policies and notices.
-
-Rules: frozen values, given to a handle when its id is taken. By default nothing needs approval, a turn's end
-aborts the handle, and a session is notified of ends and questions. Sections 6, 7 and 11.
-"""
+"""Settings of a tool's handles: rights, policies, notices. Protocol, sections 6, 7 and 11."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
 
 class HandleSettings(msgspec.Struct, frozen=True):
-    """Settings of one handle, which do not change while it exists."""
-
     policy: Mapping[str, str] = MappingProxyType({})
     """Actions that are not done unattended, each with the action that replaces it."""
     may: frozenset[str] = frozenset()

@@ -1,10 +1,9 @@
-"""Handle: one execution of a tool, from the reservation of the id to the last fetch.
+"""A handle: one execution of a tool, from the reservation of the id to the last fetch.
 
 - The state changes only by the table in `lifecycle`; an illegal event raises and changes nothing.
-- Reading is pure; a `Read` moves the session's position, whose offset is frozen at the stop: output
-  unread then is the delta of every later reader.
-- Output after the complete end is dropped. Times are seconds of the caller's monotonic clock.
-  Sections 3 and 4.
+- Reading is pure; the event `Read` moves the session's read offset, which freezes at the stop, so
+  all later readers get the same delta.
+- Times are monotonic seconds, unless named otherwise.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ Listener = Callable[[], object]
 
 
 class Program(msgspec.Struct, frozen=True):
-    """Program of an execution; planned values before the start. `rendering` translates the output's
-    bytes to text."""
+    """Program of an execution; before the start, the planned values."""
 
     command: str = ""
     pid: int | None = None
@@ -66,7 +64,7 @@ _NO_SCREEN: Final[tuple[Screen | None, bytes | None]] = (None, None)
 
 
 class Handle:
-    """One execution of a tool. Created by the registry; compared by identity."""
+    """One execution of a tool; compared by identity."""
 
     __slots__ = (
         "_await_count",
@@ -113,8 +111,9 @@ class Handle:
         on_stop: Callable[[Handle], None] | None = None,
         on_state_change: Callable[[Handle], None] | None = None,
     ) -> None:
-        """`on_stop` is called once, before all else; `on_state_change` when the handle asks or stops, before the
-        listeners."""
+        """`on_stop` is called once, first; `on_state_change` on a question or the stop, before the
+        listeners.
+        """
         self.id: Final = id
         self.tool: Final = tool
         self.session: Final = session
@@ -149,75 +148,66 @@ class Handle:
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """The state with its data; only events change it."""
         return self._lifecycle
 
     @property
     def phase(
         self,
     ) -> AwaitingApproval | Starting | Running | Waiting | UnderReview | Abandoned | Outcome:
-        """The state, whether the end was requested or not."""
+        """The state, regardless of a requested stop."""
         lifecycle = self._lifecycle
         return lifecycle.was if isinstance(lifecycle, Stopping) else lifecycle
 
     @property
     def state(self) -> State:
-        """The state on the wire."""
         return self._lifecycle.state
 
     @property
     def stopped(self) -> bool:
-        """True if the execution has ended."""
         return self._lifecycle.state is State.STOPPED
 
     @property
     def has_ended(self) -> bool:
-        """True if the execution has ended, whether readers are shown that or it is under review."""
+        """True after the end, also under review, where readers still see the handle running."""
         return self.stopped or isinstance(self.phase, UnderReview)
 
     @property
     def is_awaiting_approval(self) -> bool:
-        """True if the start still waits for an approver."""
         return isinstance(self.phase, AwaitingApproval | Abandoned)
 
     @property
     def stop_requested_by(self) -> EndedBy | None:
-        """The client that has first requested the end of the execution; None once that has ended."""
+        """Cause of the first request to end; None after the end."""
         lifecycle = self._lifecycle
         return lifecycle.by if isinstance(lifecycle, Stopping | Abandoned) else None
 
     @property
     def question(self) -> Question | None:
-        """The question that the tool waits to have answered."""
         phase = self.phase
         return phase.question if isinstance(phase, Waiting) else None
 
     @property
     def outcome(self) -> Outcome | None:
-        """The state after the end; None before."""
         lifecycle = self._lifecycle
         return lifecycle if isinstance(lifecycle, (Draining, Stopped, Rejected)) else None
 
     @property
     def ending(self) -> Ending | None:
-        """The end of the execution; None before."""
         outcome = self.outcome
         return None if outcome is None else outcome.ending
 
     @property
     def stopped_at(self) -> float | None:
-        """Time of the end; None before."""
         outcome = self.outcome
         return None if outcome is None else outcome.at
 
     @property
     def output_complete(self) -> bool:
-        """False if the execution has ended, and output may still come."""
+        """False if the execution has ended and output may still come."""
         return not isinstance(self._lifecycle, Draining)
 
     @property
     def review(self) -> Review | None:
-        """State of the result's review; None where the result needs none."""
         if not self.settings.is_reviewed:
             return None
         lifecycle = self._lifecycle
@@ -227,85 +217,77 @@ class Handle:
 
     @property
     def refusal(self) -> RpcError | None:
-        """Error for calls that await a result that was not approved."""
+        """Error for calls that await a result, if that was not approved."""
         outcome = self.outcome
         return None if outcome is None else outcome.refusal
 
     @property
     def rejection(self) -> RpcError | None:
-        """Error for the call that wanted the start, where the tool was not started."""
+        """Error for the spawn if the tool was not started."""
         lifecycle = self._lifecycle
         return lifecycle.error if isinstance(lifecycle, Rejected) else None
 
     @property
     def unconfirmed(self) -> tuple[int, ...]:
-        """The processes that could not be ended."""
         ending = self.ending
         return () if ending is None else ending.unconfirmed
 
     @property
     def command(self) -> str:
-        """The command line, for a person to read."""
         return self._program.command
 
     @property
     def pid(self) -> int | None:
-        """The process that was started, if there is one."""
         return self._program.pid
 
     @property
     def terminal(self) -> bool:
-        """True if the tool runs on a terminal, or is to be started on one."""
+        """True if the tool runs, or will run, on a terminal."""
         return self._program.terminal
 
     @property
     def rendering(self) -> Rendering:
-        """Translation of the output's bytes to text."""
         return self._program.rendering
 
     @property
     def last_screen(self) -> Screen | None:
-        """The final screen of a terminal."""
         return self._last_screen[0]
 
     @property
     def last_paint(self) -> bytes | None:
-        """Bytes that draw the final screen."""
         return self._last_screen[1]
 
     @property
     def position(self) -> ReadPosition:
-        """The position of the session's reader."""
         return self._position
 
     @property
     def is_awaited(self) -> bool:
-        """True if a call awaits the handle: its reply will report the end."""
+        """True if a waiting call will report the end."""
         return self._await_count > 0
 
     @property
     def started_at(self) -> float:
-        """Time at which the id was taken, in seconds since the epoch."""
+        """Time of admission in seconds since the epoch."""
         return self.started_at_wall
 
     @property
     def last_output_at(self) -> float | None:
-        """Time of the last output, in seconds since the epoch; None without output."""
+        """Time in seconds since the epoch."""
         if self.last_output is None:
             return None
         return self.started_at_wall + self.last_output - self.created_at
 
     @property
     def is_left_running(self) -> bool:
-        """True if processes of a stopped handle may still run: the registry keeps the handle."""
+        """True if processes may outlive the end; the registry then keeps the handle."""
         return self._left_behind is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """Return the processes that still run after the end, as of now."""
         return () if self._left_behind is None else self._left_behind()
 
     def readable_end(self) -> int:
-        """Return the offset up to which a read shows output now; incomplete characters and sequences wait."""
+        """Return the offset where reads end now, before incomplete characters and sequences."""
         if self._lifecycle.is_final:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
@@ -313,7 +295,7 @@ class Handle:
     # --- events -----------------------------------------------------------------------------
 
     def approve(self, *, terminal: bool) -> None:
-        """Enter `starting`, with the kind of runtime that the approved arguments need."""
+        """Enter `starting`; the approved arguments decide about the terminal."""
         if self._advance(Event.APPROVED, Starting()):
             self._program = replace(self._program, terminal=terminal)
 
@@ -326,13 +308,11 @@ class Handle:
         terminal: bool = False,
         rendering: Rendering = STRIPPED,
     ) -> None:
-        """Enter `running`."""
         self._advance(Event.STARTED, Running())
         self._program = Program(command, pid, terminal, rendering)
         self.touch(now)
 
     def append_output(self, data: bytes, now: float) -> None:
-        """Append output; dropped once the end is complete."""
         if self._lifecycle.is_final:
             return
         self.timeline.mark(self.spool.end, now)
@@ -342,7 +322,7 @@ class Handle:
             listener()
 
     def ask(self, question: Question, now: float, inquiry_id: str = "") -> None:
-        """Enter `waiting` with a question, which is answered under `inquiry_id`."""
+        """Enter `waiting`; clients answer under `inquiry_id`."""
         self._advance(Event.ASKED, Waiting(question, inquiry_id))
         self.question_count += 1
         self.last_activity = now
@@ -351,7 +331,6 @@ class Handle:
         self.wake()
 
     def answer(self, now: float) -> None:
-        """Leave `waiting`: the question is answered."""
         self._advance(Event.ANSWERED, Running())
         self.touch(now)
 
@@ -361,25 +340,25 @@ class Handle:
         self.touch(now)
 
     def request_stop(self, by: EndedBy) -> None:
-        """Record that the execution is to end; the first to request that ends it."""
+        """Record a request to end; later requests do not change the requester."""
         if step(self._lifecycle.stage, Event.STOP_REQUESTED) is not None:
             phase = self.phase
             assert not isinstance(phase, Abandoned | Outcome), "a stop is ignored there"
             self._lifecycle = Stopping(phase, by)
 
     def abandon(self, by: EndedBy) -> None:
-        """Record that no call wants a start that still awaits approval; ignored later."""
+        """Record that no call wants a start that awaits approval; ignored in later stages."""
         if step(self._lifecycle.stage, Event.ABANDONED) is not None:
             self._lifecycle = Abandoned(self.stop_requested_by or by)
 
     def reject(self, error: RpcError, now: float) -> None:
-        """Stop without a notice: the tool was not started, and the handle is withdrawn."""
+        """Stop without a notice: the tool was not started."""
         step(self._lifecycle.stage, Event.REJECTED)
         self._on_state_change = None
         self._end(Rejected(error, now, self.review))
 
     def withhold(self, ending: Ending, now: float) -> None:
-        """Keep the end for a reviewer; a question is withdrawn."""
+        """Withhold the end for review; an open question is withdrawn."""
         step(self._lifecycle.stage, Event.WITHHELD)
         phase = self.phase
         self._lifecycle = UnderReview(phase if isinstance(phase, Starting) else Running(), ending)
@@ -388,7 +367,7 @@ class Handle:
     def end(
         self, ending: Ending, now: float, *, complete: bool = True, review: Review | None = None
     ) -> None:
-        """Stop. `complete`: no more output will come; else `complete_output` is called later."""
+        """Stop. Unless `complete`, output may still come, and `complete_output` must follow."""
         step(self._lifecycle.stage, Event.ENDED if complete else Event.EXITED)
         outcome = Stopped if complete else Draining
         self._end(outcome(ending, now, self.review if review is None else review))
@@ -402,8 +381,10 @@ class Handle:
         spool: Spool | None = None,
         refusal: RpcError | None = None,
     ) -> None:
-        """Stop with the end as reviewed. `spool` replaces the withheld output; `refusal` is the
-        error of calls that await the result."""
+        """Stop after the review.
+
+        `spool` replaces the withheld output; `refusal` is the error for calls that await the result.
+        """
         step(self._lifecycle.stage, Event.REVIEWED)
         if spool is not None:
             self.spool.close()
@@ -411,7 +392,6 @@ class Handle:
         self._end(Stopped(ending, now, review, refusal))
 
     def complete_output(self, now: float) -> None:
-        """Record that no more output will come; the handle's last text is final."""
         if step(self._lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
             return
         outcome = self._lifecycle
@@ -421,7 +401,7 @@ class Handle:
         self.touch(now)
 
     def end_survivors(self) -> None:
-        """Record that the processes that could not be ended are gone."""
+        """Record that the processes in `unconfirmed` are gone."""
         step(self._lifecycle.stage, Event.SURVIVORS_ENDED)
         outcome = self._lifecycle
         assert isinstance(outcome, Draining | Stopped), "no other has survivors"
@@ -430,19 +410,17 @@ class Handle:
         self.wake()
 
     def keep_screen(self, screen: Screen | None, paint: bytes) -> None:
-        """Keep the final screen of a terminal, and the bytes that draw it."""
         self._last_screen = screen, paint
 
     def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Keep the handle while its processes may run; `left_behind` asks the runtime which do."""
+        """Keep the handle while its processes may run; `left_behind` lists those."""
         self._left_behind = left_behind
 
     def clear_left_behind(self) -> None:
-        """Record that no process of the handle is left."""
         self._left_behind = None
 
     def _advance(self, event: Event, phase: Starting | Running | Waiting) -> bool:
-        """Enter a state in which the execution goes on; return whether the event led to one."""
+        """Apply an event of a live execution; return False if ignored."""
         if step(self._lifecycle.stage, event) is None:
             return False
         by = self.stop_requested_by
@@ -461,12 +439,12 @@ class Handle:
         self.wake()
 
     def touch(self, now: float) -> None:
-        """Record activity other than output: written input, a changed screen."""
+        """Record activity other than output: input, a redrawn screen."""
         self.last_activity = now
         self.wake()
 
     def read(self, read: Read, now: float) -> None:
-        """Move the session's position after a reader was shown the handle's state, as of now."""
+        """Move the session's position: a reader was shown the current state."""
         state, before = self._lifecycle.state, self._position
         if state is State.STOPPED:
             after = before.read_end(read, now)
@@ -476,19 +454,18 @@ class Handle:
         self._position = after
 
     def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
-        """Restore the position for a reader that was not answered in the end, unless another has read on."""
+        """Restore the position for a reader that got no reply, unless another has read on."""
         if self._position.offset == after.offset:
             self._position = replace(
                 self._position, offset=before.offset, is_end_shown=before.is_end_shown
             )
 
     def notify_output(self) -> None:
-        """Record that the session gets a notice of the output up to now."""
+        """Record that a notice covers the output so far."""
         self._position = replace(self._position, notified=self.readable_end())
 
     def save(self) -> SavedFile | None:
-        """Save the whole output or result to a file after a truncated reply; None while more output
-        may come."""
+        """Save the whole output or result for a truncated reply; None while output may come."""
         outcome = self.outcome
         if outcome is None or not outcome.is_final:
             return None
@@ -498,27 +475,24 @@ class Handle:
     # --- listeners -------------------------------------------------------------------------
 
     def listen(self, callback: Listener) -> None:
-        """Register `callback` for every change; registered twice, it is called twice."""
+        """Register `callback` for every change; each registration is called."""
         self._listeners = (*self._listeners, callback)
 
     def unlisten(self, callback: Listener) -> None:
-        """Undo one `listen`; does nothing without one."""
         kept = list(self._listeners)
         if callback in kept:
             kept.remove(callback)
             self._listeners = tuple(kept)
 
     def listen_for_reply(self, callback: Listener) -> None:
-        """Register `callback` for a call that will report the handle's end."""
+        """Register `callback` for a call that will report the end."""
         self.listen(callback)
         self._await_count += 1
 
     def unlisten_for_reply(self, callback: Listener) -> None:
-        """Undo one `listen_for_reply`."""
         self.unlisten(callback)
         self._await_count -= 1
 
     def wake(self) -> None:
-        """Call every listener."""
         for listener in self._listeners:
             listener()

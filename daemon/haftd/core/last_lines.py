@@ -1,8 +1,4 @@
-"""The last lines of a handle's output, for a sentence about the handle: few, short, printable.
-
-Rules: pure. Control, invisible and bidirectional characters are escaped, so that no program can leave its
-line. Reading moves no read offset.
-"""
+"""Last lines of a handle's output, for a sentence; the read offset stays."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from .text import cut
 
 
 def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
-    """Return the last non-blank lines, at most `most`, each of at most `longest` characters."""
+    """Return up to `most` last non-blank lines of up to `longest` characters."""
     spool = handle.spool
     # A character has up to four bytes; a line that loses its beginning here would be cut anyway.
     piece = cut(
@@ -22,7 +18,7 @@ def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
 
 
 def printable(text: str, longest: int) -> str:
-    """Return a line of output, escaped and cut at `longest` characters."""
+    """Cut and escape a line: no control or bidirectional character may leave it."""
     text = text[: longest + 1]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,9 +1,8 @@
-"""The lifecycle of a handle: its states with their data, its events, one table.
+"""Lifecycle of a handle: states with their data, events, and the table of transitions.
 
-Rules: a state is a frozen value that carries what is known in that state alone. No other module decides which
-state follows. The table has every pair of a stage and an event: the next stage, `IGNORED`, or `ILLEGAL`, which
-raises and changes nothing. A request to stop changes no other transition: the execution goes on until its runtime
-reports the end. Section 3 of the protocol has the four states of the wire.
+The table maps each stage and event to the next stage, to `IGNORED`, or to `ILLEGAL`, which raises
+and changes nothing. A requested stop changes no other transition: the execution goes on until the
+runtime reports the end. Protocol, section 3.
 
     awaiting approval → starting → running ⇄ waiting → under review → draining → stopped
            ↘ abandoned       ↘ rejected
@@ -27,8 +26,6 @@ from .ending import Ending
 
 @unique
 class State(StrEnum):
-    """State of a handle, as on the wire."""
-
     PENDING = "pending"
     RUNNING = "running"
     WAITING = "waiting"
@@ -37,8 +34,6 @@ class State(StrEnum):
 
 @unique
 class Stage(StrEnum):
-    """Stage of a handle's life: the key of its state in the table."""
-
     AWAITING_APPROVAL = "awaiting approval"
     STARTING = "starting"
     RUNNING = "running"
@@ -57,8 +52,6 @@ class Stage(StrEnum):
 
 @unique
 class Event(StrEnum):
-    """Event in the life of a handle."""
-
     APPROVED = "approved"
     STARTED = "started"
     ASKED = "asked"
@@ -86,35 +79,27 @@ class Event(StrEnum):
 
 
 class _Live(msgspec.Struct, frozen=True):
-    """A state in which the execution has not ended."""
-
     is_final: ClassVar[bool] = False
     """True if no more output will come."""
 
 
 class AwaitingApproval(_Live, frozen=True):
-    """The start waits for an approver."""
-
     stage: ClassVar[Stage] = Stage.AWAITING_APPROVAL
     state: ClassVar[State] = State.PENDING
 
 
 class Starting(_Live, frozen=True):
-    """The start is scheduled, or under way."""
-
     stage: ClassVar[Stage] = Stage.STARTING
     state: ClassVar[State] = State.PENDING
 
 
 class Running(_Live, frozen=True):
-    """The tool runs."""
-
     stage: ClassVar[Stage] = Stage.RUNNING
     state: ClassVar[State] = State.RUNNING
 
 
 class Waiting(_Live, frozen=True):
-    """The tool waits for the answer to its question; `inquiry_id` is the id under which a client answers."""
+    """Clients answer the question under `inquiry_id`."""
 
     stage: ClassVar[Stage] = Stage.WAITING
     state: ClassVar[State] = State.WAITING
@@ -123,7 +108,7 @@ class Waiting(_Live, frozen=True):
 
 
 class UnderReview(_Live, frozen=True):
-    """The execution has ended, and its result is withheld: readers still see the state `was`."""
+    """The execution has ended, and the result is withheld; readers still see the state `was`."""
 
     stage: ClassVar[Stage] = Stage.UNDER_REVIEW
     was: Starting | Running
@@ -131,29 +116,26 @@ class UnderReview(_Live, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state on the wire."""
         return self.was.state
 
 
 class Stopping(_Live, frozen=True):
-    """The end of the execution was requested; for readers it is in state `was` until it has ended."""
+    """The end was requested; readers see the state `was` until then."""
 
     was: AwaitingApproval | Starting | Running | Waiting | UnderReview
     by: EndedBy
 
     @property
     def stage(self) -> Stage:
-        """The stage, by the state in which the stop was requested."""
         return _STOPPING[self.was.stage]
 
     @property
     def state(self) -> State:
-        """The state on the wire."""
         return self.was.state
 
 
 class Abandoned(_Live, frozen=True):
-    """The call that wanted the start has gone before an approver has decided."""
+    """The call that wanted the start is gone, and the approver has not decided."""
 
     stage: ClassVar[Stage] = Stage.ABANDONED
     state: ClassVar[State] = State.PENDING
@@ -161,7 +143,7 @@ class Abandoned(_Live, frozen=True):
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """A state in which the execution has ended, `at` seconds of the monotonic clock."""
+    """A state after the end at `at` monotonic seconds."""
 
     state: ClassVar[State] = State.STOPPED
     ending: Ending
@@ -173,21 +155,19 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 class Draining(_Ended, frozen=True):
-    """The execution has ended, and something that it left behind still holds its output."""
+    """The execution has ended, and a remaining process holds the output open."""
 
     stage: ClassVar[Stage] = Stage.DRAINING
     is_final: ClassVar[bool] = False
 
 
 class Stopped(_Ended, frozen=True):
-    """The execution has ended, and its output is complete."""
-
     stage: ClassVar[Stage] = Stage.STOPPED
     is_final: ClassVar[bool] = True
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The tool was not started, for the reason in `error`; the handle is withdrawn."""
+    """The tool was not started because of `error`; the handle is withdrawn."""
 
     stage: ClassVar[Stage] = Stage.REJECTED
     state: ClassVar[State] = State.STOPPED
@@ -199,7 +179,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     @property
     def ending(self) -> Ending:
-        """End for readers that found the handle earlier."""
+        """Ending for readers that already have the handle."""
         return Ending(failure=ToolError(self.error.message))
 
 
@@ -226,8 +206,6 @@ _STOPPING: Final[Mapping[Stage, Stage]] = MappingProxyType(
 
 
 class IllegalTransition(Exception):
-    """Raised for an event that is illegal in this stage; the handle is unchanged."""
-
     def __init__(self, stage: Stage, event: Event) -> None:
         super().__init__(f"a handle that is {stage} cannot be {event}")
         self.stage = stage
@@ -235,8 +213,6 @@ class IllegalTransition(Exception):
 
 
 class Void(Enum):
-    """An event that leads to no other stage."""
-
     IGNORED = "ignored"
     ILLEGAL = "illegal"
 
@@ -323,7 +299,7 @@ TABLE: Final[Mapping[tuple[Stage, Event], Stage | Void]] = MappingProxyType(dict
 
 
 def step(stage: Stage, event: Event) -> Stage | None:
-    """Return the next stage, None where the event is ignored; raises `IllegalTransition`."""
+    """Return the next stage, None for an ignored event; raises `IllegalTransition`."""
     following = TABLE[stage, event]
     if following is Void.ILLEGAL:
         raise IllegalTransition(stage, event)

@@ -1,9 +1,7 @@
-"""The long control strings in an output: where each one began and ended.
+"""Offsets of the long control strings in an output, for reads that begin or end inside one.
 
-Rules: pure. A window of `escapes.MAX_SEQUENCE` bytes before an offset shows each shorter sequence; of the longer
-strings (a clipboard of OSC 52, a sixel or kitty picture) the offsets are kept, as output is appended, so that a
-read that begins or ends within one knows it. A string ends as on a terminal: at BEL, ST, CAN or SUB,
-before another Escape, and before a line end. Two integers stand for 4 KiB of output at least.
+Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset. Strings as long as
+an OSC 52 clipboard or a sixel picture cost two integers each, per 4 KiB of output at most.
 """
 
 from __future__ import annotations
@@ -22,12 +20,12 @@ _MAX_UNPRUNED = 1_024
 
 
 class LongStrings:
-    """The stretches [begin, end) of one output that are strings of more than `MAX_SEQUENCE` bytes."""
+    """Ranges [begin, end) of strings longer than `MAX_SEQUENCE` bytes."""
 
     __slots__ = ("_after_escape", "_begins", "_ends", "_head", "open")
 
     def __init__(self, head: int) -> None:
-        """Keep those that begin before the offset `head` for ever."""
+        """Strings that begin before the offset `head` are never pruned."""
         self.open = -1
         """The offset at which the string began that goes on at the end of the output, of any length; -1:
         none does."""
@@ -37,7 +35,7 @@ class LongStrings:
         self._ends: list[int] = []
 
     def append(self, data: bytes, at: int, kept_from: int) -> None:
-        """Take note of `data`, which follow at the offset `at`; output before `kept_from` was dropped."""
+        """Scan `data` at offset `at`; output before `kept_from` was dropped."""
         if self.open < 0 and not self._after_escape and _ESCAPE not in data:
             return
         pos, size = 0, len(data)
@@ -84,7 +82,7 @@ class LongStrings:
             del self._begins[first:last], self._ends[first:last]
 
     def between(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Return the parts of [start, stop) that lie in strings, in order."""
+        """Return the parts of [start, stop) inside strings, in order."""
         if not self._begins and self.open < 0:
             return []
         first = bisect_right(self._ends, start)
@@ -98,11 +96,11 @@ class LongStrings:
         return parts
 
     def length(self, start: int, stop: int) -> int:
-        """Count the bytes of [start, stop) that are in no string."""
+        """Count the bytes of [start, stop) outside strings."""
         return max(0, stop - start) - sum(end - begin for begin, end in self.between(start, stop))
 
     def end_of(self, offset: int) -> int:
-        """Return the end of the finished string that `offset` lies within, else `offset`."""
+        """Return the end of the finished string around `offset`, else `offset`."""
         at = bisect_right(self._begins, offset) - 1
         return max(offset, self._ends[at]) if at >= 0 and self._begins[at] < offset else offset
 
@@ -114,7 +112,7 @@ class LongStrings:
         return self._begins[at] if at >= 0 and offset < self._ends[at] else offset
 
     def forward(self, start: int, count: int) -> int:
-        """Return the offset behind `count` bytes from `start` on that are in no string."""
+        """Return the offset after `count` bytes outside strings, from `start` on."""
         stop = start + count
         if self._begins:
             for at in range(bisect_right(self._ends, start), len(self._begins)):
@@ -125,7 +123,7 @@ class LongStrings:
         return stop
 
     def offset_of(self, start: int, index: int) -> int:
-        """Return the offset of byte `index`, counted from `start` without strings."""
+        """Return the offset of byte `index` outside strings, counted from `start`."""
         offset = start + index
         for begin, end in zip(self._begins, self._ends, strict=True):
             if end > start:
@@ -135,7 +133,7 @@ class LongStrings:
         return offset
 
     def back(self, stop: int, count: int) -> int:
-        """Return the offset from which on `count` bytes up to `stop` are in no string."""
+        """Return the offset from which `count` bytes outside strings lead up to `stop`."""
         if 0 <= self.open < stop:
             stop = self.open
         start = stop - count
@@ -148,8 +146,10 @@ class LongStrings:
 
 
 def _next(data: bytes, pos: int) -> int:
-    """Find where a string begins that may be long or may go on behind `data`, or an Escape at their end;
-    -1: nowhere. Shorter ones are passed over without a look at each."""
+    """Find the start of a string that is long or goes on after `data`, or a final Escape; else -1.
+
+    Only windows without an Escape reveal long strings, so shorter ones cost no search each.
+    """
     had_escape = False
     for window in range(pos, len(data) - _WINDOW + 1, _WINDOW):
         has_escape = data.find(_ESCAPE, window, window + _WINDOW) >= 0

@@ -1,8 +1,4 @@
-"""Format the end of an execution as an error: one sentence on the cause of the end and the process's exit.
-
-Rules: pure, and the only place that words an end. A tool's own failure is passed on unchanged. Section 3,
-`error`.
-"""
+"""Format the end of an execution as an error: cause and exit status. Protocol, section 3, `error`."""
 
 from __future__ import annotations
 
@@ -25,9 +21,9 @@ _SENTENCES: dict[By, str] = {
 
 
 def failure_of(ending: Ending) -> ToolError | None:
-    """Return the error that a handle ended with, None if it succeeded.
+    """Return the error of an end; None after a success.
 
-    Where the output is the result, the exit status decides about success.
+    If the output is the result, the exit status decides. A tool's own failure passes unchanged.
     """
     if ending.failure is not None:
         return ending.failure

@@ -1,9 +1,7 @@
-"""Named files of truncated results.
+"""Named files of truncated results. Protocol, sections 3 (`truncated`) and 11.
 
-A file is written only after a truncated reply. A complete spool file is linked to a name; other
-content is written once, within the disk budget. The file is removed with the spool. A failed save
-costs the path, never the reply. If the oldest bytes were dropped, head and newest bytes are saved,
-with a line between them. Sections 3, `truncated`, and 11.
+A complete spool file gets a name. Other content is written, within the disk budget, with a line for
+dropped bytes. A failed save costs the path, never the reply.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ _CHUNK = 1_048_576
 
 
 def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
-    """Save `text`, or by default everything that `spool` still has; the same file each time.
+    """Save `text`, else all that `spool` still has; return the same file each time.
 
-    Returns None without a folder or free disk. Call only when no more output will come.
+    Call once the output is complete. Returns None without a folder or free disk.
     """
     if spool.saved is None and spool.folder is not None:
         spool.saved = _save_file(spool, spool.folder, text)
@@ -32,8 +30,10 @@ def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
 
 
 def keep_file(spool: Spool, data: bytes, suffix: str = "") -> str | None:
-    """Save data that is beside the output, for as long as `spool` is kept, and return the path; None without a folder
-    or free disk."""
+    """Save data beside the output until `spool` is closed; return the path.
+
+    Returns None without a folder or free disk.
+    """
     if spool.folder is None:
         return None
     saved = _write_file(spool, spool.folder, iter((data,)), len(data), 0, suffix)

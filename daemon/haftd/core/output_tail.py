@@ -1,8 +1,7 @@
-"""Follow a handle's output from an offset of one's own.
+"""Follow a handle's output from an own offset; the session's read offset stays.
 
-Rules: pure. The spool is the only queue, so a slow reader costs no memory; the session's read offset stays.
-The chunks in a row are the output as text: in order, without repetition, no character and no sequence split.
-A reader more than `MAX_LAG` behind resumes near the end, with the omitted bytes counted.
+The spool is the only queue, so a slow reader costs no memory. Chunks repeat nothing and split no
+character or sequence; a reader more than `MAX_LAG` behind resumes near the end.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _MAX_LINE_SEARCH = 4_096
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
-    """A text, the offset after the text, and how many bytes were omitted before the text from which offset
-    on."""
+    """A text and the offset after it; `omitted` bytes from `omitted_from` on precede it."""
 
     text: str
     cursor: int
@@ -77,8 +75,6 @@ class BytesTail:
 
 
 class OutputTail:
-    """One reader of one handle, at `offset`."""
-
     __slots__ = ("_handle", "offset")
 
     def __init__(self, handle: Handle, offset: int) -> None:
@@ -86,7 +82,7 @@ class OutputTail:
         self.offset = offset
 
     def read_chunk(self) -> OutputChunk | None:
-        """Return the next chunk; None where nothing more is complete yet."""
+        """Return the next chunk; None until more is complete."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:

@@ -1,9 +1,7 @@
-"""Regular expressions of callers, matched against output as it comes.
+"""Match the regular expressions of callers against output as it comes.
 
-Rules: an expression that cannot be compiled is the caller's mistake and raises `invalid_params`. Linear time
-is not enough, since a large expression still costs microseconds a byte: `slice_size` bounds the text of one
-match, so that the loop is not blocked. `^` and `$` match at lines, `$` also at the end of the output so far,
-as a prompt needs it.
+Even in linear time a large expression costs microseconds a byte: `slice_size` bounds one match, so
+that the loop is not blocked. `$` also matches at the end of the output so far, for prompts.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ _BETWEEN = frozenset(b" \t\r\n\a\b")
 
 
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
-    """Compile an expression; with `within_lines` the expression never matches a line end.
+    """Compile an expression; raises `invalid_params`.
 
-    Raises `invalid_params`.
+    With `within_lines`, no match includes a line end.
     """
     try:
         return compile_expression(text, within_lines=within_lines)
@@ -45,17 +43,16 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 
 def slice_size(pattern: Pattern) -> int:
-    """Return how many bytes to match against `pattern` at once."""
+    """Return how many bytes to match at once."""
     return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 
 class OutputMatcher:
     """Finds the first match in output that comes in pieces of any size.
 
-    Carries over the text that may still become a match: the unfinished last line, or any lines if the
-    expression can match a line end; at most 64 KiB or 16 KiB, less for a large expression. A longer match
-    that comes in pieces is missed. The text is that of the rendering's `plain`, without a leading `echo`:
-    typed input is no answer.
+    Carries over the unfinished last line, or any lines if the expression can match a line end: up to
+    64 KiB or 16 KiB, less for a large expression. A longer match across pieces is missed. A leading
+    `echo` is skipped: typed input is no answer.
     """
 
     __slots__ = (
@@ -96,7 +93,7 @@ class OutputMatcher:
         self._context = len(self._carried)
 
     def feed(self, data: bytes) -> bool:
-        """Match the next output; return whether there is a match by now."""
+        """Match the next output; return True after a match."""
         for at in range(0, len(data), self._size):
             if self.found is not None:
                 break
@@ -105,9 +102,9 @@ class OutputMatcher:
         return self.found is not None
 
     def scan_spool(self, spool: Spool) -> bool:
-        """Match one slice of the spool after `offset`; return whether there is a match by now.
+        """Match one slice of the spool after `offset`; return True after a match.
 
-        Call while `has_unread`, with a checkpoint in between. Dropped output is skipped.
+        Call while `has_unread`, with checkpoints in between. Dropped output is skipped.
         """
         if self.found is not None or not self.has_unread(spool):
             return self.found is not None
@@ -126,13 +123,12 @@ class OutputMatcher:
         return self.found is not None
 
     def _place(self, strings: LongStrings, stop: int) -> None:
-        """Count the long control strings before a match into its offsets."""
+        """Add the sizes of long control strings to the match's offsets."""
         if self.found is not None:
             begin, end = self.found
             self.found = strings.back(stop, stop - begin), strings.back(stop, stop - end)
 
     def has_unread(self, spool: Spool) -> bool:
-        """Return whether the spool has output that was not matched."""
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
     def _match_output(self, data: bytes, stop: int) -> None:
@@ -143,15 +139,14 @@ class OutputMatcher:
         self._search(text)
 
     def finish(self) -> bool:
-        """Match also the text held back as a possible echo, when no more output is awaited."""
+        """Match the text held back as a possible echo, once no more output is awaited."""
         if self.found is None and self._held:
             held, self._held, self._echo = self._held, b"", b""
             self._search(held)
         return self.found is not None
 
     def _strip_echo(self, text: bytes) -> bytes:
-        """Return the text after the echo, which comes in pieces and wrapped; the held text if there is no
-        echo."""
+        """Return the text after the echo, which may be wrapped and come in pieces; without an echo, all."""
         held, self._held = self._held + text, b""
         echo, at = self._echo, 0
         for place, byte in enumerate(held):

@@ -1,7 +1,7 @@
-"""Position of a session in one of its handles, and the event that moves the position.
+"""A session's read position in a handle. Protocol, sections 3 and 4.
 
-Frozen. Only a `delta` moves `offset`, over everything returned or omitted; a read by cursor belongs
-to no session and moves only the time at which the end was read. Sections 3 and 4.
+Only a `delta` moves `offset`, over all output returned or omitted. A read by cursor belongs to no
+session and sets only the time at which the end was read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from haft_protocol.states import HandleState, Stopped
 class Read(msgspec.Struct, frozen=True):
     """A reader was shown a state of the handle.
 
-    `offset` is the new read offset, `viewed` the end of the output that a view of the screen stood for; None
-    where these stay. `is_session`: the reader is the session's, and has seen the end or the question.
+    `offset` is the new read offset, `viewed` the output's end at a view of the screen; None keeps each.
+    `is_session` is True for the session's own reader.
     """
 
     offset: int | None
@@ -26,8 +26,6 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class ReadPosition(msgspec.Struct, frozen=True):
-    """The session's position in a handle."""
-
     offset: int = 0
     """The read offset: a delta begins here. Frozen at the stop."""
     viewed: int = 0
@@ -42,7 +40,7 @@ class ReadPosition(msgspec.Struct, frozen=True):
     """Time at which the end was first read, by any reader."""
 
     def read_output(self, read: Read, question: int) -> ReadPosition:
-        """Return the position after a read of a live handle, where question number `question` was shown last."""
+        """Return the position after a read of a live handle; `question` is the number shown last."""
         offset = self.offset if read.offset is None else read.offset
         viewed = self.viewed if read.viewed is None else read.viewed
         if not read.is_session:
@@ -54,7 +52,6 @@ class ReadPosition(msgspec.Struct, frozen=True):
         )
 
     def read_end(self, read: Read, now: float) -> ReadPosition:
-        """Return the position after a read of a stopped handle."""
         viewed = self.viewed if read.viewed is None else read.viewed
         is_end_shown = self.is_end_shown or read.is_session
         at = now if self.end_read_at is None else self.end_read_at
@@ -68,7 +65,7 @@ START: Final = ReadPosition()
 def read_of(
     state: HandleState, view: str = "delta", cursor: int | None = None, viewed: int | None = None
 ) -> Read:
-    """Return the event of showing `state`, which `view` or `cursor` asked for."""
+    """Return the event of a read of `state` by `view` or `cursor`."""
     is_session = cursor is None
     is_delta = is_session and view == "delta" and not isinstance(state, Stopped)
     return Read(state.cursor if is_delta else None, is_session, viewed)

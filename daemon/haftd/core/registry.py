@@ -1,9 +1,8 @@
-"""The registry of handles: admission of ids, lookup, retention of stopped handles.
+"""The registry of handles: admission, lookup, eviction. Protocol, section 4, "Stopped handles".
 
-Rules: each decision is one synchronous call. A live handle is never evicted. An id is free as soon as its
-handle is stopped; the new handle takes its place. `sweep` returns each evicted handle exactly once, and the
-caller closes its spool. Where stopped handles hold too many files, their output is truncated, their end
-stays. A spawn that fails to start leaves no trace. Section 4, "Stopped handles".
+Decisions are synchronous, and a spawn that fails to start leaves no trace. Live handles are never
+evicted; an id is free once its handle is stopped. If stopped handles hold too many files, their
+output is truncated, their ends stay.
 """
 
 from __future__ import annotations
@@ -40,16 +39,13 @@ def _digest(args: dict[str, Any]) -> bytes:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """An admitted handle. `is_repeated`: an earlier call with the same `call_id` created the handle; nothing
-    is to be started."""
+    """An admitted handle, or with `is_repeated` that of an earlier call with the same `call_id`."""
 
     handle: Handle
     is_repeated: bool = False
 
 
 class Registry:
-    """All handles of the daemon, by session and id."""
-
     __slots__ = (
         "_by_session",
         "_evicted",
@@ -79,7 +75,7 @@ class Registry:
         retain_all: int = 4096,
         open_max: int = 4096,
     ) -> None:
-        """`open_max`: how many stopped handles may hold a file; the output of the others is truncated."""
+        """`open_max` limits the files of stopped handles; the output of others is truncated."""
         self.on_used: Callable[[str, str, int], None] = lambda session, id, generation: None
         """Called with an id's last generation whenever that changes; 0 for an id that was never used."""
         self.on_stopped: Callable[[Handle], None] = lambda handle: None
@@ -125,7 +121,7 @@ class Registry:
         settings: HandleSettings = DEFAULT_SETTINGS,
         on_state_change: Callable[[Handle], None] | None = None,
     ) -> Admission:
-        """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
+        """Take the id; raises `handle_exists` or `limit_exceeded` without side effects."""
         handles = self._by_session.get(session)
         call = None if call_id is None else (call_id, tool, _digest(args))
         repeated = None if handles is None or call is None else handles.calls.get(call)
@@ -178,26 +174,24 @@ class Registry:
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
-        """Reserve an id for a spawn of a batch; return the function that drops the reservation, for the
-        moment at which the spawn takes the id or is rejected."""
+        """Reserve an id for a spawn of a batch; the returned function drops the reservation."""
         self._reserved.add((session, id))
         return lambda: self._reserved.discard((session, id))
 
     def is_reserved(self, session: str, id: str) -> bool:
-        """Return whether a spawn of a batch has reserved the id."""
         return (session, id) in self._reserved
 
     def find_call(
         self, session: str, call_id: str | None, tool: str, args: dict[str, Any]
     ) -> Handle | None:
-        """Return the handle that an earlier call with this `call_id`, tool and args created."""
+        """Return the handle of an earlier call with this `call_id`, tool and args."""
         handles = self._by_session.get(session)
         if call_id is None or handles is None:
             return None
         return handles.calls.get((call_id, tool, _digest(args)))
 
     def withdraw(self, handle: Handle) -> None:
-        """Undo the admission of a handle that failed to start; the handle that was replaced is back."""
+        """Undo the admission after a failed start; a replaced handle returns."""
         handles = self._by_session.get(handle.session)
         if handles is None or handles.by_id.get(handle.id) is not handle:
             return
@@ -234,9 +228,9 @@ class Registry:
         wall: float = 0.0,
         age: float = 0.0,
     ) -> Handle | None:
-        """Add a stopped handle for an execution that a crashed daemon lost, started `age` seconds ago.
+        """Add a stopped handle for an execution lost in a crash, started `age` seconds ago.
 
-        Of several records of one id the highest generation counts; returns None for an older one.
+        Returns None if the id has a record of a higher generation.
         """
         handles = self._by_session.get(session)
         if self._used.get((session, id), 0) > generation:
@@ -263,11 +257,10 @@ class Registry:
         return handle
 
     def restore_used(self, session: str, id: str, generation: int) -> None:
-        """Remember an id that an earlier daemon used."""
         self._remember(session, id, generation)
 
     def used(self) -> Iterator[tuple[str, str, int]]:
-        """Iterate over the remembered ids with their last generations, longest unused first."""
+        """Iterate over remembered ids and last generations, longest unused first."""
         for (session, id), generation in self._used.items():
             yield session, id, generation
 
@@ -292,7 +285,6 @@ class Registry:
         return handle
 
     def get(self, session: str, id: str, generation: int) -> Handle | None:
-        """Return the handle of exactly this generation, or None."""
         handles = self._by_session.get(session)
         handle = None if handles is None else handles.by_id.get(id)
         return None if handle is None or handle.generation != generation else handle
@@ -305,23 +297,21 @@ class Registry:
         return [h for handles in self._by_session.values() for h in handles.by_id.values()]
 
     def live(self, session: str | None = None) -> builtins.list[Handle]:
-        """Return the handles that are not stopped."""
         return [handle for handle in self.list(session) if not handle.stopped]
 
     # --- eviction ---------------------------------------------------------------------------
 
     def forget(self, handle: Handle) -> None:
-        """Evict a stopped handle early, as a closed session does."""
+        """Evict a stopped handle early, for a closed session."""
         handles = self._by_session.get(handle.session)
         if handles is not None and handle in handles.stopped:
             self._evict(handles, handle)
             self._drop_empty(handle.session)
 
     def sweep(self, now: float) -> builtins.list[Handle]:
-        """Evict expired handles; return all handles evicted since the last sweep.
+        """Evict expired handles; return all evicted since the last sweep, for the caller to close.
 
-        The caller closes their spools. Read handles go after their retention; above the limits, the
-        oldest go, read ones first.
+        Above the limits the oldest go, read ones first.
         """
         for new in [new for new in self._replaced if new.state is not State.PENDING]:
             self._evicted.append(self._replaced.pop(new))
@@ -342,7 +332,7 @@ class Registry:
         return out
 
     def next_expiry(self, now: float) -> float | None:
-        """Return the time of the next sweep: `now` if one is due, None if there is nothing to expire."""
+        """Return the time of the next sweep: `now` if due, None if nothing expires."""
         if self._evicted or (self._stopped > self._retain_all and self._has_evictable()):
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
@@ -360,12 +350,11 @@ class Registry:
         return earliest if earliest is None or earliest > now else now
 
     def close_files(self) -> bool:
-        """Close files of stopped handles to free descriptors; return whether any was closed."""
+        """Close files of stopped handles to free descriptors; return True if any was closed."""
         return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
     def _truncate_oldest(self, count: int) -> bool:
-        """Truncate the output of `count` handles, read ones first, then the longest stopped; their end stays
-        readable."""
+        """Truncate the output of `count` handles: read ones first, then the longest stopped."""
         if count <= 0:
             return False
         open_handles = [handle for handle in self._by_stop_time() if handle.spool.is_open]
@@ -398,7 +387,7 @@ class Registry:
     def _on_stop(self, handle: Handle) -> None:
         handles = self._by_session.get(handle.session)
         if handles is None or handles.by_id.get(handle.id) is not handle:
-            return  # Its admission was undone.
+            return  # The admission was undone.
         handles.live_count -= 1
         self._live -= 1
         handles.stopped[handle] = None

@@ -1,7 +1,7 @@
 """Line search in the kept output of a spool.
 
-A match lies within one line's text; each line is returned once, oldest first. Steps are short for
-any expression; output appended meanwhile is not searched. Long lines are cut around the match.
+Each matching line is returned once, oldest first, long ones cut around the match. Output appended
+during the search is ignored.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _MAX_STEP_MATCHES = 500
 
 
 class Search:
-    """One search; call `step` until it returns True, with checkpoints in between.
-
-    Raises `invalid_params` for a pattern that cannot be used.
-    """
+    """A search by steps, with checkpoints in between; raises `invalid_params` for a bad pattern."""
 
     __slots__ = (
         "_at",
@@ -66,7 +63,7 @@ class Search:
         self._stop = spool.end
 
     def step(self) -> bool:
-        """Search the next slice; return whether the search is over."""
+        """Search the next slice; return True at the end."""
         at, stop = self._at, self._stop
         if at >= stop or self.more:
             return True

@@ -1,8 +1,7 @@
-"""Handles of one session, and the choice of stopped handles to evict.
+"""Handles of one session, and the choice of those to evict. Protocol, section 4.
 
-A stopped handle stays until its end was read and its retention is over; above the limits, the
-oldest go, read ones first. Live handles never go, nor those with processes left: no other handle
-could end them. Section 4.
+A stopped handle stays until its end was read and its retention is over; above the limits the oldest
+go, read ones first. Handles with processes left stay: no other handle could end these.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ _MIN_RETENTION_AFTER_READ_S = 5.0
 
 
 class SessionHandles:
-    """The handles of one session; totals over all sessions belong to the registry."""
-
     __slots__ = ("by_id", "calls", "live_count", "stopped")
 
     def __init__(self) -> None:
@@ -31,25 +28,23 @@ class SessionHandles:
         """Handles by the call that created them, where the call has an id."""
 
     def add_stopped(self, handle: Handle) -> None:
-        """Add a stopped handle."""
         self.by_id[handle.id] = handle
         self.stopped[handle] = None
         if handle.call is not None:
             self.calls.setdefault(handle.call, handle)
 
     def remove(self, handle: Handle) -> None:
-        """Remove a stopped handle."""
         del self.by_id[handle.id]
         del self.stopped[handle]
         self.forget_call(handle)
 
     def forget_call(self, handle: Handle) -> None:
-        """Make a repeated call create a handle anew."""
+        """Let a repeated call create a new handle."""
         if handle.call is not None and self.calls.get(handle.call) is handle:
             del self.calls[handle.call]
 
     def has_evictable(self, *, is_open: bool = False) -> bool:
-        """Return whether a stopped handle may go; with `is_open`, one that holds a file."""
+        """Return True if a stopped handle, or with `is_open` one that holds a file, may go."""
         return any(
             not handle.is_left_running and (handle.spool.is_open or not is_open)
             for handle in self.stopped
@@ -67,7 +62,7 @@ class SessionHandles:
 
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
-    """Return the time at which a handle may be evicted; None for a live or unread one."""
+    """Return when a handle may go; None for a live or unread one."""
     read_at = handle.position.end_read_at
     if read_at is None or handle.stopped_at is None or handle.is_left_running:
         return None
@@ -75,7 +70,7 @@ def expires_at(handle: Handle, retain_s: float) -> float | None:
 
 
 def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
-    """Return the `count` handles to evict; `stopped` has the longest stopped first."""
+    """Return the `count` handles to evict of `stopped`, which begins with the longest stopped."""
     read: list[Handle] = []
     unread: list[Handle] = []
     for handle in stopped:

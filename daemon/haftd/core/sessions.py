@@ -1,9 +1,6 @@
-"""Membership of connections in sessions.
+"""Membership of connections in sessions. Protocol, section 7.
 
-Rules: a session is created on first use and has no owner; a connection is an opaque key that may be in
-several. The leaving of the last connection ends nothing: the session is then known by its handles, to the
-registry only. So names do not accumulate, nor those of one connection: one that joins too many leaves the
-first. Section 7.
+A session has no owner and begins on first use; a connection is an opaque key and may join several.
 """
 
 from __future__ import annotations
@@ -15,8 +12,6 @@ _MAX_JOINED = 1_024
 
 
 class Sessions:
-    """The sessions that have connections."""
-
     __slots__ = ("_by_connection", "_sessions")
 
     def __init__(self) -> None:
@@ -24,7 +19,10 @@ class Sessions:
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
     def join(self, name: str, key: Hashable) -> bool:
-        """Add the connection `key` to a session; return whether it was no member before."""
+        """Add a connection to a session; return True if it was no member before.
+
+        A connection in too many sessions leaves its first.
+        """
         names = self._by_connection.setdefault(key, {})
         if name in names:
             return False
@@ -37,14 +35,13 @@ class Sessions:
         return True
 
     def leave(self, key: Hashable) -> list[str]:
-        """Remove a closed connection; return the sessions that it leaves empty."""
+        """Remove a closed connection; return the sessions left empty."""
         names = list(self._by_connection.pop(key, ()))
         for name in names:
             self._drop(name, key)
         return [name for name in names if name not in self._sessions]
 
     def close(self, name: str) -> None:
-        """Forget the session; a later use creates the session anew."""
         for key in self._sessions.pop(name, ()):
             names = self._by_connection[key]
             del names[name]
@@ -52,15 +49,13 @@ class Sessions:
                 del self._by_connection[key]
 
     def names(self) -> list[str]:
-        """Return the sessions that have connections, oldest first."""
         return list(self._sessions)
 
     def connections(self, name: str) -> int:
-        """Return how many connections are in a session."""
+        """Count a session's connections."""
         return len(self._sessions.get(name, ()))
 
     def members(self, name: str) -> list[Hashable]:
-        """Return the connections in a session, in the order of joining."""
         return list(self._sessions.get(name, ()))
 
     def _drop(self, name: str, key: Hashable) -> None:

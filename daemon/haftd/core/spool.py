@@ -1,13 +1,11 @@
-"""The output of one handle: a byte stream of which the beginning and the newest part are kept.
+"""Output of one handle: a byte stream of which the head and the newest part are kept.
 
-Rules: a byte's offset is permanent, counted from the handle's first byte. Memory holds the newest bytes;
-older bytes go into a ring in a file; bytes beyond the file are dropped, oldest first, and counted. The very
-first bytes then remain as `head`. A full or broken disk costs old output, never the handle, and is counted in
-the budget's `faults`. So does a lack of descriptors: a finished spool can `shrink` to what memory may hold.
-
-The file is opened at the first overflow and belongs to the spool. The byte at offset `n` is at `n %
-capacity`. The capacity can shrink to the written size as long as nothing has wrapped, so no byte ever moves.
-Large chunks are kept as they come, small ones are gathered.
+- A byte's offset is permanent, counted from the handle's first byte.
+- Memory holds the newest bytes, a ring in a file the older ones; beyond that the oldest are dropped,
+  except the `head`.
+- A full or broken disk, or a lack of descriptors, costs old output, never the handle.
+- The byte at offset `n` is at `n % capacity` of the file; the capacity shrinks only before the first
+  wrap, so no byte ever moves.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _MAX_IDLE_MEMORY = 65_536
 
 
 class Budget:
-    """The disk that all spools share, in bytes."""
+    """Disk shared by all spools, in bytes; `faults` counts the failures."""
 
     __slots__ = ("faults", "total", "used")
 
@@ -49,22 +47,20 @@ class Budget:
 
     @property
     def free(self) -> int:
-        """Bytes that can still be taken."""
         return max(0, self.total - self.used)
 
     def take(self, wanted: int) -> int:
-        """Take up to `wanted` bytes; return how many were granted."""
+        """Take up to `wanted` bytes; return the granted count."""
         granted = min(wanted, self.free)
         self.used += granted
         return granted
 
     def give(self, amount: int) -> None:
-        """Return granted bytes."""
         self.used -= amount
 
 
 class Spool:
-    """One handle's output. `folder` holds the overflow file and named files; None: memory only."""
+    """One handle's output; without `folder` all of it stays in memory."""
 
     __slots__ = (
         "_blocks",
@@ -114,12 +110,11 @@ class Spool:
 
     @property
     def start(self) -> int:
-        """The offset of the oldest byte of the kept stretch."""
+        """Offset of the oldest kept byte, apart from the head."""
         return self._disk_start
 
     @property
     def on_disk(self) -> int:
-        """Bytes in the file."""
         return self._memory_start - self._disk_start
 
     def append(self, data: bytes) -> None:
@@ -159,7 +154,7 @@ class Spool:
         self.strings.append(data, self.end, self._disk_start)
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return the kept bytes of [start, stop). If the file fails here, `start` moves up."""
+        """Return the kept bytes of [start, stop); a failing file moves `start` up."""
         start = max(start, self._disk_start)
         stop = min(stop, self.end)
         if start >= stop:
@@ -177,7 +172,7 @@ class Spool:
         )
 
     def read_shown(self, start: int, stop: int) -> bytes:
-        """Return the kept bytes of [start, stop) without the bytes of long control strings."""
+        """Return the kept bytes of [start, stop) outside long control strings."""
         start, stop = max(start, self._disk_start), min(stop, self.end)
         parts = []
         for begin, end in self.strings.between(start, stop):
@@ -187,7 +182,7 @@ class Spool:
         return b"".join([*parts, last]) if parts else last
 
     def finish(self) -> None:
-        """Expect no more output: move memory to the file where that drops no byte and frees memory."""
+        """Expect no more output; move memory to the file if that drops no byte."""
         if (
             self.end - self._memory_start <= _MAX_IDLE_MEMORY
             or self.end - self._disk_start > self._capacity
@@ -211,26 +206,23 @@ class Spool:
 
     @property
     def is_open(self) -> bool:
-        """True if the spool holds a descriptor."""
         return self._fd >= 0
 
     @property
     def is_whole(self) -> bool:
-        """True if the file holds all output from the first byte on."""
+        """True if the file holds all output."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def link_file(self, link: Callable[[int], str]) -> str:
-        """Pass the file's descriptor to `link`, and return the name that it gives the file."""
         return link(self._fd)
 
     def transfer_disk(self) -> int:
-        """Leave the granted disk to the file's new name; return how many bytes that is."""
+        """Leave the granted bytes of disk to the file's new name; return the count."""
         granted, self._granted = self._granted, 0
         return granted
 
     def shrink(self) -> None:
-        """Close the file of a finished spool; if memory cannot hold all, the head and the newest part are
-        kept."""
+        """Close the file of a finished spool; keep in memory all, else head and newest part."""
         if self._fd < 0:
             return
         size = self.end - self._disk_start
@@ -246,7 +238,7 @@ class Spool:
         self._release()
 
     def close(self) -> None:
-        """Drop all bytes and close the file; offsets stay."""
+        """Drop all bytes and files; offsets stay."""
         self._capacity = 0
         self._blocks = self._tail = None
         self._disk_start = self._memory_start = self.end
@@ -267,7 +259,6 @@ class Spool:
         self._tail = None
 
     def _overflow(self) -> None:
-        """Move whole blocks out while the newest `memory` bytes stay."""
         blocks = self._blocks
         if blocks is None:
             return
@@ -279,7 +270,7 @@ class Spool:
             self._memory_start += len(blocks.popleft())
 
     def _from_memory(self, start: int, stop: int) -> bytes:
-        """Walk from the newest block backwards: most reads want the end."""
+        # Most reads want the end, so walk backwards from the newest block.
         tail = self._tail
         at = self.end - (len(tail) if tail is not None else 0)
         if tail is not None and start >= at:
@@ -301,7 +292,7 @@ class Spool:
         return b"".join(pieces)
 
     def _drop_before(self, offset: int) -> None:
-        """Begin the kept stretch at `offset`; keep the head first."""
+        """Begin the kept part at `offset`, once the head is saved."""
         if self._disk_start == 0 and not self.head:
             wanted = min(_MAX_HEAD, self._memory, self.end)
             try:
@@ -315,7 +306,7 @@ class Spool:
     # --- the file ---------------------------------------------------------------------------
 
     def _to_disk(self, data: bytes) -> None:
-        """Write the bytes at [_memory_start, …) into the ring, or abandon the file."""
+        """Write the bytes from `_memory_start` on into the ring, or abandon the file."""
         at = self._memory_start
         stop = at + len(data)
         if self._granted < self._capacity and stop > self._granted and not self._grow(stop):
@@ -337,7 +328,7 @@ class Spool:
             self._to_disk(data)
 
     def _grow(self, stop: int) -> bool:
-        """Take disk for the offsets below `stop`; nothing has wrapped yet."""
+        """Take disk for the offsets below `stop`, before the first wrap."""
         try:
             self._open()
         except OSError:
@@ -379,7 +370,6 @@ class Spool:
         return b"".join(pieces)
 
     def _abandon_file(self) -> None:
-        """Continue without a file; bytes that only the file had are dropped."""
         if self._memory_start > self._disk_start:
             self._drop_before(self._memory_start)
         self._capacity = 0

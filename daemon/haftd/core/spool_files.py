@@ -1,7 +1,6 @@
-"""The folder of spool files, and a named file in the folder.
+"""Folder of spool files, and a named file there.
 
-Rules: values and a protocol without I/O. A client that got the name reads the file, so the file belongs to
-the spool and is removed with the spool.
+The spool owns a named file and removes it, although a client may know its name.
 """
 
 from __future__ import annotations
@@ -12,21 +11,20 @@ import msgspec
 
 
 class SpoolFolder(Protocol):
-    """A folder of anonymous spool files and of named files that only their owner can read."""
+    """Folder of anonymous spool files, and of named files for their owner alone."""
 
     def open(self) -> int:
         """Open an anonymous file; raises OSError."""
 
     def link(self, fd: int, suffix: str = "") -> str:
-        """Give an anonymous file a name that ends so, and return its path; raises OSError."""
+        """Name an anonymous file with this ending; return the path; raises OSError."""
 
     def unlink(self, path: str) -> None:
         """Remove a named file; never raises."""
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A named file: its folder, its path, its bytes of the disk budget, and the bytes of output that it
-    lacks."""
+    """A named file with `reserved` bytes of the disk budget; `omitted` bytes are missing."""
 
     folder: SpoolFolder
     path: str

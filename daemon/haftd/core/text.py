@@ -1,12 +1,10 @@
-"""Conversion of a spool's bytes to text for a reader.
+"""Convert a spool's bytes to text for a reader. Protocol, section 4, `view`.
 
-- The text is the decoded stream without terminal sequences: characters and sequences are never
-  split, invalid UTF-8 becomes U+FFFD, incomplete ones wait for the next read. `Rendering` converts
-  a stretch, this module chooses the stretch.
-- Excess text is omitted in the middle, at line ends if possible, with one line that counts the
-  missing bytes, except those of control strings.
-- Of a line that a program on a pipe rewrites by carriage returns, the last version counts. Section
-  4, `view`.
+- This module chooses the range, `Rendering` converts it.
+- The text never splits a character or sequence; incomplete ones wait for the next read.
+- Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,
+  except those of control strings.
+- Of a line that a program on a pipe rewrites by carriage returns, the last version counts.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _AT_ONCE = 131_072
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """Text, the offset behind it, and the omitted bytes of the range."""
+    """Text, the offset after it, and the bytes omitted from the range."""
 
     text: str
     cursor: int
@@ -50,7 +48,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unmade(str):
-    """Long text, converted later in a thread; empty until then."""
+    """Long text, empty until a thread converts it."""
 
     __slots__ = ("make",)
 
@@ -64,14 +62,13 @@ class Unmade(str):
 
 
 class Rendering(Protocol):
-    """Conversion of one handle's output to text."""
+    """Conversion of a handle's output to text."""
 
     def is_shorter(self, data: bytes) -> bool:
-        """Return True if the text of `data` may be far shorter than `data`, so that up to `WHOLE`
-        bytes are rendered for a smaller read."""
+        """Return True if the text may be far shorter, so that `WHOLE` bytes are rendered for a smaller read."""
 
     def pending(self, tail: bytes) -> int:
-        """Count the bytes at the end of an output that must wait for more."""
+        """Count the last bytes of an output that must wait for more."""
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """Convert `data`, at `start` in the spool; earlier output may matter."""
@@ -80,12 +77,10 @@ class Rendering(Protocol):
         """Return a function that converts more than `WHOLE` bytes, in any thread."""
 
     def plain(self, data: bytes) -> bytes:
-        """Convert `data` to UTF-8 for a search, keeping each line end, without other output."""
+        """Convert `data` alone to UTF-8 for a search, keeping each line end."""
 
 
 class _Stripped:
-    """Output of a pipe: without sequences, each line in its last version."""
-
     def is_shorter(self, data: bytes) -> bool:
         return _REWRITES.search(data) is not None
 
@@ -105,8 +100,6 @@ class _Stripped:
 
 
 class _Verbatim(_Stripped):
-    """Text without sequences."""
-
     def is_shorter(self, data: bytes) -> bool:
         return False
 
@@ -119,13 +112,14 @@ _VERBATIM: Rendering = _Verbatim()
 
 
 def is_at_line_start(spool: Spool, start: int) -> bool:
-    """Return True at the start of a line or of the kept output."""
     return spool.read(start - 1, start) in (b"", b"\n")
 
 
 def _last_versions(text: str, at_line_start: bool) -> str:
-    """Return the last version of each line. If the first line starts before `text`, its carriage
-    return is kept: the reader has an earlier version."""
+    """Return the last version of each line.
+
+    A first line that starts before `text` keeps its carriage return: the reader has an earlier version.
+    """
     if "\r" not in text:
         return text
     first, *lines = text.split("\n")
@@ -141,19 +135,19 @@ def _last_version(line: str) -> str:
 
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
-    """Return the offset up to which a read shows output now."""
+    """Return the offset up to which reads show output now."""
     return _shown_end(spool, rendering, spool.end)
 
 
 def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
-    """Return the last offset before `stop` between characters and sequences."""
+    """Return the last offset up to `stop` that is between characters and sequences."""
     if 0 <= spool.strings.open < stop:
         stop = spool.strings.open
     return stop - rendering.pending(spool.read(stop - MAX_SEQUENCE, stop))
 
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
-    """Return the last printed line, complete or not: the prompt, for a waiting program."""
+    """Return the last line, complete or not: the prompt of a waiting program."""
     start = max(spool.start, spool.strings.back(spool.end, _MAX_PROMPT))
     data = spool.read_shown(start, spool.end)
     line = data.rfind(b"\n") + 1
@@ -162,7 +156,7 @@ def last_line(spool: Spool, rendering: Rendering) -> str:
 
 
 def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False) -> Slice:
-    """Return up to `max_bytes` from `start` in base64; `omitted` counts the dropped bytes."""
+    """Return up to `max_bytes` from `start` in base64; `omitted` counts dropped bytes."""
     data = spool.head[start : start + max_bytes] if start < spool.start else b""
     begin, stop = start, start + len(data)
     if not data:
@@ -183,7 +177,6 @@ def _base64(data: bytes) -> Base64:
 
 
 def left_out(count: int) -> str:
-    """Format the line for `count` missing bytes."""
     return f"… {count} bytes left out …\n"
 
 
@@ -198,11 +191,10 @@ def cut(
     rendering: Rendering = STRIPPED,
     defer: bool = False,
 ) -> Slice:
-    """Return the text of [start, stop) within `max_bytes`; `tail` keeps only the end, `defer`
-    leaves a long text `Unmade`.
+    """Return the text of [start, stop) within `max_bytes`; with `tail` only the end.
 
-    `final`: no more output follows, so an incomplete character becomes U+FFFD. The line for missing
-    bytes comes on top of `max_bytes`.
+    With `final` no more output follows, so an incomplete character becomes U+FFFD. With `defer` a long
+    text is `Unmade`. The line for missing bytes comes on top of `max_bytes`.
     """
     stop = min(stop, spool.end)
     if not final and start < stop:
@@ -251,8 +243,7 @@ def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int
 def _head_and_tail(
     spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering, defer: bool
 ) -> Slice:
-    """Return start and end of the range around a line for the missing bytes. `stop` is between
-    characters."""
+    """Return both ends of the range around a line for missing bytes."""
     base, strings = spool.start, spool.strings
     kept = min(max(start, base), stop)
     front, reached = read_head(spool, start, kept)
@@ -287,8 +278,7 @@ def _head_and_tail(
 
 
 def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
-    """Return the saved head from `start` to `kept`, without long strings, and the offset behind the
-    last byte."""
+    """Return the saved head from `start` to `kept` without long strings, and the offset after it."""
     head = spool.head[start:kept]
     reached = start + len(head)
     parts, at = [], start
@@ -299,8 +289,7 @@ def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
 
 
 def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
-    """Count the bytes at the start of `data`, at `start` in the spool, that continue a character,
-    and those that continue a sequence."""
+    """Count the first bytes of `data`, at `start`, that continue a character, and a sequence."""
     if not start or not data or spool.strings.end_of(start) != start:
         return 0, 0
     before = spool.head[max(0, start - MAX_SEQUENCE) : start]
@@ -320,12 +309,11 @@ def _joined(head: str, line: str, end: str) -> str:
 
 
 def _front(data: bytes) -> bytes:
-    """Cut after the last line end, else after the last complete character or sequence."""
     return data[: data.rfind(b"\n") + 1] or data[: len(data) - pending(data)]
 
 
 def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
-    """Return the last `size` bytes of [start, stop) at most, from a line start if possible."""
+    """Return up to `size` last bytes of [start, stop), from a line start if possible."""
     begin = max(start, spool.strings.back(stop, size))
     data = spool.read_shown(begin, stop)
     begin = max(begin, spool.start)
@@ -349,7 +337,6 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
 
 
 def _inside(before: bytes, data: bytes) -> int:
-    """Count the bytes at the start of `data` that continue a character of `before`."""
     begun = unfinished(before)
     if not begun:
         return 0

@@ -1,8 +1,7 @@
-"""Times at which output was appended: points (offset, time), at most `MAX_POINTS` of them.
+"""Times at which output was appended, as at most `MAX_POINTS` points (offset, time).
 
-The first byte appended at least a grain after the last point becomes a point. When there are too many points,
-the grain is doubled and the points that are too close for the new grain are dropped: the timeline of any
-output is bounded, and every byte was appended less than `error` seconds after the point before it.
+The first byte at least a grain after the last point becomes a point; too many points double the
+grain. Each byte was appended less than `error` seconds after the point before it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class Timeline:
         self._next = -math.inf
 
     def mark(self, offset: int, now: float) -> None:
-        """Record that the bytes from `offset` on are appended now."""
         if now < self._next:
             return
         while len(self._offsets) >= MAX_POINTS:
@@ -62,7 +60,7 @@ class Timeline:
         self._offsets, self._times = offsets, times
 
     def since(self, offset: int, limit: int) -> list[tuple[int, float]]:
-        """Return at most `limit` points in order, from the one that the byte at `offset` belongs to."""
+        """Return up to `limit` points, from that of the byte at `offset` on."""
         first = max(bisect_right(self._offsets, offset) - 1, 0)
         last = first + limit
         return list(zip(self._offsets[first:last], self._times[first:last], strict=True))

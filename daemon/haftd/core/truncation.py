@@ -1,9 +1,8 @@
-"""Truncate the texts of a batch, so that all of its replies together fit into a model's window.
+"""Truncate the texts of a batch, so that all replies fit a model's window.
 
-Rules: the longest texts are cut first, all to one length; shorter texts stay. The line in place of the
-missing bytes counts as well. The cut of a stopped handle is reported in `truncated`, with the file of the
-whole output; that of a live one in `omitted`, to be read again by `cursor`. The given results are not
-changed. Section 5, "Batches".
+The longest texts are cut, all to one length. A stopped handle's cut is reported in `truncated`, with
+the file of the whole output; a live one's in `omitted`, to be read again by `cursor`. Protocol,
+section 5, "Batches".
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _STATES = (Pending, Running, Waiting, Stopped)
 def truncate_batch(
     results: Sequence[object], find: FindHandle, budget: int = MAX_BATCH_BYTES
 ) -> Generator[None, None, list[object]]:
-    """Return the results of a batch, truncated to `budget`; a generator, so that other tasks run between its
-    steps."""
+    """Return the results, truncated to `budget`; yields so that other tasks run."""
     sizes: list[int] = []
     for result in results:
         for state in _states(result):
@@ -56,7 +54,6 @@ def _all_cut(
 
 
 def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
-    """Return the value with no text longer than `most`."""
     if not any(_states(value)):
         return value
     fields = msgspec.to_builtins(value, enc_hook=as_text)
@@ -73,7 +70,7 @@ def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
 
 
 def size_limit(sizes: Sequence[int], budget: int) -> int:
-    """Return the largest size that each may have, so that all together have at most `budget`."""
+    """Return the size limit of each text at which all together have `budget`."""
     left, most = budget, 0
     for at, size in enumerate(ordered := sorted(sizes)):
         most = left // (len(ordered) - at)
@@ -84,7 +81,6 @@ def size_limit(sizes: Sequence[int], budget: int) -> int:
 
 
 def _held(result: object) -> Iterator[tuple[str, Any]]:
-    """Iterate over the lists in a result, with their names on the wire."""
     if isinstance(result, msgspec.Struct):
         for field, name in zip(
             result.__struct_fields__, result.__struct_encode_fields__, strict=True
@@ -94,7 +90,6 @@ def _held(result: object) -> Iterator[tuple[str, Any]]:
 
 
 def _states(result: object) -> Iterator[HandleState]:
-    """Iterate over the handle states in a result, which is one or has lists of them."""
     if isinstance(result, _STATES):
         yield result
     else:
@@ -104,7 +99,7 @@ def _states(result: object) -> Iterator[HandleState]:
 
 
 def _texts(state: HandleState) -> dict[str, str]:
-    """Return the long texts of a state; base64 stays whole, as half of it could not be decoded."""
+    """Return the long texts of a state, but no base64: a part of that cannot be decoded."""
     texts = {field: getattr(state, field, None) for field in ("result", "content")}
     return {
         field: text

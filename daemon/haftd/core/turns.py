@@ -1,7 +1,6 @@
-"""The current turn of each session's conversation.
+"""Current turn of each session's conversation. Protocol, section 7.
 
-Rules: pure. Turns are counted from 1, and a session is in its first from its start. Names are bounded: of the
-sessions that have counted, the longest unused begin anew. Section 7.
+Turns count from 1. The longest unused sessions are forgotten.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ _MAX_SESSIONS = 4_096
 
 
 class Turns:
-    """The turns of all sessions."""
-
     __slots__ = ("_begun", "_ended")
 
     def __init__(self) -> None:
@@ -19,12 +16,11 @@ class Turns:
         self._ended: set[str] = set()
 
     def begin(self, session: str) -> int:
-        """Begin a turn and return its number: the next one, or 1 for a session without one."""
         begun = self._begun.pop(session, 0) + 1
         return self._keep(session, begun)
 
     def end(self, session: str) -> int:
-        """End the current turn and return its number; a session's first turn needs no `begin`."""
+        """End the current turn and return its number; the first turn needs no `begin`."""
         begun = self._begun.pop(session, 0)
         if session in self._ended or not begun:
             begun += 1
@@ -33,11 +29,10 @@ class Turns:
         return begun
 
     def is_begun(self, session: str) -> bool:
-        """Return whether a client has begun the current turn, and is expected to end it."""
+        """Return True while a client is expected to end the turn."""
         return session in self._begun and session not in self._ended
 
     def forget(self, session: str) -> None:
-        """Forget a closed session."""
         self._begun.pop(session, None)
         self._ended.discard(session)
 

@@ -1,9 +1,6 @@
-"""State of a handle for a reader: the state object of the wire.
+"""State of a handle for a reader: the state object of the wire. Protocol, sections 3 and 4.
 
-Pure except for the file of a truncated text. `delta` starts at the session's read offset and moves
-it; `cursor` and other views do not: the caller reports the read to the handle. The read offset is
-frozen at the stop, so all deltas of a stopped handle are equal. A success has a result, a failure
-an error, never both. Sections 3 and 4.
+Pure, except for the file of a truncated text. A success has a result, a failure an error, never both.
 """
 
 from __future__ import annotations
@@ -48,11 +45,11 @@ def handle_state(
     save: bool = False,
     defer: bool = False,
 ) -> HandleState:
-    """Return the handle's state with the text that `view` or `cursor` asks for.
+    """Return the handle's state with the text for `view` or `cursor`.
 
-    With `save` a truncated text is kept in a file, and the state names that. `painted` is the text
-    of the view `paint`. The view `none` has no text, and the read offset as its cursor. With `defer` a long
-    text is `Unmade`. A `terminal` reader's bytes are filtered.
+    Only `delta` starts at the session's read offset, which the caller moves. With `save` a truncated
+    text goes into a file; with `defer` a long text is `Unmade`. `painted` is the text of the view
+    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's bytes are filtered.
     """
     if waited is None:
         waited = UNSET
@@ -129,7 +126,7 @@ def read_handle(
     cursor: int | None = None,
     max_bytes: int = 65_536,
 ) -> HandleState:
-    """Return the handle's state, and report to the handle that a reader was shown it."""
+    """Return the handle's state, and report the read to the handle."""
     state = handle_state(handle, now, view=view, cursor=cursor, max_bytes=max_bytes, save=True)
     handle.read(read_of(state, view, cursor), now)
     return state
@@ -144,7 +141,6 @@ def _encoded_slice(
     terminal: TerminalReader | None,
     defer: bool,
 ) -> Slice | None:
-    """Return the slice of the views `raw` and `paint`; None for the others."""
     if view == "raw":
         start = handle.position.offset if cursor is None else cursor
         if terminal is None:
@@ -246,7 +242,6 @@ def _stopped_state(
 
 
 def _truncation(handle: Handle, whole: int, kept: int, *, save: bool) -> Truncated:
-    """Return how much was cut, and the path of the whole."""
     saved = handle.save() if save else None
     if saved is None:
         return Truncated(bytes=whole, kept=kept, path=None)

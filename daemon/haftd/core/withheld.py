@@ -1,8 +1,7 @@
-"""Output of an execution, withheld until a reviewer decides.
+"""Output withheld until a reviewer decides. Protocol, section 6, results.
 
-Pure. A withheld result is not in the handle, so no view, search or subscription can show it. The
-reviewed text is the released text: an output that is the result, else the result or failure alone.
-`deny` and `skip` drop everything, with the exit status. Section 6, results.
+A withheld result is not in the handle, so no view, search or subscription shows it. The reviewer
+sees the text that is released.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ DROPPED = "It was given up before anybody had decided whether its result is hand
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Result for the reviewer. `text` is cut: `omitted` of `bytes` are missing. `failure` describes
-    the failure, None after a success."""
+    """Result for the reviewer; `omitted` of its `bytes` are not in `text`."""
 
     text: str
     bytes: int
@@ -37,8 +35,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDecision:
-    """Decision about a result. `text` replaces the result (`edit`), `explanation` explains `deny` and
-    `skip`. `refusal` is the error of the call that awaits the result."""
+    """Decision about a result.
+
+    `text` replaces the result (`edit`), `explanation` explains `deny` and `skip`, `refusal` is the error
+    of the call that awaits the result.
+    """
 
     decision: Literal["allow", "edit", "deny", "skip"]
     text: str = ""
@@ -47,8 +48,6 @@ class ReviewDecision:
 
 
 class WithheldResult:
-    """The output of one execution, kept from its readers."""
-
     __slots__ = ("_is_open", "spool")
 
     def __init__(self, spool: Spool) -> None:
@@ -56,18 +55,17 @@ class WithheldResult:
         self._is_open = True
 
     def emit(self, data: bytes) -> None:
-        """Take output; it is dropped once the decision is made."""
+        """Append output; ignored after the decision."""
         if self._is_open:
             self.spool.append(data)
 
     def drop(self) -> None:
-        """Drop the output, unless it was released before."""
+        """Drop the output unless released."""
         if self._is_open:
             self._is_open = False
             self.spool.close()
 
     def show(self, ending: Ending, rendering: Rendering, max_bytes: int) -> Shown:
-        """Return the result as the reviewer is shown it."""
         error = failure_of(ending)
         if ending.is_output:
             end = self.spool.end
@@ -81,8 +79,10 @@ class WithheldResult:
         return Shown(text, whole, whole - kept, None, error is not None)
 
     def release(self, ending: Ending, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
-        """Return the end for readers after this decision, and the spool to read from now on, if
-        any, which the caller closes."""
+        """Return the end for readers and a spool to read from, if any, for the caller to close.
+
+        `deny` and `skip` drop everything, with the exit status.
+        """
         if decision.decision == "allow" and ending.is_output:
             self._is_open = False
             self.spool.finish()
@@ -109,7 +109,7 @@ class WithheldResult:
         return replace(ending, exit=None), None
 
     def discard(self, ending: Ending, by: EndedBy) -> Ending:
-        """Drop the output; return the end for readers, given that `by` abandoned the result."""
+        """Drop the output; return the end of a result abandoned by `by`."""
         self.drop()
         return Ending(by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=ending.unconfirmed)
 
