@@ -1,5 +1,5 @@
 """JSON-RPC, from the bytes of a connection to the reply.
 
-`transports` accept connections, `wire` is their interface, `connection` serves a peer; `dispatch`
-calls methods through `jsonrpcserver`; `replies` are unsent replies; `outbox` alone writes.
+`transports` accept connections through the interface `wire`, `connection` serves a peer, `dispatch`
+calls methods through `jsonrpcserver`, `replies` are unsent replies, and only `outbox` writes.
 """

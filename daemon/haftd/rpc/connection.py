@@ -1,9 +1,7 @@
 """Connection: read messages, decide each at once, send replies.
 
-- Replies to messages that arrived together share one write. Only a pending request has a task.
-- After the end of input, pending requests finish; after a hang-up, they are cancelled. Handles are
-  never affected.
-- `serve_connection` raises nothing but the caller's cancellation.
+After the end of input, pending requests finish; after a hang-up, they are cancelled. Handles are
+never affected. Replies to messages that arrived together share one write.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ class Connections:
     async def finish(self, seconds: float) -> None:
         """Stop reading, deliver pending replies and close all, within `seconds`.
 
-        Then cancel the connections' nursery.
+        Cancel the connections' nursery afterwards.
         """
         with trio.move_on_after(seconds):
             for connection in list(self._open):
@@ -89,7 +87,7 @@ def _unconfined(peer: PeerProcess) -> Confinement | None:
 @dataclass(slots=True)
 class RpcContext:
     """Shared state of connections. `on_close` gets each disconnected caller; `confine` returns the
-    permissions of a tool's process."""
+    permissions of a tool's process, None for another peer."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -118,7 +116,7 @@ def start_connection(
 
 
 async def serve_connection(wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
-    """Serve a peer until the end, then close the wire. Raises nothing."""
+    """Serve a peer until the end, then close the wire. Raises only a cancellation."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     await _serve(connection, wire, caller, rpc_context)
@@ -145,7 +143,7 @@ async def _serve(
 
 
 class Connection:
-    """Served peer. `graceful`: the peer may still read its last reply."""
+    """One served peer; `graceful` if the peer may still read the last reply."""
 
     def __init__(self, wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
         self.graceful = False
@@ -163,7 +161,7 @@ class Connection:
         self._answered = trio.lowlevel.ParkingLot()
 
     def finish(self) -> None:
-        """Stop reading; close after pending replies."""
+        """Stop reading, and close after pending replies."""
         self.graceful = True
         self._reading.cancel()
 
@@ -184,7 +182,7 @@ class Connection:
         self._nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
-        """Read messages; pause while the peer does not read."""
+        """Read messages, with pauses while the peer does not read."""
         wire, outbox, clients = self._wire, self._outbox, self._rim.clients
 
         def send(message: bytes) -> None:
@@ -231,7 +229,6 @@ class Connection:
                 await outbox.room()
 
     async def _decide_long(self, message: bytes) -> Answer:
-        """Decode a long message in steps between other tasks."""
         counter = ValueCounter(message, self._rim.limits.max_values)
         while not counter.step():
             await trio.lowlevel.checkpoint()
@@ -328,7 +325,6 @@ class Connection:
         self._outbox.send(self._wire.frame(reply))
 
     async def _hold_reply(self, size: int) -> None:
-        """Hold a reply until the peer has taken earlier ones."""
         bound = _HELD_FACTOR * self._rim.limits.max_queued
         self._held += size
         try:
@@ -361,7 +357,7 @@ class Connection:
 
 
 async def _run_steps(steps: Generator[None, None, T]) -> T:
-    """Run all steps between other tasks; a cancellation waits for the last."""
+    """Run all steps, with turns for other tasks; a cancellation takes effect after the last."""
     began = time.monotonic()
     while True:
         try:
@@ -375,7 +371,6 @@ async def _run_steps(steps: Generator[None, None, T]) -> T:
 
 
 def full(limits: LimitsResult) -> RpcError:
-    """Return the error for a connection over `max_connections`."""
     return limit_exceeded(
         "max_connections", limits.max_connections, "haftd serves no more connections now"
     )

@@ -1,7 +1,8 @@
-"""Dispatch: from a message to its reply; batches follow section 5.
+"""Dispatch: from a message to the reply; batches follow section 5 of the protocol.
 
-Synchronous, except `finish` and `encode_later`. A method decides at once or returns a
-`DeferredReply`. An exception other than `RpcError` is logged; its reply has only an incident id.
+Everything is synchronous, except `finish` and `encode_later`: a method decides at once or returns a
+`DeferredReply`. An `RpcError` becomes the reply; another exception is logged under an incident id,
+and the reply has only that id.
 """
 
 from __future__ import annotations
@@ -90,9 +91,10 @@ def _ignore_reply(caller: Caller, reply: Response) -> None:
 class Dispatcher:
     """Dispatcher of messages to the handlers of `methods`.
 
-    `spawning` identifies spawns; `reserve` checks a batch's spawns in steps and reserves their ids.
-    `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable to finish
-    before a batch's spawns are decided together. `find` returns the handle of a result to truncate.
+    `spawning` identifies the spawns of a batch; `reserve` checks them in steps and reserves their
+    ids. `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable that must
+    finish before a call can be decided: a method awaits that itself, but the spawns of a batch are
+    decided together. `find` returns the handle of a result to truncate.
     """
 
     methods: Mapping[str, tuple[type[Any], MethodHandler]]
@@ -111,7 +113,8 @@ class Dispatcher:
         self._methods = MethodTable(self.methods, self._fail)
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
-        """Decide a short message; `room` bounds its pending requests. Never raises."""
+        """Decide a short message; `room` is the number of requests that may still become pending.
+        Never raises."""
         return self.decide(caller, self.read(message, None), room)
 
     def read(self, message: bytes, value_count: ValueCount | None) -> Message:
@@ -145,7 +148,7 @@ class Dispatcher:
         return self._batch(caller, deferred.items, spawns, room)
 
     async def finish(self, waiting: PendingRequest) -> Reply | None:
-        """Wait for a pending reply; raises only a cancellation."""
+        """Wait for the reply of a pending request. Raises only a cancellation."""
         error: RpcError | None = None
         result: object = None
         try:
@@ -225,14 +228,17 @@ class Dispatcher:
         return internal(incident)
 
     def _unasked(self, caller: Caller, item: Response | Invalid) -> bytes | None:
-        """Answer an invalid message; take a reply to the daemon's request."""
+        """Return the error for an invalid message; pass a reply to the daemon's request on."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)
         self.on_reply(caller, item)
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Decide a batch: reserve the ids of all spawns, start these, run the others in order."""
+        """Decide a batch: reserve the ids of all spawns, start these, then run the others in order.
+
+        The reservation keeps other callers from an id between two spawns.
+        """
         clash, kept = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, clash, kept, room))
@@ -278,8 +284,8 @@ class Dispatcher:
         return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """Return the valid spawns by position, with raw params, and the awaitables to identify
-        them."""
+        """Return the valid spawns by position, with decoded params, and the awaitables without
+        which a call cannot be identified as a spawn. Invalid spawns fail alone."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.transport != "unix" and not caller.initialized:
@@ -302,8 +308,8 @@ class Dispatcher:
     def _reserved(
         self, caller: Caller, spawns: _Spawns
     ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
-        """Return the errors of a rejected batch by position (-1: all others), else the releases of
-        the reserved ids."""
+        """Return the errors of a rejected batch by position (-1: all others), else the functions
+        that release the reserved ids."""
         if not spawns:
             return None, {}
         try:

@@ -60,9 +60,9 @@ class MethodTable(dict[str, Callable[..., Any]]):
         self[name] = _Method(name, params_type, handler, self._on_fault)
 
     def call(self, name: str, caller: Caller, params: object) -> object:
-        """Call a method and return the result.
+        """Call a method and return the result. Raises `RpcError`, also for an unknown method.
 
-        `params` are raw JSON or a decoded struct. Raises `RpcError`, also for an unknown method.
+        `params` are raw JSON or a decoded struct.
         """
         dispatch = dispatch_request(self, caller, Request(name, [params], None))
         try:

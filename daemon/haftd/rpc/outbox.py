@@ -1,7 +1,7 @@
 """Outbox: the only writer of a connection, ordered and bounded.
 
-Replies are never dropped. Producers await `room`. A peer that stops reading, or a queue above its
-bound, ends the connection. A task writes only while the queue is not empty.
+Replies are never dropped, and producers await `room`. A peer that stops reading, or a queue above
+its bound, ends the connection.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Outbox:
         return self.queued <= self._low
 
     async def room(self) -> None:
-        """Wait for the low-water mark; no checkpoint if already below."""
+        """Wait for the low-water mark; no checkpoint if the queue is below."""
         while self.queued > self._low:
             await self._drained.park()
 
@@ -67,7 +67,7 @@ class Outbox:
             await self._drained.park()
 
     async def idle(self) -> None:
-        """Wait until output is written and mostly read: optional output then delays no reply."""
+        """Wait until all output is written and mostly read: optional output then delays no reply."""
         while True:
             await self.empty()
             await self._wire.writable()

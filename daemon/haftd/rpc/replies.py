@@ -1,6 +1,6 @@
-"""Replies until they are sent: final, pending, or part of a batch. Section 5.
+"""Replies until they are sent: final, pending, or part of a batch (section 5).
 
-Encoding comes last: members of a batch share the size limit.
+A reply is encoded last, because the members of a batch share the size limit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ CANCELS = (CANCEL, CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Unencoded reply."""
-
     id: bytes
     method: str
     result: object = None
@@ -34,7 +32,8 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """Pending request: `id` as received (None for a notification), `key` its value."""
+    """A request without a reply; `id` as received (None for a notification), `key` is the id's
+    value."""
 
     id: bytes | None
     key: object
@@ -52,7 +51,7 @@ Slot = bytes | Reply | PendingRequest | None
 
 @dataclass(slots=True)
 class PendingBatch:
-    """Batch with pending members, in request order, or with its `reply`."""
+    """A batch with pending members, in request order, or with its `reply`."""
 
     slots: list[Slot]
     cancels: list[Cancel]
@@ -73,8 +72,6 @@ class PendingBatch:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancellation of the requests with this id."""
-
     key: object
 
 
@@ -84,7 +81,7 @@ Item = Request | Response | Invalid
 
 @dataclass(slots=True, eq=False)
 class SuspendedBatch:
-    """Batch to resume after all of `waits`; the connection keeps reading."""
+    """A batch to resume after all of `waits`; the connection keeps reading."""
 
     items: list[Item]
     waits: list[Ready]
@@ -125,13 +122,11 @@ class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
-    """Params in MCP's form."""
-
     request_id: int | str
 
 
 def read_cancel(request: Request) -> bytes | Cancel | None:
-    """Parse a cancellation; a request becomes an error, an invalid notification None."""
+    """Parse a cancellation; the result is an error for a request, None for an invalid notification."""
     name = request.method
     try:
         if request.id is not None:

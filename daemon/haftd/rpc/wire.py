@@ -1,7 +1,4 @@
-"""Interface between a connection and its transport: whole messages in and out.
-
-The connection closes its wire once.
-"""
+"""Interface between a connection and its transport: whole messages in and out."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from haft_protocol.errors import RpcError
 
 
 class Disconnected(Exception):
-    """Lost peer; the argument is the reason for the log."""
+    """The peer is gone; the argument is the reason for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Deadlines of a connection's phases, in seconds."""
+    """Deadlines in seconds, each in its phase of a connection."""
 
     stalled: float = 10.0
     """Queued output, with none taken."""
@@ -32,19 +29,19 @@ class Timeouts:
 
 
 class Wire(Protocol):
-    """Connected transport."""
+    """A connected transport; the connection closes it once."""
 
     transport: Literal["unix", "websocket"]
 
     @property
     def fault(self) -> RpcError | None:
-        """Error if the peer broke the framing or a limit."""
+        """The error if the peer broke the framing or a limit."""
 
     async def receive(self) -> list[bytes] | None:
-        """Wait for input; return the complete messages, None after the last.
+        """Wait for input; return the complete messages, None after the last. Raises `Disconnected`.
 
-        One message where writes must not join frames. May omit a checkpoint, but not for ever.
-        Raises `Disconnected`. Cancelling loses nothing.
+        Returns one message at a time where frames may not share a write. May omit a checkpoint, but
+        not for ever. A cancellation loses nothing.
         """
 
     def frame(self, message: bytes) -> bytes:
@@ -54,13 +51,13 @@ class Wire(Protocol):
         """Write without blocking; return the count of bytes. Raises `Disconnected`."""
 
     async def send(self, data: bytes | memoryview) -> int:
-        """Write part of one frame; return the count of bytes. Send nothing after a cancellation.
+        """Write part of one frame; return the count of bytes. A cancelled call must be the last.
 
         Raises `Disconnected`, also if the peer takes nothing for `Timeouts.stalled` seconds.
         """
 
     async def writable(self) -> None:
-        """Wait until the peer has read most output, if observable; may run during a `send`."""
+        """Wait until the peer has read most output, where observable, also during a `send`."""
 
     async def hung_up(self) -> None:
         """Wait until the peer has closed both directions."""

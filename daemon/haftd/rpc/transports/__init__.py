@@ -1,2 +1,2 @@
-"""Sources of connections: `unix`, `websocket`, `socket_activation`, with `accept`; a browser's
-checks: `handshake`, `credentials`."""
+"""Sources of connections: `unix`, `websocket` and `socket_activation`, with `accept`; `handshake`
+and `credentials` check a browser."""

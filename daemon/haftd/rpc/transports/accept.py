@@ -1,7 +1,7 @@
 """Accept loop that survives a lack of file descriptors.
 
-Connections are accepted in bursts. Without descriptors, clients wait in the kernel's queue until a
-connection closes or a second passes; none is accepted only to be closed.
+Without descriptors, clients wait in the kernel's queue until a connection closes or a second
+passes; none is accepted only to be closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _PAUSE = 1.0
 
 
 def _is_room_left(listener: socket.socket) -> bool:
-    """Return whether the next descriptor may be a client's. Running out is for `accept` to report."""
+    """Return whether the next descriptor may be a client's, or none is left, which `accept`
+    reports."""
     try:
         lowest = os.dup(listener.fileno())
     except OSError:
@@ -34,7 +35,7 @@ def _is_room_left(listener: socket.socket) -> bool:
 def acceptor(
     listener: socket.socket, rpc_context: RpcContext
 ) -> Callable[[], Awaitable[socket.socket]]:
-    """Return a function that waits for and returns the next socket."""
+    """Return a function that waits for the next socket."""
     listener.setblocking(False)
     burst = 0
 

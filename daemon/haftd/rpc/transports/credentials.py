@@ -1,10 +1,9 @@
 """Credentials of the WebSocket: token and key, 256 random bits each, in the owner's files.
 
 A client sends the token to any process at the port, so a token serves one listener: made after the
-bind, removed with the listener. The key is never sent: the daemon proves it by an HMAC of the
-client's challenge.
-
-Files are replaced by rename. Damaged files, links, and files that others own or read are replaced.
+bind, removed with the listener. The key is never sent: the daemon proves possession by an HMAC of
+the client's challenge. Damaged files, links, and files that others own or read are replaced, by
+rename.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class Credentials:
         return all(os.path.lexists(path) for path in (places.token, places.proof_key))
 
     def write(self, places: Runtime) -> None:
-        """Replace both files. Raises `OSError`."""
         _put(Path(places.proof_key), self.key)
         _put(Path(places.token), self.token)
 

@@ -1,8 +1,8 @@
 """Access control of the WebSocket by request headers, before any reply.
 
 The host must be the daemon's (against DNS rebinding), an origin listed, the token equal in constant
-time. After ten failures, replies to further ones leave at one per second in total, so parallel
-guesses are no faster.
+time. After ten failures, further replies leave at one per second in total, so parallel guesses are
+no faster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refused handshake; `delay` in seconds."""
+    """A refused handshake; `delay` in seconds."""
 
     status: int
     kind: str

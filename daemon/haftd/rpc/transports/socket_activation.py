@@ -58,7 +58,6 @@ def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> Activa
 
 
 def _judge(sock: socket.socket, name: str) -> str | None:
-    """Return the fault of an inherited socket, if any."""
     try:
         listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError as error:

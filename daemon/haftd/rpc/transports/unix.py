@@ -1,9 +1,7 @@
 """Unix stream socket: access, input and output, hang-up.
 
-- The peer's uid and process tree are known before the first byte.
-- `recv` precedes waiting; a busy peer yields every few reads. Descriptors from a peer are not taken.
-- An early close would discard the last reply: input is drained until the peer has read all, or
-  briefly.
+The kernel identifies the peer's user and process before the first byte. An early close would
+discard the last reply: input is drained until the peer has read all, or briefly.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ _REFUSALS = 32  # peers that concurrently get the reply that there is no room
 
 
 class UnixWire:
-    """Connected Unix stream socket; owned."""
-
     transport: Literal["unix", "websocket"] = "unix"
 
     def __init__(self, sock: socket.socket, max_message: int, timeouts: Timeouts) -> None:
@@ -48,7 +44,7 @@ class UnixWire:
 
     @property
     def fault(self) -> RpcError | None:
-        """Error of the framing, or of a late message."""
+        """Return the error of the framing, or of a late message."""
         return self._framer.fault or self._late
 
     async def receive(self) -> list[bytes] | None:
@@ -118,17 +114,16 @@ class UnixWire:
                 await trio.lowlevel.wait_readable(epoll)
 
     async def hung_up(self) -> None:
-        """Wait for the hang-up, all that an epoll without events reports."""
+        """Wait for the hang-up, which is all that an epoll without events reports."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
     def _is_read(self) -> bool:
-        """Return True if the peer has read everything."""
+        # Sent bytes stay in this socket's queue until the peer reads them.
         return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
 
     async def close(self, *, graceful: bool) -> None:
-        """Close; `graceful` gives the peer time to read its last reply."""
         try:
             if graceful:
                 self._sock.shutdown(socket.SHUT_WR)
@@ -152,7 +147,7 @@ class UnixWire:
 async def serve_unix(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext
 ) -> None:
-    """Accept from `listener` until cancelled. `connections` outlives this call."""
+    """Accept from `listener` until cancelled. The nursery `connections` outlives this call."""
     own = os.geteuid()
     refusing = 0
 

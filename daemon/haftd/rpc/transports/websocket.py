@@ -1,9 +1,8 @@
 """WebSocket on a loopback port: trio-websocket, one nursery per connection.
 
-- Host, origin and token are judged before the upgrade.
-- The library's reader raises on non-ASCII headers and on resets: the nursery keeps this inside the
-  connection.
-- Handshakes have five seconds and limited places; a new one displaces the oldest.
+The library's reader raises on non-ASCII headers and on resets: the nursery keeps such an exception
+inside the connection. Handshakes have five seconds and limited places; a new one displaces the
+oldest.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length
 
 
 class NotLoopback(ValueError):
-    """Configured address reachable from other machines."""
+    """The configured address is reachable from other machines."""
 
 
 class _Stream(trio.abc.Stream):
     """TCP stream for the library, with a deadline per written piece.
 
     `ended` cancels the wait for a handshake. Bytes behind the handshake are held until `open`, as
-    wsproto would lose them. Before `open`, a close lets the peer read its reply.
+    wsproto would lose them. Before `open`, a close lets the peer read the reply.
     """
 
     def __init__(self, sock: trio.socket.SocketType, timeouts: Timeouts) -> None:
@@ -85,11 +84,10 @@ class _Stream(trio.abc.Stream):
         return data[:end]
 
     def open(self) -> None:
-        """Release held frames after the upgrade."""
         self._upgraded.set()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; disconnect a peer that takes nothing in time."""
+        """Send; a peer that takes nothing in time is disconnected."""
         self._written = True
         view = memoryview(data)
         for start in range(0, len(view), _CHUNK):
@@ -103,7 +101,7 @@ class _Stream(trio.abc.Stream):
         await self._stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """Close for the library; before the upgrade, `finish` does the rest."""
+        """Close for the library; before the upgrade, `finish` closes the socket."""
         self.ended.cancel()
         if self._upgraded.is_set():
             await self._stream.aclose()
@@ -124,8 +122,6 @@ class _Stream(trio.abc.Stream):
 
 
 class WebSocketWire:
-    """Upgraded connection."""
-
     transport: Literal["unix", "websocket"] = "websocket"
 
     def __init__(
@@ -166,10 +162,9 @@ class WebSocketWire:
         return len(data)
 
     async def writable(self) -> None:
-        """Return at once: unobservable here. Pings detect a stalled peer."""
+        """Return at once, because a WebSocket does not show this. Pings detect a stalled peer."""
 
     async def hung_up(self) -> None:
-        """Wait for the end, discarding input."""
         try:
             while True:
                 await self._connection.get_message()
@@ -177,7 +172,7 @@ class WebSocketWire:
             return
 
     async def close(self, *, graceful: bool) -> None:
-        """Send a close frame with the reason; wait briefly for the echo."""
+        """Send a close frame with the reason, and wait briefly for the echo."""
         code: int = 1001
         reason: str | None = "haftd is going"
         if self.fault is not None:
@@ -227,7 +222,7 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
 async def serve_websocket(
     listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext, keeper: Gatekeeper
 ) -> None:
-    """Accept from `listener` until cancelled. `connections` outlives this call."""
+    """Accept from `listener` until cancelled. The nursery `connections` outlives this call."""
     keeper.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rpc_context)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
@@ -249,7 +244,7 @@ async def _serve_peer(
     scope: trio.CancelScope,
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
-    """Serve one peer from first to last byte; raises only a cancellation."""
+    """Serve one peer from first to last byte. Raises only a cancellation."""
     try:
         stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.timeouts)
     except OSError:
