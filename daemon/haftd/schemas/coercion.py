@@ -3,7 +3,7 @@
 A string with JSON of the expected type is decoded where no string is accepted (models write `"[1,
 2]"` and `"5"`); `null` for an optional, not nullable property is dropped (strict providers require
 every property); translated names are restored; defaults are added. The first branch of a choice
-that accepts the value's type decides. `validation` judges the result.
+that accepts the value's type decides.
 
 Value and schema are untrusted, so the work is bounded: each subschema is analysed once per call and
 applied once per value, within a step budget. A value over its share stays unchanged.
@@ -44,8 +44,6 @@ class _Spent(Exception):
 
 
 class Steps:
-    """Step budget."""
-
     def __init__(self, left: int = _MAX_STEPS) -> None:
         self.left = left
         self.taken = 0
@@ -92,7 +90,7 @@ def _is(value: object, types: frozenset[str]) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """Decode JSON; return the text if invalid."""
+    """Decode JSON, else return the text."""
     try:
         return decode_text(text)
     except ValueError:
@@ -100,7 +98,7 @@ def _decoded(text: str) -> Any:
 
 
 def _unwrap(text: str, types: frozenset[str]) -> Any:
-    """Decode JSON of one of these types; return the text otherwise."""
+    """Decode JSON of one of these types, else return the text."""
     value = _decoded(text)
     if isinstance(value, float) and "number" not in types and value.is_integer():
         value = int(value)
@@ -209,8 +207,6 @@ class _Schemas:
 
 
 class _Coercion:
-    """Coercion of one call's value."""
-
     def __init__(self, whole: _Schema, steps: Steps, *, with_defaults: bool) -> None:
         self._schemas = _Schemas(whole, steps)
         self._steps = steps
@@ -308,8 +304,8 @@ class _Coercion:
         return bool(plain) and set(map(type, items)) <= plain
 
     def _chosen(self, value: Any, branches: list[Any]) -> Any:
-        """Choose the branch: the first that accepts the type, else the first that accepts the
-        decoded JSON, else an empty schema."""
+        """Choose the first branch that accepts the type, else the first that accepts the decoded
+        JSON."""
         resolved = [self._schemas.resolved(branch) for branch in branches]
         for branch in resolved:
             if self._is_meant(value, branch):

@@ -1,7 +1,7 @@
 """Reduction of a large invalid value to small invalid parts for explanation.
 
 The validator allocates an object per error, but mere validation is cheap, so parts are validated
-until one is small. A part may be invalid only because of the cut; `Part` records the cuts. The
+until one is small. A part may be invalid only because of the cut, so `Part` records the cuts. The
 number of attempts depends on the value's size alone, so the result may stay large.
 """
 
@@ -25,8 +25,8 @@ _VALUES = frozenset(["default", "const", "enum", "examples"])
 
 @dataclass(slots=True)
 class Part:
-    """Part of a value. `cut` are the paths that lost items, `bare` those that may lack a name of
-    the schema; paths are relative to the whole value."""
+    """Part of a value. `cut` are the paths that lost items, `bare` the objects that may lack a name
+    of the schema; paths are relative to the whole value."""
 
     value: Any
     cut: set[_Path] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Part:
     """Count of items cut in front of the first remaining one."""
 
     def path(self, inside: Sequence[str | int]) -> _Path:
-        """Convert a path in the part to one in the whole value."""
+        """Convert a path in the part to a path in the whole value."""
         outer: _Path = ()
         for key in inside:
             outer = self.step(outer, key)
@@ -47,7 +47,7 @@ class Part:
         return (*path, key + self._before.get(path, 0) if isinstance(key, int) else key)
 
     def lost_in(self, path: _Path) -> bool:
-        """Return True if something was cut at or below the path."""
+        """Return True if a cut was made at or below the path."""
         return any(place[: len(path)] == path for place in self.cut)
 
     def cut_off(self, path: _Path, before: int) -> None:
@@ -57,7 +57,6 @@ class Part:
 
 
 def is_larger(value: Any, most: int) -> bool:
-    """Return True if there are more than `most` values and names."""
     left = most
     waiting = [value]
     while waiting:
@@ -73,7 +72,7 @@ def is_larger(value: Any, most: int) -> bool:
 
 
 def _weight(value: Any) -> int:
-    """Count nested values; lists of scalars count at once."""
+    """Count nested values, but a list of scalars at once."""
     total = 0
     waiting = [value]
     while waiting:
@@ -103,8 +102,10 @@ def names_in(schema: Any) -> frozenset[str]:
 
 
 def parts(value: Any, is_wrong: Callable[[Any], bool], names: Set[str], few: int) -> Iterator[Part]:
-    """Yield invalid parts: the front, then one found by bisection, if small. Lists keep `few`
-    items, objects `few` names unknown to the schema; its own `names` stay, as they may be required.
+    """Yield invalid parts: the front, then a small part found by bisection.
+
+    Lists keep `few` items, objects `few` names unknown to the schema; the schema's `names` stay, as
+    they may be required.
     """
     front = _front(value, names, few)
     if is_wrong(front.value):
@@ -158,7 +159,7 @@ class _Search:
         self._found = Part(None)
         self._weight = _weight(value)
         self._left = _PASSES * self._weight
-        # Nodes with an error of their own, or valid.
+        # Nodes that are valid, or have an error of their own.
         self._whole: set[_Path] = set()
 
     def part(self) -> Part:

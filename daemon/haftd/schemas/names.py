@@ -1,8 +1,7 @@
-"""Tool and property names that providers accept.
+"""Tool and property names that providers accept, which can be mapped back.
 
-Accepted names stay. Any other tool name gets a suffix hashed from the whole name, so it is unique
-and independent of other tools. A property name depends on its siblings only. Both can be mapped
-back.
+Any other tool name gets a suffix hashed from the whole name, so it is unique and independent of
+other tools. A property name depends on its siblings only.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ def _plain(name: str, first: str, rest: str) -> str:
 
 
 def exposed(names: Iterable[str]) -> dict[str, str]:
-    """Map each tool name to the name shown to models."""
     distinct = sorted(set(names))
     right = [name for name in distinct if fits(name)]
     shown_names = {name: name for name in right}
@@ -63,7 +61,6 @@ def exposed(names: Iterable[str]) -> dict[str, str]:
 
 
 def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
-    """Map each property name of an object to the dialect's."""
     originals = list(names)
     if not dialect.property_rest:
         return {name: name for name in originals}

@@ -1,7 +1,6 @@
 """Translation of one tool, description and parameters, for a provider.
 
-Constraints lost at the root are appended to the tool's description. A schema above the provider's
-limits, even with long choices as strings, raises `UnsupportedSchema`.
+Constraints lost at the root are appended to the tool's description.
 """
 
 from __future__ import annotations
@@ -38,8 +37,11 @@ def translate(
     dialect: Dialect,
     style: Style | None = None,
 ) -> Translated:
-    """Translate a tool; raises `UnsupportedSchema`. A choice at the root needs a provider that
-    accepts one and the style `oneof` (default: the provider's style)."""
+    """Translate a tool. A choice at the root needs a provider that accepts one and the style
+    `oneof` (default: the provider's style).
+
+    Raises `UnsupportedSchema`, also for a schema above the provider's limits.
+    """
     if isinstance(parameters, Mapping):  # else `flatten` raises
         _hold_properties(parameters.get("properties"), dialect)
     node = normalize(parameters)
@@ -87,7 +89,7 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
 
 
 def _hold_properties(properties: object, dialect: Dialect) -> None:
-    """Raise at once for too many properties, before any work."""
+    """Raise before any work for too many properties."""
     most = dialect.properties
     if most is not None and isinstance(properties, Sized) and len(properties) > most:
         raise UnsupportedSchema(

@@ -1,8 +1,7 @@
 """Validation of a call's arguments against a schema.
 
-Arguments are coerced and get defaults, except where these invalidate them; then all problems are
-reported together, each with its path. Report and work are bounded: a large value is reduced
-(`minimization`), and `violations` words each error.
+Arguments are coerced and get defaults, except where these invalidate them. All problems are
+reported together. Report and work are bounded: a large value is reduced (`minimization`).
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _MAX_TRIALS = 64
 
 _Found = tuple[Path, str]
 
-# Errors of a part are errors of the whole: because of present values,
+# Errors of a part that are errors of the whole: those of present values,
 _SURE = frozenset(
     ["type", "additionalProperties", "falseSchema", "maxItems", "maxProperties", "uniqueItems"]
 )
-# or unless a name of the schema was cut.
+# and, unless a name of the schema was cut, those of absent ones.
 _BY_NAME = frozenset(["required", "dependentRequired"])
 
 
@@ -63,7 +62,6 @@ def check(
 def _with_defaults_that_fit(
     args: dict[str, Any], filled: Mapping[str, Any], validator: jsonschema_rs.Validator
 ) -> dict[str, Any]:
-    """Add the defaults that keep valid arguments valid."""
     left = _MAX_TRIALS if not is_larger(args, _MAX_EXPLAINED) else 0
     for name, item in filled.items():
         if left > 0 and (name not in args or args[name] != item):
@@ -96,7 +94,7 @@ def path_text(parts: Sequence[str | int]) -> str:
 def problems(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    """Return up to fifty problems, each with its path; a large value is explained by a part."""
+    """Return up to fifty problems; a large value is explained by a part."""
     try:
         return [] if validator.is_valid(value) else _wrong(validator, value, schema)
     except ValueError:  # the validator's recursion limit

@@ -1,7 +1,7 @@
 """Explanation of a validator's error in a sentence.
 
 The sentence lists the accepted alternatives: `enum` values, or the branch of a choice that suits
-the value's type. Long lists are cut and counted; lookups of similar names are limited.
+the value's type. Long lists are cut and counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OFFERING = frozenset(["type", "enum", "const"])
 
 
 class Names:
-    """Sentences about unknown names, with a limited search for similar ones."""
+    """Sentences about unknown names, with a limited search for similar names."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTED
