@@ -3,13 +3,18 @@
 Cancelling a task (`trio.move_on_after`) cancels its request at the daemon, and harms neither handle
 nor connection. Messages leave whole, through one buffer.
 
-    async with haft.aio.connect(autostart=True) as haft: await haft.spawn("run", "build", {"argv": ["make"]}) await haft.await_(all=["build"])
+    async with haft.aio.connect(autostart=True) as haft:
+        await haft.spawn("run", "build", {"argv": ["make"]})
+        await haft.await_(all=["build"])
 
 A host serves inquiries by `answer` (a tool's questions) and `approve` (approvals):
 
-    async def answer(inquiry): return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
+    async def answer(inquiry):
+        return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
 
-    async with haft.aio.connect(answer=answer) as haft: print((await haft.call_tool("fs_modify_file", {"path": "a.txt"}))["result"])
+    async with haft.aio.connect(answer=answer) as haft:
+        reply = await haft.call_tool("fs_modify_file", {"path": "a.txt"})
+        print(reply["result"])
 """
 
 from __future__ import annotations

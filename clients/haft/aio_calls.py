@@ -1,4 +1,4 @@
-"""Typed calls of the client on trio. Sections 4 to 8.
+"""Typed calls of the client on trio (sections 4 to 8).
 
 `python -m tests.unasync` makes the blocking `calls` from this module: each coroutine becomes a
 function with a `timeout`.
@@ -100,7 +100,7 @@ class AsyncCalls:
     async def abort(
         self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
     ) -> HandleState:
-        """End a handle; return when all of its processes are gone."""
+        """End a handle; return when all of its processes have ended."""
         state: HandleState = await self.call(
             "abort", **drop_unset(id=id, grace_ms=grace_ms), **common
         )
@@ -120,7 +120,6 @@ class AsyncCalls:
         return result
 
     async def ping(self) -> PingResult:
-        """Check that the daemon answers."""
         result: PingResult = await self.call("ping")
         return result
 
@@ -156,12 +155,10 @@ class AsyncCalls:
         return result
 
     async def tools(self, **common: Unpack[Common]) -> ToolsListResult:
-        """List the tools with their schemas."""
         result: ToolsListResult = await self.call("tools/list", **common)
         return result
 
     async def reload_tools(self) -> ReloadResult:
-        """Reload the tool definitions."""
         result: ReloadResult = await self.call("tools/reload")
         return result
 
@@ -189,7 +186,7 @@ class AsyncCalls:
         await self.call("daemon/shutdown", policy=policy)
 
     async def discover(self) -> dict[str, Any]:
-        """Fetch the OpenRPC document of the protocol."""
+        """Return the OpenRPC document of the protocol."""
         document: dict[str, Any] = await self.call("rpc.discover")
         return document
 
@@ -223,7 +220,7 @@ class AsyncCalls:
     ) -> Answer:
         """Ask the user, a model or the session's other clients a question; return the answer.
 
-        Raises `RemoteError` where nobody answers.
+        Raises `RemoteError` without an answer.
         """
         fields = drop_unset(question=question, target=target, timeout_s=timeout_s)
         result: InquiriesAskResult = await self.call("inquiries/ask", **fields, **common)

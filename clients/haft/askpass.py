@@ -2,8 +2,7 @@
 runs.
 
 The prompt is the first argument; the answer goes to stdout only. A `confirm` answers by exit
-status. An error is a sentence on stderr and exit status 1. Keep imports few: each question starts
-this program, and its end closes the question.
+status. Keep imports few: each question starts this program, and its end closes the question.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ def _ask(arguments: Sequence[str], env: Mapping[str, str]) -> str | bool | None:
 
 
 def _check_peer(end: socket.socket) -> None:
-    """Require that the peer is this user or root."""
     credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     if uid not in (os.geteuid(), 0):

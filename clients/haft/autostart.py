@@ -1,9 +1,8 @@
 """Start of haftd where none answers: concurrent clients get one daemon.
 
 The daemon is detached, without descriptors of the client and with a service's environment (no
-secret of a shell). One client starts, the others connect. A program below a daemon starts none: the
-new daemon would not know the first one's handles. Output of the start goes to `haftd.log` in the
-state folder, 0600.
+secret of a shell). A program below a daemon starts none: the new daemon would not know the first
+one's handles. Output of the start goes to `haftd.log` in the state folder, 0600.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ _KEPT = frozenset(
     ]
 )
 
-# The shell reports the daemon's exit status during the wait; once killed, it leaves the daemon to
-# init. In a shell's foreground no signal is ignored.
+# The shell reports the daemon's exit status during the wait; when killed, it leaves the daemon to
+# init. A foreground command of a shell ignores no signal.
 _SHELL = '"$@" >&2; echo $?'
 
 
@@ -77,7 +76,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
     with _log() as log:
         while time.monotonic() < deadline:
             if _first(log):
-                # The previous holder of the lock may have started one.
+                # The previous holder of the lock may have started a daemon.
                 return _try(chosen, deadline) or _start(chosen, deadline, log)
             if (connected := _try(chosen, deadline)) is not None:
                 return connected
@@ -95,8 +94,8 @@ def is_in_handle() -> bool:
 
 @contextmanager
 def starts_barred(timeout: float = 10.0) -> Iterator[None]:
-    """Keep clients from starting a daemon while the block runs: they wait, or connect to one that
-    answers.
+    """Keep clients from starting a daemon while the block runs: they wait, or connect to a running
+    one.
 
     Raises `StartFailed` while another client starts one.
     """
@@ -190,8 +189,7 @@ def _check_chosen(chosen: str | None, path: str) -> None:
 
 
 def _first(log: int) -> bool:
-    """Take the lock on starting a daemon; closing the log, or any end of the process, releases the
-    lock."""
+    """Take the lock on starting a daemon; closing the log, or the process's end, releases the lock."""
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -107,7 +107,7 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> HandleState:
-        """End a handle; return when all of its processes are gone."""
+        """End a handle; return when all of its processes have ended."""
         state: HandleState = self.call(
             "abort", timeout=timeout, **drop_unset(id=id, grace_ms=grace_ms), **common
         )
@@ -128,7 +128,6 @@ class Calls:
         return result
 
     def ping(self, *, timeout: float | None = None) -> PingResult:
-        """Check that the daemon answers."""
         result: PingResult = self.call("ping", timeout=timeout)
         return result
 
@@ -170,12 +169,10 @@ class Calls:
         return result
 
     def tools(self, *, timeout: float | None = None, **common: Unpack[Common]) -> ToolsListResult:
-        """List the tools with their schemas."""
         result: ToolsListResult = self.call("tools/list", timeout=timeout, **common)
         return result
 
     def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
-        """Reload the tool definitions."""
         result: ReloadResult = self.call("tools/reload", timeout=timeout)
         return result
 
@@ -203,7 +200,7 @@ class Calls:
         self.call("daemon/shutdown", timeout=timeout, policy=policy)
 
     def discover(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """Fetch the OpenRPC document of the protocol."""
+        """Return the OpenRPC document of the protocol."""
         document: dict[str, Any] = self.call("rpc.discover", timeout=timeout)
         return document
 
@@ -241,7 +238,7 @@ class Calls:
     ) -> Answer:
         """Ask the user, a model or the session's other clients a question; return the answer.
 
-        Raises `RemoteError` where nobody answers.
+        Raises `RemoteError` without an answer.
         """
         fields = drop_unset(question=question, target=target, timeout_s=timeout_s)
         result: InquiriesAskResult = self.call("inquiries/ask", timeout=timeout, **fields, **common)

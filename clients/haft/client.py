@@ -4,7 +4,9 @@ A call is bounded by its own limit (`timeout_ms`, `timeout_secs`) plus `patience
 then the request is cancelled, `ReplyTimeout` raised, and the connection stays usable. Replies may
 come in any order: `start` several calls, then `finish` each.
 
-    with Haft.connect(autostart=True) as haft: haft.spawn("run", "build", {"argv": ["make", "-j4"]}) print(haft.fetch("build", wait="stopped", timeout_ms=600_000))
+    with Haft.connect(autostart=True) as haft:
+        haft.spawn("run", "build", {"argv": ["make", "-j4"]})
+        print(haft.fetch("build", wait="stopped", timeout_ms=600_000))
 """
 
 from __future__ import annotations
@@ -95,7 +97,6 @@ class Haft(Calls):
         except NotRunning:
             if not autostart:
                 raise
-            # Most calls find a daemon.
             from .autostart import start_and_connect
 
             connected = start_and_connect(socket, timeout=timeout)

@@ -1,9 +1,8 @@
-"""The daemon's requests to a client on trio: a tool's question, an approval. Sections 5 and 6.
+"""The daemon's requests to a client on trio: a tool's question, an approval (sections 5 and 6).
 
 Each request has a task, which the daemon may cancel. `Declined` leaves the question to others. Any
 other exception propagates to the program, and the daemon learns only that no answer comes. The
-daemon validates an answer and asks again with the errors. Loss of the connection ends requests and
-the block.
+daemon validates an answer and asks again with the errors.
 """
 
 from __future__ import annotations
@@ -90,12 +89,12 @@ class ClientRequests:
 
     @property
     def fault(self) -> Exception | None:
-        """Exception to end the block with: a handler's, or the loss that interrupted the block."""
+        """Return the handler's exception, or the loss that interrupted the block."""
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, a handler fails, or the connection is lost; earlier requests are
-        not served."""
+        refused."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:
@@ -124,7 +123,6 @@ class ClientRequests:
         return True
 
     def cancel(self, params: Raw) -> None:
-        """Cancel a request at the daemon's wish."""
         fields: Any = msgspec.json.decode(params)
         number = fields.get("id") if isinstance(fields, dict) else None
         if isinstance(number, str | int) and number in self._scopes:

@@ -1,4 +1,4 @@
-"""Client errors, grouped by origin; a message names the fault and the remedy."""
+"""Client errors; a message names the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HaftError(Exception):
 
 
 class RemoteError(HaftError):
-    """The daemon refused the request; `kind` and `data` are for programs. Section 9."""
+    """The daemon refused the request; `kind` and `data` are for programs (section 9)."""
 
     def __init__(self, code: int, kind: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class SetupFailed(HaftError):
 
 
 class VersionMismatch(ProtocolFault):
-    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are the
+    """The daemon has another version of the protocol. `protocol`, `version` and `pid` are the
     daemon's, if known."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """Installed distribution of this process, and copies of it.
 
 A copy has the same versions of all requirements, made without a network, named by a digest of the
-content. Without the file `complete`, a folder is an interrupted copy.
+content. A folder without the file `complete` is an interrupted copy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PACKAGES = ("haft", "haft_protocol", "haftd")
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _METADATA = ("METADATA", "entry_points.txt")
 
-# A `#!` line holds no path with a blank, or above 127 bytes; these lines are a command to `sh` and
-# a text to Python.
+# A `#!` line holds no path with a blank or of more than 127 bytes. Line 2 is a command to `sh` and
+# a string to Python.
 _SCRIPT = """\
 #!/bin/sh
 '''exec' "{python}" "$0" "$@"
@@ -69,8 +69,7 @@ class Environment:
         return (self.path / "complete").exists()
 
     def create(self) -> None:
-        """Make the copy unless complete; wait for another process that makes it. Raises
-        `CopyFailed`."""
+        """Make the copy unless complete, or wait for a process that makes it. Raises `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

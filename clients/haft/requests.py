@@ -1,6 +1,6 @@
 """Typed requests of both clients: params, results and time limits.
 
-Absent params are not sent; the daemon alone validates, so an error has one wording.
+The daemon alone validates, so an error has one wording.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Common(TypedDict, total=False):
 
 
 class Reading(Common, total=False):
-    """Params of a read: its condition, timeout and view. Section 4."""
+    """Params of a read: its condition, timeout and view (section 4)."""
 
     wait: Wait
     timeout_ms: int
@@ -49,7 +49,6 @@ def drop_unset(**fields: object) -> dict[str, object]:
 
 
 def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
-    """Return the params of `initialize`."""
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
@@ -101,7 +100,7 @@ def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
 
 
 def own_bound(method: str, params: Mapping[str, object]) -> float | None:
-    """Return the seconds that the request's params allow; None: unlimited."""
+    """Return the seconds that the request's params allow; None if unlimited."""
     if method in _READING:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
     if method == "abort":
@@ -131,7 +130,7 @@ def _seconds(value: object, scale: float, default: _T) -> float | _T:
 
 
 def ids(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a list of ids; reject a lone string, which would be split into letters."""
+    """Return the ids; reject a lone string, which would be split into letters."""
     if isinstance(names, str):
         raise TypeError("give a list of ids, not one string")
     return tuple(names)

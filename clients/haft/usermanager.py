@@ -61,7 +61,6 @@ class UserManager:
 
     @property
     def unit_folder(self) -> Path:
-        """Return the folder of the user's own units."""
         return Path(config_home(self.environment), "systemd", "user")
 
 

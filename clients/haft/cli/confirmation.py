@@ -20,7 +20,6 @@ def can_ask() -> bool:
 
 
 def ask(question: str) -> bool:
-    """Show the question; return True for a yes."""
     show.line(f"{question} [y/N]", "bold")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

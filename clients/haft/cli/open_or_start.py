@@ -13,12 +13,11 @@ _START_S = 10.0
 def open_or_start(chosen: str | None) -> socket.socket:
     """Return a socket connected to the daemon at `chosen`, or at its usual path.
 
-    Raises `NotRunning` if none answers within ten seconds of its start.
+    Raises `NotRunning` if no daemon answers within ten seconds.
     """
     try:
         return open_daemon(chosen, _START_S)
     except NotRunning:
-        # Most starts find a daemon.
         from ..autostart import start_and_connect
 
         return start_and_connect(chosen, timeout=_START_S)

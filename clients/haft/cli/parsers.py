@@ -1,6 +1,6 @@
-"""The parsers of the command line and of each command: one source of reading, help, completion and manual pages.
+"""Parsers of the command line and of each command, for reading, help, completion and manual pages.
 
-Rules: a command's module is loaded only when its parser is asked for.
+A command's module is loaded only when its parser is requested.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def command_module(name: str) -> ModuleType:
 
 
 def command_parser(name: str) -> Parser:
-    """Return the parser of the words behind a command of `COMMANDS`."""
+    """Return the parser of the words behind a command."""
     module: Any = command_module(name)
     parser = Parser(
         f"haft {name}",

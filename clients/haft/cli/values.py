@@ -1,6 +1,6 @@
 """Values on the command line: tool arguments, answers, sizes.
 
-`key=value` is always a string, `key:=json` JSON; schemas are not consulted. `-` is standard input.
+`key=value` is always a string, `key:=json` JSON; schemas are not consulted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A tool's question as a form of MCP, and the answer from the completed form. Pure.
+"""A tool's question as a form of MCP, and the answer from the completed form.
 
 A form has a property by the question's id, or one for each field. Options are texts in every
 revision, so others appear as their JSON text. A form never asks for a secret.

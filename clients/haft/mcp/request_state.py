@@ -1,7 +1,6 @@
 """`requestState`: a call's state, signed, which the client returns with an answer.
 
-The user's key is in a file of the state folder, for other processes and restarts. A state is bound
-to the tool, its arguments and the session, and expires.
+The user's key is in a file of the state folder, for other processes and restarts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key() -> bytes:
-    """Return the user's key, made on first use; raises `Broken` for a file or folder that cannot be used."""
+    """Return the user's key, made on first use; raises `Broken` for an unusable file or folder."""
     folder = state_folder(os.environ)
     path = f"{folder}/mcp-key"
     try:

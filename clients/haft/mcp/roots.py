@@ -1,7 +1,7 @@
 """Folder in which tools work, and the session that owns their handles.
 
 `--root`, else `CLAUDE_PROJECT_DIR`, else a legacy host's first root, else the working folder. `/`
-and the home folder are no project: hosts without one start there, and tools could do harm. A
+and the home folder are refused: hosts without a project start there, and tools could do harm. A
 session belongs to a root, so handles outlive a host.
 """
 

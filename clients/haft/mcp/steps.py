@@ -1,9 +1,11 @@
 """A request in service: a generator of its steps, and the requesting host.
 
 A server yields `CallDaemon` or `CallHost` and receives the result as JSON, or `RemoteError` raised;
-`NotifyHost`; or `AwaitNotification` for the daemon's next one. The generator returns the result.
+`NotifyHost`; or `AwaitNotification` for the daemon's next one. The generator returns the result:
 
-Example: def ping(host, params): yield CallDaemon("ping", {}); return {}
+    def ping(host, params):
+        yield CallDaemon("ping", {})
+        return {}
 """
 
 from __future__ import annotations

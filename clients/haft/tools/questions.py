@@ -26,7 +26,6 @@ _count = 0
 
 
 def set_asker(asker: Asker) -> None:
-    """Set the implementation of `ask`."""
     global _asker
     _asker = asker
 

@@ -1,7 +1,4 @@
-"""Tools of a program, by name.
-
-A decorated function stays plain, for tests. Faults are raised when the module is loaded.
-"""
+"""Tools of a program, by name; a decorated function stays plain, for tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`haft logs`: all output of a handle; with `-f`, also new output.
 
 The follower's offset moves past written output only, independent of the session's read offset. A
-lost connection is remade, and resumes if the daemon is the same. Omissions are reported.
+lost connection is reopened, and the follower continues if the daemon is the same.
 """
 
 from __future__ import annotations
@@ -150,7 +150,6 @@ class Follower:
         self._held = bytearray() if self._last is not None else None
         state = self.read(haft)
         while self._raw and not self.done:
-            # Bytes come in pieces.
             before = self.cursor
             state = self.read(haft)
             if self.cursor == before:

@@ -1,8 +1,8 @@
 """Attachment: a person's terminal and a handle's, joined until one of them ends.
 
-Output is read by offset, so each byte is drawn once and the read offset stays. The picture is
-painted first, and after haft's messages. Neither a program that does not read nor a stalled
-terminal delays the exit.
+The handle's output is read by offset, so each byte is drawn once and the session's read offset does
+not move. The picture is painted first, and again after haft's own messages. Neither a program that
+does not read nor a stalled terminal delays the exit.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Attachment:
         self._wrong_size = False
 
     def run(self) -> HandleState | None:
-        """Join both until the handle stops, and return its state; None when detached."""
+        """Join both until the handle stops, and return the handle's state; return None when
+        detached."""
         self._own.write(b"\x1b[22;0t" + self._scrolled_up())
         self._fit()
         self._paint()
@@ -106,8 +107,8 @@ class Attachment:
         self._own.settle(leaving=True)
 
     def leave(self) -> int:
-        """Restore the handle's size, unless changed by another client; return the number of typed
-        characters not sent."""
+        """Restore the handle's size, unless another client has changed it; return the number of
+        typed characters that did not reach the program."""
         if self._found is not None and self._found != self._size:
             try:
                 if self._size_now() == self._size:
@@ -117,12 +118,13 @@ class Attachment:
         return self._typed.waiting
 
     def _scrolled_up(self) -> bytes:
-        """Move the person's screen into its scrollback, if any."""
+        """Move the person's screen into the terminal's scrollback."""
         rows, _ = self._own.size() or _USUAL
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
 
     def _drain(self, state: Stopped) -> HandleState:
-        """Draw output that follows the end; return the state without figures of a single reply."""
+        """Draw the last output, which may come a moment after the end; return the state without the
+        figures of a single reply."""
         until = time.monotonic() + _DRAIN_S
         while True:
             fresh = self._fetch("raw", max_bytes=_OUTPUT)
@@ -139,7 +141,7 @@ class Attachment:
                 time.sleep(0.05)
 
     def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
-        # With a cursor the read offset stays: the session is the assistant's.
+        # With a cursor the read offset stays: the session belongs to the assistant.
         return self._line.fetch(
             self._id, view=view, cursor=self._cursor, max_bytes=max_bytes, timeout=_CALL_S
         )
@@ -151,7 +153,7 @@ class Attachment:
         if self._question is None:
             fields |= {"wait": "output", "timeout_ms": _FOR_LONG_MS, "max_bytes": _OUTPUT}
         else:
-            # A question stays visible; only a fetch shows that another client has answered.
+            # A question stays visible; only a fetch shows that another client has answered it.
             fields |= {"wait": "stopped", "timeout_ms": _QUESTION_MS, "max_bytes": 0}
         self._output = self._line.start("fetch", **fields)
 
@@ -188,6 +190,7 @@ class Attachment:
         self._draw_over()
 
     def _paint(self) -> None:
+        """Draw the whole picture, and continue at its offset in the output."""
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)
@@ -203,6 +206,7 @@ class Attachment:
         self._draw_over()
 
     def _draw_over(self) -> None:
+        """Draw haft's own messages, which the picture or new output may have hidden."""
         if self._question is not None:
             self._show_question(self._question)
         elif self._notice is not None:
@@ -299,7 +303,7 @@ class Attachment:
         return max(0.0, self._notice[1] + _NOTICE_S - time.monotonic())
 
     def _fit(self) -> None:
-        """Set the handle's terminal to the person's size. A watcher changes nothing."""
+        """Set the handle's terminal to the person's size, unless the attachment is read-only."""
         size, now = self._own.size(), self._size_now()
         self._wrong_size = self._read_only and size != now
         if size is None or now is None or self._read_only:

@@ -1,7 +1,8 @@
 r"""Keys typed while attached: text for the program, or commands to haft.
 
-No I/O; bytes come cut anywhere. The prefix is C-\ or the chosen key, as control character or in the
-codes of keyboard protocols that the program may have set. Pasted text is always text. Only an
+The input comes in chunks that may split a sequence or a character. The prefix is C-\ or the chosen
+key, in each form that a terminal sends: the control character, and the codes of the keyboard
+protocols that the program may have enabled. Text between paste codes is always text. Only an
 ambiguous sequence is held back, never an Escape alone.
 """
 
@@ -26,8 +27,8 @@ Event = str | Command
 
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
 
-# Two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and CSI 27 ;
-# modifiers ; code ~.
+# The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u of the
+# kitty protocol, and CSI 27 ; modifiers ; code ~ of xterm (modifyOtherKeys).
 _KEY = re.compile(
     rb"\x1b\[(?:(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::(?P<base>\d{0,7}))?"
     rb"(?:;(?P<mods>\d{0,7})(?::(?P<event>\d))?)?(?:;[\d:]{0,60})?u"
@@ -56,10 +57,10 @@ def prefix_key(name: str) -> str | None:
 
 
 class Keyboard:
-    """Separates text and commands of one attachment."""
+    """Parser of one attachment's keys."""
 
     def __init__(self, prefix: str = "\\") -> None:
-        """`prefix` is the key that, with Ctrl, precedes a command."""
+        """Take the key that, with Ctrl, precedes a command; see `prefix_key`."""
         self._key = ord(prefix)
         self._control = bytes([self._key & 0x1F])
         self._notable = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
@@ -111,7 +112,8 @@ class Keyboard:
             self._second(data[at : at + 1], chr(data[at]))
             return at + 1
         if _is_silent(match):
-            # The release of the prefix or of a modifier belongs to the prefix.
+            # The release of the prefix or of a modifier is passed on with the prefix, or dropped
+            # with it.
             self._prefix += match[0]
         else:
             is_prefix = self._is_prefix(match)
@@ -169,13 +171,14 @@ class Keyboard:
 
 
 def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
+    """Return a key's code and modifiers, without the locks."""
     code = int(match["code"] or match["other_code"] or 0)
     mods = int(match["mods"] or match["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS
 
 
 def _is_silent(match: re.Match[bytes]) -> bool:
-    """Return True for a release, a repeat or a modifier."""
+    """Return True for an event that is no key press: a release, a repeat or a modifier."""
     code, _ = _numbers(match)
     return match["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 

@@ -1,7 +1,8 @@
 """A program's output for a person's own terminal, without queries.
 
-No I/O; bytes come cut anywhere. The daemon's screen has answered queries already: a second answer
-would arrive as typed input. Modes that the program sets are reset at the end, no others.
+The daemon's screen has already answered the program's queries; the person's terminal would answer
+them again, as if typed. Modes that the program sets are recorded and reset at the end, no others.
+The output comes in chunks: an incomplete sequence or character is held back until the next chunk.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ _MAX_SEQUENCE = 4096
 
 _MAX_ROWS = 3
 
-# Output determines the matching time, so these never backtrack: repetitions are possessive and of
-# one class; only that of an Escape's own run contains an Escape.
+# The program's output determines the matching time, so these expressions never backtrack: every
+# repetition is possessive and of one class, and only the class of an Escape's own run contains an
+# Escape.
 _SEQUENCE = re.compile(
     rb"\x05"
     rb"|(?<!\x1b)\x1b++(?:"
@@ -62,7 +64,7 @@ _UNDOING = {
 
 
 class OutputFilter:
-    """State of one person's terminal, as changed by the program."""
+    """State of one person's terminal, as far as the program has changed it."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -85,7 +87,8 @@ class OutputFilter:
     def undo(self) -> bytes:
         """Return the bytes that reset modes and styles; forget the state."""
         out = bytearray()
-        # Each screen has its own keyboard modes: reset them before and after leaving it.
+        # Each screen (main, alternate) has its own keyboard modes, so they are reset before the
+        # screen is left, and after.
         if "keyboard" in self._seen:
             out += _UNDOING["keyboard"]
         for (private, number), on in self._modes.items():
@@ -147,6 +150,7 @@ class OutputFilter:
 
 
 def _command_asks(number: bytes, rest: bytes) -> bool:
+    """Return True for an operating system command (OSC) that requests a reply."""
     if number in _ASK_BY_A_FIELD:
         return b"?" in rest.split(b";")
     match number:
@@ -162,6 +166,8 @@ def _command_asks(number: bytes, rest: bytes) -> bool:
 
 
 def _string_asks(string: bytes) -> bool:
+    """Return True for a device control string (DCS) or a graphics command (APC) that requests a
+    reply."""
     if string[:1] == b"P":
         return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
     keys = string[2:].partition(b";")[0].split(b",")
@@ -169,7 +175,7 @@ def _string_asks(string: bytes) -> bool:
 
 
 def _unfinished_character(data: bytes) -> bytes:
-    """Return the trailing bytes that begin a character."""
+    """Return the trailing bytes that begin a UTF-8 character."""
     for size in range(1, min(4, len(data) + 1)):
         first = data[-size]
         if first < 0x80:
@@ -181,8 +187,8 @@ def _unfinished_character(data: bytes) -> bytes:
 
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
-    """Draw a message over the last rows, at most `_MAX_ROWS`; with `asks`, the end of a longer
-    text, and the cursor behind."""
+    """Draw a message over the last rows, at most `_MAX_ROWS`. With `asks`, draw the end of a longer
+    text, and leave the cursor behind it."""
     lines = _wrapped(text, max(1, cols - 1))
     most = max(1, min(_MAX_ROWS, rows))
     lines = lines[-most:] if asks else lines[:most]

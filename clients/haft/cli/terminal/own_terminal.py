@@ -1,8 +1,8 @@
 """The person's own terminal: taken for an attachment, and restored on every exit.
 
-Signals are only recorded, and wake the waiting code. Writes are non-blocking, so a stalled terminal
-delays neither signals nor keys. Code that ignores a terminating signal for too long is interrupted,
-after the terminal's restoration.
+A signal is only recorded, and wakes `wait`. The terminal is written through a non-blocking
+description of its own, so a stalled terminal delays neither signals nor keys. Code that ignores a
+terminating signal for `_OVERDUE_S` is interrupted by `Overdue`, and the exit restores the terminal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Overdue(BaseException):
 
 
 class OwnTerminal:
-    """A person's terminal in raw mode, as a context manager."""
+    """A person's terminal in raw mode, for the length of a `with` block."""
 
     def __init__(self, keys: int, screen: int) -> None:
         """Read and set `keys`, write `screen`; both are terminals."""
@@ -56,7 +56,7 @@ class OwnTerminal:
                 os.ttyname(self._given), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
         except OSError:
-            # Another user's terminal (su), or one without a name here: use the inherited
+            # The terminal of another user (su), or without a name in /dev: use the inherited
             # descriptor.
             self._screen = self._given
         self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
@@ -71,7 +71,8 @@ class OwnTerminal:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.give_back()
         for number, handler in self._handlers:
-            # A C-\ typed to detach as the handle ended would now raise SIGQUIT.
+            # C-\ may be on its way, typed to detach just as the handle ended; in cooked mode it
+            # raises SIGQUIT.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._bell)
@@ -145,7 +146,8 @@ class OwnTerminal:
     def settle(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
         """Wait at most `seconds` until all is written, and drop the rest.
 
-        A signal ends the wait, but not when `leaving`: the terminal must be restored.
+        A signal ends the wait, but not when `leaving`: the bytes that restore the terminal come
+        after the signal.
         """
         until = time.monotonic() + seconds
         while self._backlog and (leaving or self.ended_by is None):

@@ -1,8 +1,9 @@
 """Typed input that the program has not taken yet.
 
-A piece is sent once the terminal has the last one, so a program that does not read delays only the
-typing. Pieces are objects, which cannot answer a question that has just opened. Unsent text is
-reported.
+Text is sent in order, the next piece once the terminal has taken the last one, so a program that
+does not read delays only the typing. A piece is sent as an object, which never answers a question:
+input for the program cannot answer a question that has just opened. Text that cannot be sent is
+reported, never dropped silently.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class PendingInput:
         return None
 
     def send(self) -> None:
-        """Send the next piece once the last has arrived; a wait without a quiet time ends on
-        arrival."""
+        """Send the next piece once the last has arrived.
+
+        `wait="quiet"` without a quiet time is answered as soon as the terminal has the text.
+        """
         if self._sent or not self._waiting or self._held_up:
             return
         piece = self._waiting.popleft()
@@ -61,11 +64,11 @@ class PendingInput:
         self._sent = number, piece
 
     def go_on(self) -> None:
-        """Resume: a new state shows whether the handle asks."""
+        """Resume after a refusal: the new state shows whether the handle asks a question."""
         self._held_up = False
 
     def arrived(self) -> str | None:
-        """Check for the arrival of the sent piece; return a message if impossible."""
+        """Check for the arrival of the sent piece; return a message if the daemon refused it."""
         if self._sent is None:
             return None
         number, piece = self._sent
@@ -81,7 +84,7 @@ class PendingInput:
     def _refused(self, piece: str, refused: RemoteError) -> str | None:
         lines = _LINES.findall(piece)
         if refused.kind == "invalid_answer":
-            # A question has opened that is not known here yet.
+            # A question has opened of which no state has come yet.
             self._waiting.appendleft(piece)
             self._held_up = True
         elif refused.kind == "handle_stopped":
@@ -89,7 +92,7 @@ class PendingInput:
         elif refused.kind != "action_not_supported":
             raise refused
         elif len(lines) > 1:
-            # One of the lines is unacceptable; the others may pass.
+            # The daemon refuses one of the lines; the others may pass.
             self._waiting.extendleft(reversed(lines))
         else:
             return refused.message
