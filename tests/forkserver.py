@@ -2,8 +2,8 @@
 Importing the daemon takes a third of a CPU second; a fork takes milliseconds. A forked daemon
 equals an executed one in all that tests observe: arguments and environment are written to
 where the kernel shows them (/proc/PID/cmdline and environ), and descriptors, session, folder
-and `main` are as requested. Only its parent is the fork server. There is one server per test
-process. A child that cannot be forked (other interpreter options, loader variables) is
+and `main` are as requested. Only its parent is the fork server. The guardian of such a daemon is
+forked too. There is one server per test process. A child that cannot be forked (other interpreter options, loader variables) is
 executed by `subprocess`; see `can_fork`."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 _ROOM = "x" * 32_000
 """What the server's arguments and environment are filled up with, so that a child's fit."""
@@ -245,6 +245,7 @@ def _run_main(env: Mapping[str, str]) -> int:
     def execute_again(_path: str, _words: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise _ExecutedAgain(env)
 
+    os.posix_spawn = _fork_guardian(os.posix_spawn)
     execve = os.execve
     os.execve = execute_again  # type: ignore[assignment]
     _set_environment(env)
@@ -260,6 +261,53 @@ def _run_main(env: Mapping[str, str]) -> int:
     except SystemExit as end:
         return _status(end)
     raise AssertionError("main exits")
+
+
+def _fork_guardian(spawn: Callable[..., int]) -> Callable[..., int]:
+    """Return a `posix_spawn` that forks the daemon's guardian, whose modules are loaded here, and executes all others."""
+
+    def spawn_or_fork(
+        path: str, argv: Sequence[str], env: Mapping[str, str], **options: Any
+    ) -> int:
+        from haftd.host.recovery import guardian
+
+        if guardian._START not in argv:
+            return spawn(path, argv, env, **options)
+        ready, is_ready = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _become_guardian(argv, options["file_actions"], is_ready)
+        os.close(is_ready)
+        os.read(ready, 1)
+        os.close(ready)
+        return pid
+
+    return spawn_or_fork
+
+
+def _become_guardian(
+    argv: Sequence[str], file_actions: Sequence[tuple[int, int, int]], is_ready: int
+) -> NoReturn:
+    from haftd.host.recovery import guardian
+
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.setsid()
+        for _, source, target in file_actions:
+            os.dup2(source, target)
+        _set_environment({})
+        _show(_ARG_START, argv)
+        os.write(is_ready, b".")
+        words = list(argv)
+        guardian.main(words[words.index(guardian._START) + 2 :])
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def _status(end: SystemExit) -> int:
