@@ -17,7 +17,7 @@ Capture = pytest.CaptureFixture[str]
 
 STATUS: dict[str, Any] = {
     "version": "0.1.0",
-    "pid": os.getpid(),
+    "pid": 4711,
     "started_at": 1.0,
     "uptime_s": 4000.0,
     "socket": "/run/s",
@@ -144,7 +144,7 @@ def test_status_has_a_readable_form(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: {**STATUS, "problems": [PROBLEM], "refused": {"token": 2}})
     assert main(["status"]) == 0
     out = capsys.readouterr().out
-    assert f"haftd       0.1.0, pid {os.getpid()}, running, up 1 h 6 min\n" in out
+    assert f"haftd       0.1.0, pid {STATUS['pid']}, running, up 1 h 6 min\n" in out
     assert "handles     3 running, 1 stopped\n" in out
     assert "refused     2 token\n" in out
     assert "problem     /c/tools/a.toml:3: tools.x.command: Wrong.\n" in out

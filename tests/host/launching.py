@@ -21,13 +21,12 @@ from tests.patience import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 _COUNT = iter(range(1, 1 << 18))
-HOME = f"{os.getpid():012x}"
 INSTANCE = os.urandom(6).hex()
 
 
 def new_mark() -> str:
     """A mark that no other test has."""
-    return f"{HOME}.{INSTANCE}.{next(_COUNT)}"
+    return f"{os.getpid():012x}.{INSTANCE}.{next(_COUNT)}"
 
 
 def no_record(_: Identity) -> None:

@@ -15,7 +15,6 @@ from haftd.host.input_state.fd_peers import (
 from haftd.host.tty import pseudo_terminal
 from tests.host.launching import open_fds
 
-ME = os.getpid()
 NOBODY = 0x7FFF_FFF0
 
 
@@ -27,9 +26,9 @@ def test_the_ends_of_a_socket_pair_are_each_others_peer() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_of(inode(ours.fileno())) == inode(theirs.fileno())
-        assert has_both_ends(ME, inode(ours.fileno()))
+        assert has_both_ends(os.getpid(), inode(ours.fileno()))
         assert not has_both_ends(os.getppid(), inode(ours.fileno()))
-    assert peer_of(NOBODY) is None and not has_both_ends(ME, NOBODY)
+    assert peer_of(NOBODY) is None and not has_both_ends(os.getpid(), NOBODY)
 
 
 def test_a_network_socket_has_no_local_peer() -> None:
@@ -40,22 +39,22 @@ def test_a_network_socket_has_no_local_peer() -> None:
 def test_only_the_written_end_counts() -> None:
     ours, theirs = os.pipe()
     pipes = frozenset((inode(ours),))
-    assert writes_to(ME, pipes) and not writes_to(os.getppid(), pipes)
+    assert writes_to(os.getpid(), pipes) and not writes_to(os.getppid(), pipes)
     os.close(theirs)
-    assert not writes_to(ME, pipes) and not writes_to(NOBODY, pipes)
+    assert not writes_to(os.getpid(), pipes) and not writes_to(NOBODY, pipes)
     os.close(ours)
 
 
 def test_a_master_names_its_terminal_and_shows_readable_bytes() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
     theirs = os.open(slave, os.O_RDWR | os.O_NOCTTY)
-    assert slave == f"/dev/pts/{terminal_of(ME, master)}"
-    assert is_readable(ME, master) is False
+    assert slave == f"/dev/pts/{terminal_of(os.getpid(), master)}"
+    assert is_readable(os.getpid(), master) is False
     before = open_fds()
     os.write(theirs, b"x")
-    assert is_readable(ME, master) is True
+    assert is_readable(os.getpid(), master) is True
     assert open_fds() == before
     os.close(theirs)
     os.close(master)
-    assert terminal_of(ME, master) == -1
-    assert is_readable(ME, 1 << 20) is None and is_readable(NOBODY, 0) is None
+    assert terminal_of(os.getpid(), master) == -1
+    assert is_readable(os.getpid(), 1 << 20) is None and is_readable(NOBODY, 0) is None

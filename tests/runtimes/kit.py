@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
     """Return a call of a program, with its own tag."""
-    mark = str(ProcessTag("0" * 12, _instance, next(_numbers)))
+    mark = str(ProcessTag(f"{os.getpid():012x}", _instance, next(_numbers)))
     whole = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
