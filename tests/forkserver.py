@@ -2,9 +2,9 @@
 Importing the daemon takes a third of a CPU second; a fork takes milliseconds. A forked daemon
 equals an executed one in all that tests observe: arguments and environment are written to
 where the kernel shows them (/proc/PID/cmdline and environ), and descriptors, session, folder
-and `main` are as requested. Only its parent is the fork server. The guardian of such a daemon is
-forked too. There is one server per test process. A child that cannot be forked (other interpreter options, loader variables) is
-executed by `subprocess`; see `can_fork`."""
+and `main` are as requested. Only its parent is the fork server. Its guardian is forked too.
+There is one server per test process. A child that cannot be forked (other interpreter options,
+loader variables) is executed by `subprocess`; see `can_fork`."""
 
 from __future__ import annotations
 

@@ -101,22 +101,19 @@ class RunningDaemon:
             self.wait_until_up()
         return self
 
+    def is_up(self) -> bool:
+        """Return whether the daemon listens, which it does a moment after the socket's file exists."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket)) == 0
+
     def wait_until_up(self, timeout: float = 20.0) -> None:
-        """Poll until a call is answered."""
+        """Wait until the daemon listens."""
         end = time.monotonic() + timeout
-        while True:
-            probe = socket.socket(socket.AF_UNIX)
-            try:
-                probe.connect(str(self.socket))
-            except OSError:
-                assert self.process is not None
-                if self.process.poll() is not None or time.monotonic() > end:
-                    raise AssertionError(f"haftd does not answer:\n{self.log_text()}") from None
-                time.sleep(0.01)
-            else:
-                return
-            finally:
-                probe.close()
+        while not self.is_up():
+            assert self.process is not None
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"haftd does not answer:\n{self.log_text()}")
+            time.sleep(0.01)
 
     def connect(self, framing: Framing = "lines") -> Wire:
         return Wire(self.socket, framing)

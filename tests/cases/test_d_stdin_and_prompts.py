@@ -219,7 +219,7 @@ def test_RB_024_the_daemon_keeps_its_terminal(
         os.execvpe(sys.executable, [sys.executable, "-m", "haftd"], daemon.env)
     try:
         end = time.monotonic() + 20
-        while not daemon.socket.exists():
+        while not daemon.is_up():
             assert time.monotonic() < end
             time.sleep(0.02)
         with daemon.connect() as wire:

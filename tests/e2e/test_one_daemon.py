@@ -171,7 +171,7 @@ def test_a_daemon_in_a_handle_ends_with_the_handle_and_all_its_processes(
     with Ground() as ground, daemon.connect() as wire:
         env = [f"{name}={value}" for name, value in inner.env.items() if name.startswith("XDG")]
         run(wire, *ground.within(["env", *env, *HAFTD, "--socket", str(inner.socket)]), wait="none")
-        until(inner.socket.exists, "the inner daemon serves")
+        until(inner.is_up, "the inner daemon serves")
         with inner.connect() as nested:
             run(nested, "sh", "-c", ground.tagged(hidden), wait="none")
             pid = nested.call("daemon/status")["pid"]
