@@ -21,6 +21,13 @@ def wait_for_environment(pid: int, timeout: float = PATIENCE_S) -> None:
     """Return once the process has its environment, or has ended: within execve(2) there is a
     moment without."""
     end = time.monotonic() + timeout
-    while is_running(pid) and not Path(f"/proc/{pid}/environ").read_bytes():
+    while is_running(pid) and not _environment(pid):
         assert time.monotonic() < end, f"process {pid} does not execute its program"
         time.sleep(0.001)
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except ProcessLookupError:  # ended between the two looks
+        return b""
