@@ -137,21 +137,21 @@ class Connection:
         """Return all tools of the server. Raises `ServerError`, `Disconnected`, `Unusable`."""
         if not self.has_tools and self.is_modern:
             return ()
-        found: dict[str, ServedTool] = {}
+        tools: dict[str, ServedTool] = {}
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            answer = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
+            reply = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
             try:
-                page = convert(answer, ToolsPage)
+                page = convert(reply, ToolsPage)
             except msgspec.MsgspecError as error:
                 raise Unusable(f"lists its tools in a wrong form: {error}") from None
             for tool in _tools(page.tools):
-                found.setdefault(tool.name, tool)
-            if len(found) > _MAX_TOOLS:
+                tools.setdefault(tool.name, tool)
+            if len(tools) > _MAX_TOOLS:
                 raise Unusable(f"lists more than {_MAX_TOOLS} tools")
             cursor = page.next_cursor
             if not cursor:
-                return tuple(found.values())
+                return tuple(tools.values())
         raise Unusable(f"lists its tools on more than {_MAX_PAGES} pages")
 
     async def listen(self) -> None:
@@ -200,7 +200,7 @@ class Connection:
         """Assign held questions to calls, once there are no more calls than questions: outside of a
         call's stream a legacy server does not name the call."""
         while self._held:
-            calls: list[Any] = [one for one in self.peer.owners() if not _is_asking(one)]
+            calls: list[Any] = [owner for owner in self.peer.owners() if not _is_asking(owner)]
             if not calls:
                 for id, _ in self._held:
                     self.peer.refuse(id, INVALID_PARAMS, "no call of a tool is open that could ask")
@@ -234,14 +234,14 @@ def _tools(items: list[Raw]) -> Iterator[ServedTool]:
         yield ServedTool(tool.name, text, tool.input_schema, _hints(tool.annotations), task)
 
 
-def _hints(given: Annotations | None) -> Hints | None:
-    if given is None:
+def _hints(annotations: Annotations | None) -> Hints | None:
+    if annotations is None:
         return None
     return Hints(
-        read_only=given.read_only_hint is True,
-        destructive=given.destructive_hint is not False,
-        idempotent=given.idempotent_hint is True,
-        open_world=given.open_world_hint is not False,
+        read_only=annotations.read_only_hint is True,
+        destructive=annotations.destructive_hint is not False,
+        idempotent=annotations.idempotent_hint is True,
+        open_world=annotations.open_world_hint is not False,
     )
 
 
@@ -256,11 +256,11 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
 
 async def _negotiate(peer: Peer, era: Era) -> Connection:
     """Open a connection, modern if possible. Raises `Unusable`."""
-    found = await _probe(peer, era)
-    if isinstance(found, _Again):
-        found = await _probe(peer, era)
-    if isinstance(found, Connection):
-        return found
+    outcome = await _probe(peer, era)
+    if isinstance(outcome, _Again):
+        outcome = await _probe(peer, era)
+    if isinstance(outcome, Connection):
+        return outcome
     raise Unusable("refuses the revision that it says it speaks")
 
 
@@ -276,18 +276,18 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
         with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
             await probe.settled.wait()
         if probe.settled.is_set():
-            found = _discovered(peer, probe)
-            if not isinstance(found, str):
-                return found
+            outcome = _discovered(peer, probe)
+            if not isinstance(outcome, str):
+                return outcome
             if era == "modern":
-                raise Unusable(found)
+                raise Unusable(outcome)
         try:
             return await _initialize(peer)
         except ServerError:
             # A modern server that is slow to start has replied to the probe meanwhile.
-            found = _discovered(peer, probe) if probe.settled.is_set() else ""
-            if isinstance(found, Connection):
-                return found
+            outcome = _discovered(peer, probe) if probe.settled.is_set() else ""
+            if isinstance(outcome, Connection):
+                return outcome
             raise
     finally:
         peer.end(probe)
@@ -296,7 +296,7 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
 def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
     """Return the modern connection, or a clause on why there is none."""
     try:
-        found: Discovery = convert(probe.result(), Discovery)
+        discovery: Discovery = convert(probe.result(), Discovery)
     except ServerError as error:
         if error.code == UNSUPPORTED_VERSION:
             supported = error.data.get("supported") if isinstance(error.data, dict) else None
@@ -306,13 +306,13 @@ def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
         return f"answered `server/discover` with an error: {error.message}"
     except msgspec.MsgspecError:
         return "answered `server/discover` in another form"
-    if MODERN in found.supported_versions:
-        return Connection(peer, MODERN, found.capabilities, found.meta.info)
-    return f"speaks {', '.join(found.supported_versions)}, not {MODERN}"
+    if MODERN in discovery.supported_versions:
+        return Connection(peer, MODERN, discovery.capabilities, discovery.meta.info)
+    return f"speaks {', '.join(discovery.supported_versions)}, not {MODERN}"
 
 
 async def _initialize(peer: Peer) -> Connection:
-    answer = await peer.request(
+    reply = await peer.request(
         "initialize",
         {
             "protocolVersion": LEGACY[0],
@@ -321,12 +321,14 @@ async def _initialize(peer: Peer) -> Connection:
         },
     )
     try:
-        found: Initialized = convert(answer, Initialized)
+        initialized: Initialized = convert(reply, Initialized)
     except msgspec.MsgspecError as error:
         raise Unusable(f"answered `initialize` in a wrong form: {error}") from None
-    if found.protocol_version not in LEGACY:
+    if initialized.protocol_version not in LEGACY:
         raise Unusable(
-            f"speaks the revision {found.protocol_version!r}; haft speaks {MODERN}, {', '.join(LEGACY)}"
+            f"speaks the revision {initialized.protocol_version!r}; haft speaks {MODERN}, {', '.join(LEGACY)}"
         )
     peer.notify("notifications/initialized")
-    return Connection(peer, found.protocol_version, found.capabilities, found.server_info)
+    return Connection(
+        peer, initialized.protocol_version, initialized.capabilities, initialized.server_info
+    )

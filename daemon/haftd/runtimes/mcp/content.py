@@ -80,7 +80,7 @@ def _same(text: str, structured: bytes) -> bool:
         return False
     values = [whole, *whole.values()] if isinstance(whole, dict) and len(whole) == 1 else [whole]
     try:
-        said: Any = msgspec.json.decode(text)
+        decoded: Any = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        said = text
-    return any(value in (said, text) for value in values)
+        decoded = text
+    return any(value in (decoded, text) for value in values)

@@ -179,29 +179,29 @@ def _is_choice(form: Mapping[str, Any]) -> bool:
 
 
 def _choices(form: Mapping[str, Any], required: bool) -> tuple[Scalar, ...]:
-    found: tuple[Scalar, ...] = tuple(text for _, text in _options(form)) or (True, False)
-    return found if required else (*found, _NONE)
+    options: tuple[Scalar, ...] = tuple(text for _, text in _options(form)) or (True, False)
+    return options if required else (*options, _NONE)
 
 
 def _options(form: Mapping[str, Any]) -> list[tuple[Any, str]]:
     """Return the values of a choice, each with its text. Titles that are not unique are not used."""
-    found: list[tuple[Any, str]] = []
+    options: list[tuple[Any, str]] = []
     titled = form.get("oneOf") or form.get("anyOf")
     if isinstance(titled, list):
-        found = [
-            (one["const"], str(one.get("title") or one["const"]))
-            for one in titled
-            if isinstance(one, dict) and "const" in one
+        options = [
+            (option["const"], str(option.get("title") or option["const"]))
+            for option in titled
+            if isinstance(option, dict) and "const" in option
         ]
     elif isinstance(form.get("enum"), list):
         names = form.get("enumNames")
         texts = (
             names if isinstance(names, list) and len(names) == len(form["enum"]) else form["enum"]
         )
-        found = [(value, str(text)) for value, text in zip(form["enum"], texts, strict=True)]
-    if len({text for _, text in found}) != len(found):
-        found = [(value, str(value)) for value, _ in found]
-    return found
+        options = [(value, str(text)) for value, text in zip(form["enum"], texts, strict=True)]
+    if len({text for _, text in options}) != len(options):
+        options = [(value, str(value)) for value, _ in options]
+    return options
 
 
 def _label(name: str, form: Mapping[str, Any]) -> str:

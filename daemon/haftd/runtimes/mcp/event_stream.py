@@ -33,17 +33,17 @@ class EventParser:
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that are complete now. Raises `TooLong`."""
         self._rest += chunk
-        found: list[Event] = []
+        events: list[Event] = []
         if len(self._rest) + self._size > self._limit:
             raise TooLong
         while True:
             line = self._line()
             if line is None:
-                return found
+                return events
             if line:
                 self._field(line)
             elif self._has_fields:
-                found.append(Event(b"\n".join(self._data), self._id))
+                events.append(Event(b"\n".join(self._data), self._id))
                 self._data, self._has_fields, self._size = [], False, 0
 
     def _line(self) -> bytes | None:

@@ -72,7 +72,7 @@ class Exchange:
     ) -> CallResult:
         """Call the tool and return its complete result. A question without an answer ends the call.
         Raises `ToolFailed`, `Disconnected`."""
-        self._still()
+        self._restart_clock()
         with self._scope:
             try:
                 return await self._run(tool, listed, arguments)
@@ -136,23 +136,23 @@ class Exchange:
 
     # -- progress
 
-    def _still(self) -> None:
+    def _restart_clock(self) -> None:
         """Restart the time without progress, which an open question stops."""
         is_waiting = self._open > 0 or self._silence_s == float("inf")
         self._scope.deadline = float("inf") if is_waiting else trio.current_time() + self._silence_s
 
     def _progressed(self, progress: Progress) -> None:
-        self._still()
+        self._restart_clock()
         text = (progress.message or "").strip()
         if not text:
             total = "" if progress.total is None else f" of {progress.total:g}"
             text = f"{progress.progress:g}{total}"
         self._context.emit(f"{text}\n".encode())
 
-    def _tell_status(self, message: str | None) -> None:
+    def _emit_status(self, message: str | None) -> None:
         text = (message or "").strip()
         if text and text != self._status:
-            self._still()
+            self._restart_clock()
             self._status = text
             self._context.emit(f"{text}\n".encode())
 
@@ -161,7 +161,7 @@ class Exchange:
     async def _serve_question(
         self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]
     ) -> None:
-        self._still()
+        self._restart_clock()
         try:
             result = await self._answer(elicitation)
         except ToolFailed as failure:
@@ -171,14 +171,14 @@ class Exchange:
             return
         finally:
             self._open -= 1
-        self._still()
+        self._restart_clock()
         reply(result)
         self._connection.assign()
 
     async def _inputs(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
         answers: dict[str, Any] = {}
         self._open += 1
-        self._still()
+        self._restart_clock()
         try:
             for name, request in requests.items():
                 if request.method != "elicitation/create":
@@ -189,7 +189,7 @@ class Exchange:
                 answers[name] = await self._answer(convert(request.params, Elicitation))
         finally:
             self._open -= 1
-        self._still()
+        self._restart_clock()
         return answers
 
     async def _answer(self, elicitation: Elicitation) -> dict[str, Any]:
@@ -231,8 +231,10 @@ class Exchange:
             wanted = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:
             raise error from None
-        for one in wanted:
-            result = await self._answer(Elicitation(one.message, "url", url=one.url))
+        for elicitation in wanted:
+            result = await self._answer(
+                Elicitation(elicitation.message, "url", url=elicitation.url)
+            )
             if result["action"] != "accept":
                 raise ToolFailed("The address that the server needs opened was not opened.")
 
@@ -242,7 +244,7 @@ class Exchange:
         """Poll a task of the extension until done, as often as the server asks for."""
         try:
             while True:
-                self._tell_status(task.status_message)
+                self._emit_status(task.status_message)
                 if task.status in _DONE:
                     return _finished(task)
                 if task.status == "input_required" and task.input_requests:
@@ -261,7 +263,7 @@ class Exchange:
 
     async def _follow_legacy(self, task: LegacyTask) -> CallResult:
         """Wait for the result of a task of 2025-11-25."""
-        self._tell_status(task.status_message)
+        self._emit_status(task.status_message)
         try:
             answer = await self._request("tasks/result", {"taskId": task.task_id})
         except BaseException as error:

@@ -42,7 +42,7 @@ def read_marks(schema: Mapping[str, Any]) -> Marks:
 
 def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the headers of a call; a null or missing argument has none."""
-    found = []
+    headers = []
     for path, name in marks.items():
         value: Any = arguments
         for key in path:
@@ -50,8 +50,8 @@ def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, st
         if isinstance(value, bool):
             value = "true" if value else "false"
         if value is not None:
-            found.append((f"{PREFIX}{name}", encoded(str(value))))
-    return found
+            headers.append((f"{PREFIX}{name}", encoded(str(value))))
+    return headers
 
 
 def encoded(text: str) -> str:

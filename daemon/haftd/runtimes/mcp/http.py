@@ -84,7 +84,7 @@ class Endpoint:
                         f"its header {name} needs the variable {variable}, which haftd does not have.",
                         "server",
                     )
-            filled = _VARIABLE.sub(lambda found: self._environ[found[1]], value)
+            filled = _VARIABLE.sub(lambda match: self._environ[match[1]], value)
             if not filled.isprintable():
                 raise StartFailed(f"its header {name} would have more than one line.", "server")
             self._headers.append((name, filled))
@@ -256,8 +256,8 @@ class Endpoint:
 
     def _greeted(self, pending: Pending) -> None:
         with suppress(ServerError, Disconnected, msgspec.MsgspecError):
-            found = msgspec.json.decode(pending.result(), type=dict[str, Any])
-            self._version = str(found.get("protocolVersion", ""))
+            result = msgspec.json.decode(pending.result(), type=dict[str, Any])
+            self._version = str(result.get("protocolVersion", ""))
 
     def _marks(self, asked: Mapping[str, Any]) -> Headers:
         params = asked.get("params") or {}
@@ -332,12 +332,12 @@ class _Reply:
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     async def body(self, limit: int) -> bytes:
-        found = bytearray()
+        body = bytearray()
         while isinstance(event := await self._next(), h11.Data):
-            found += event.data
-            if len(found) > limit:
+            body += event.data
+            if len(body) > limit:
                 raise TooLong
-        return bytes(found)
+        return bytes(body)
 
     async def _next(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -352,8 +352,8 @@ class _Reply:
 def _status_text(status: int, body: bytes) -> str:
     text = body.decode(errors="replace").strip()
     try:
-        found = msgspec.json.decode(body)
-        text = str(found["error"]["message"])
+        reply = msgspec.json.decode(body)
+        text = str(reply["error"]["message"])
     except (msgspec.MsgspecError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
         text = text.partition("\n")[0] if len(text) < 500 and "<" not in text else ""
     more = f": {text[:300]}" if text else ""
@@ -367,14 +367,14 @@ def _is_network(error: BaseException) -> bool:
 
 def _reason(error: BaseException) -> str:
     """Return the message of the system or of TLS in the chain of errors."""
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {one.verify_message}"
-        if isinstance(one, OSError) and one.strerror:
-            return one.strerror
-        if isinstance(one, BaseExceptionGroup):
-            one = one.exceptions[0]
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
         else:
-            one = one.__cause__ or one.__context__
+            cause = cause.__cause__ or cause.__context__
     return "no answer in time" if isinstance(error, trio.TooSlowError) else "no connection"

@@ -219,12 +219,12 @@ class Peer:
 
     def owners(self) -> list[object]:
         """Return the owners of the open requests, oldest first."""
-        found = dict.fromkeys(
-            one.owner
-            for one in self._pending.values()
-            if one.owner is not None and not one.settled.is_set()
+        owners = dict.fromkeys(
+            pending.owner
+            for pending in self._pending.values()
+            if pending.owner is not None and not pending.settled.is_set()
         )
-        return list(found)
+        return list(owners)
 
     def receive(self, line: bytes, owner: object = None) -> bool:
         """Process one message of the server; return False if the line holds none. `owner` is that

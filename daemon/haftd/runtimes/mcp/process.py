@@ -48,8 +48,8 @@ class StderrTail:
 
     def lines(self) -> tuple[str, ...]:
         text = bytes(self._tail).decode(errors="replace")
-        lines = ["".join(c if c.isprintable() else " " for c in one) for one in text.splitlines()]
-        kept = [one.rstrip()[-_MAX_LINE:] for one in lines if one.strip()]
+        lines = ["".join(c if c.isprintable() else " " for c in line) for line in text.splitlines()]
+        kept = [line.rstrip()[-_MAX_LINE:] for line in lines if line.strip()]
         return tuple(kept[-_MAX_LINES:])
 
 

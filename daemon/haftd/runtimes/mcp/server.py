@@ -88,7 +88,7 @@ class Server:
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:
-        return next((one for one in self.tools or () if one.name == tool), None)
+        return next((candidate for candidate in self.tools or () if candidate.name == tool), None)
 
     async def connect(self) -> Connection:
         """Return the open connection, opening the server if need be. Callers share one opening,
@@ -119,12 +119,12 @@ class Server:
                 f"{self._fault.message} It can be tried again in {left:.0f} s.", self._fault.reason
             )
         opening = self._opening = _Opening()
-        self._environment.nursery.start_soon(self._hold, opening, name=f"mcp:{self.name}")
+        self._environment.nursery.start_soon(self._supervise, opening, name=f"mcp:{self.name}")
         return opening
 
-    async def _hold(self, opening: _Opening) -> None:
+    async def _supervise(self, opening: _Opening) -> None:
         try:
-            await self._live(opening)
+            await self._serve(opening)
         except Exception:
             log.exception("an MCP server failed", server=self.name)
             self._failed(
@@ -142,16 +142,16 @@ class Server:
                     )
                 )
 
-    async def _live(self, opening: _Opening) -> None:
+    async def _serve(self, opening: _Opening) -> None:
         era = self._era
         if self.settings.url:
-            await self._reach(opening, era)
+            await self._serve_endpoint(opening, era)
             return
         while True:
             call = self._environment.make_call(self.name, self.settings)
             process = ServerProcess(call, self._environment.grace_s)
             try:
-                is_over = await self._live_once(opening, process, era)
+                is_over = await self._serve_link(opening, process, era)
             finally:
                 self._environment.clear_up(call, not process.unconfirmed)
             if is_over:
@@ -159,15 +159,15 @@ class Server:
             # The server ended at the first request of the modern era.
             era = "legacy"
 
-    async def _reach(self, opening: _Opening, era: Era) -> None:
+    async def _serve_endpoint(self, opening: _Opening, era: Era) -> None:
         # Imports an HTTP library, which only such a server needs.
         from .http import Endpoint
 
         environ = self._environment.environ
-        if not await self._live_once(opening, Endpoint(self.settings, environ), era):
-            await self._live_once(opening, Endpoint(self.settings, environ), "legacy")
+        if not await self._serve_link(opening, Endpoint(self.settings, environ), era):
+            await self._serve_link(opening, Endpoint(self.settings, environ), "legacy")
 
-    async def _live_once(self, opening: _Opening, link: Link, era: Era) -> bool:
+    async def _serve_link(self, opening: _Opening, link: Link, era: Era) -> bool:
         """Open the server over a link and supervise it until its end; False if a legacy connection
         may succeed."""
         try:
@@ -184,7 +184,7 @@ class Server:
         self._link = link
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._greet, opening, link, era, nursery)
+                nursery.start_soon(self._open_connection, opening, link, era, nursery)
                 await link.run()
                 nursery.cancel_scope.cancel()
         finally:
@@ -193,7 +193,9 @@ class Server:
                 self._link = self._connection = None
         return opening.over.is_set()
 
-    async def _greet(self, opening: _Opening, link: Link, era: Era, nursery: trio.Nursery) -> None:
+    async def _open_connection(
+        self, opening: _Opening, link: Link, era: Era, nursery: trio.Nursery
+    ) -> None:
         """Open the connection and list the tools, within `startup_s`; then follow changes."""
         peer = link.peer
         fault = ""
@@ -210,7 +212,7 @@ class Server:
             except Disconnected as gone:
                 if era == "auto" and connection is None:
                     link.stop(gone.message)
-                    return  # see `_live`
+                    return  # see `_serve`
                 fault = f"{gone.message} before it was ready{_written(gone.lines)}"
             except ServerError as error:
                 fault = f"answered with an error: {error.message}"

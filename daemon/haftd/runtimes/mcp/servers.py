@@ -37,8 +37,8 @@ class Servers:
 
     def due(self, names: Iterable[str]) -> list[Server]:
         """Return those of these servers that can list their tools now."""
-        found = (self.get(name) for name in names)
-        return [server for server in found if server is not None and server.is_due]
+        servers = (self.get(name) for name in names)
+        return [server for server in servers if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
         """Return when each of these servers has listed its tools or failed, or after `within_s`; a
