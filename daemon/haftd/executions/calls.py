@@ -1,8 +1,7 @@
-"""The call of a runtime, with its tag, cgroup, file and record.
+"""Launch specifications with process tag, cgroup, context file and recovery record.
 
-Synchronous. Calls of executions, helper commands and the daemon itself are made alike: numbered,
-tagged, recorded, each in a cgroup if available. Cgroup, file and record are removed after the last
-process, or at once if the call fails. Runtime and handle id are unknown here.
+Executions, helper commands and MCP servers are all tagged and recorded. The resources are removed
+after the last process, or at once if the call fails.
 """
 
 from __future__ import annotations
@@ -56,10 +55,11 @@ _OF_SERVERS = [
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Environment, names and folders of this daemon's launches. `environ` is a tool's default
-    environment, `nofile` the daemon's original soft limit of descriptors, `base` the parent cgroup,
-    `socket` the daemon's address, `askpass` the helper for secrets, None if not installed, `outer`
-    the tags of the handles in which this daemon runs itself."""
+    """Environment, names and folders for launches.
+
+    `environ` is a tool's default environment, `nofile` the daemon's original soft limit of descriptors,
+    `base` the parent cgroup, `outer` the tags of the handles in which this daemon runs itself.
+    """
 
     environ: Mapping[str, str]
     home: str
@@ -74,7 +74,6 @@ class Place:
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
-    """Return the first `haft-askpass` in the folders of these programs."""
     for program in programs:
         folder = os.path.dirname(program)  # noqa: PTH120
         helper = f"{folder}/haft-askpass"
@@ -85,7 +84,7 @@ def find_askpass(programs: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A valid spawn, except perhaps for its id."""
+    """A validated spawn; only the id may still be refused."""
 
     session: str
     id: str
@@ -99,13 +98,11 @@ class Prepared:
     """True if standard input is the output of another handle."""
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
-        """Return this spawn with another standard input."""
         launch = replace(self.resolved.launch, stdin=stdin)
         return replace(self, resolved=replace(self.resolved, launch=launch))
 
     @property
     def key(self) -> SpawnKey:
-        """The key of a clash in a batch."""
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
@@ -122,7 +119,6 @@ class Calls:
     """Files of calls that are too long for an environment."""
 
     def of_use(self, handle: Handle, ready: Prepared) -> Call:
-        """Return the call of an execution."""
         mark = self._mark()
         is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
         cgroup = None if is_processless else self._cgroup(str(mark))
@@ -133,15 +129,14 @@ class Calls:
             raise
 
     def changed(self, call: Call, handle: Handle, ready: Prepared) -> Call:
-        """Return the call of an execution with other arguments."""
+        """Return the call of an execution with other arguments, under the same tag and cgroup."""
         mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
         return self._of_use(handle, ready, mark, call.cgroup)
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
-        """Return a call of the daemon itself, recorded and tagged like a tool's. The program may
-        open a window, so its environment leads to the user's desktop."""
+        """Return a call of the daemon itself, with the environment of the user's desktop."""
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
 
         def env_of(mark: str) -> dict[str, str]:
@@ -160,9 +155,11 @@ class Calls:
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
     ) -> Call:
-        """Return the call of an MCP server, which belongs to no session. The environment is short,
-        with `env`, where True passes a variable of the daemon on: a server is third-party code and
-        must not see the user's other keys."""
+        """Return the call of an MCP server, which belongs to no session.
+
+        A variable of the daemon passes only if `env` has it as True: third-party code must not see the
+        user's keys.
+        """
         environ = self.place.environ
         base = {name: environ[name] for name in _OF_SERVERS if name in environ}
         for variable, value in env.items():
@@ -193,8 +190,7 @@ class Calls:
         client: Mapping[str, str | None] | None,
         wall_s: float,
     ) -> Call:
-        """Return the call of a tool's helper command: on pipes, without input, without a handle.
-        Raises `RpcError`."""
+        """Return the call of a tool's helper command, without input or handle; raises `RpcError`."""
         resolved = resolve(tool, args, context)
         launch = replace(resolved.launch, terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
@@ -202,15 +198,14 @@ class Calls:
         return self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
-        """Remove the resources of a call after its last process; unconfirmed ones stay recorded for
-        recovery at the next start."""
+        """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
         self._unmake(call.mark, call.cgroup if confirmed else None)
         if confirmed:
             with self._told("record", call.mark):
                 self.journal.end(call.mark)
 
     def stopped(self, mark: str) -> None:
-        """Record the end of the handle, for a recovering daemon."""
+        """Record the end of the handle for recovery."""
         with self._told("record", mark):
             self.journal.stopped(mark)
 
@@ -314,8 +309,6 @@ class Calls:
     def _recorder(
         self, mark: ProcessTag, cgroup: Cgroup | None, **what: Any
     ) -> Callable[[Identity], None]:
-        """Return the function that records each process of a call for recovery."""
-
         def record(identity: Identity) -> None:
             self.journal.start(
                 Record(
@@ -340,8 +333,7 @@ class Calls:
         return ProcessTag(self.place.home, self.place.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
-        """Return a cgroup for the handle, or None without delegation, where processes are found by
-        tag."""
+        """Return a cgroup, or None without delegation: tags then identify the processes."""
         if self.place.base is None:
             return None
         try:

@@ -1,9 +1,8 @@
 """Self-descriptions of tools: each program is asked once, on first need.
 
-Concurrent needs share one run, which no single one cancels. An answer holds until the definition is
-reloaded or the program's file changes; so does a failure: a hanging program delays only the first
-list. The program is run in the root of the first need, as it may exist or work there only; after a
-timeout it is not tried in other roots.
+A description or failure holds until the definition is reloaded or the program's file changes, so
+a hanging program delays only the first list. A run uses the root of its first need; after a timeout
+no other root is tried.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class _Asking:
 
 @dataclass(slots=True, eq=False)
 class Describing:
-    """Registry of missing descriptions; runs helpers in tasks of `nursery`."""
+    """Cache of descriptions; runs helpers in tasks of `nursery`."""
 
     helpers: HelperRunner
     descriptions: Descriptions
@@ -66,7 +65,7 @@ class Describing:
     _marks: WeakKeyDictionary[Tool, dict[str, _Marks]] = field(default_factory=WeakKeyDictionary)
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
-        """Return the definitions that lack a description."""
+        """Return the definitions without a description."""
         lacking = []
         for tool in tools:
             if self._is_changed(tool, root):
@@ -77,19 +76,17 @@ class Describing:
         return lacking
 
     def _is_changed(self, tool: Tool, root: str) -> bool:
-        """Return True if a file of the program has changed since the run."""
         places, root = self._marks.get(tool, {}), tool.root or root
         watched = [places[place] for place in (root, _ANSWERED) if place in places]
         return any(mark != _mark(path) for marks in watched for path, mark in marks.items())
 
     async def ask(self, tools: Iterable[Tool], root: str) -> None:
-        """Wait until each tool has a description or a failure."""
+        """Wait until each tool has a description or a failure; cancellation stops no run."""
         async with trio.open_nursery() as nursery:
             for tool in tools:
                 nursery.start_soon(self._one, tool, root)
 
     def stop(self) -> None:
-        """Cancel all runs; waiters get a failure."""
         for asking in self._under_way.values():
             asking.scope.cancel()
 
@@ -130,7 +127,7 @@ class Describing:
             log.warning("a tool has not described itself", tool=tool.name, why=outcome)
 
     def _marks_of(self, tool: Tool, root: str) -> _Marks:
-        """Return the files of the command, as before its run."""
+        """Return the command's files, read before the run, which may change them."""
         path = path_of(self.helpers.calls.place.environ)
         try:
             context = CallContext(root=root, session="", handle="", action="schema", path=path)
@@ -144,7 +141,7 @@ class Describing:
 
 
 def _up_to_the_first(name: str, path: str) -> list[str]:
-    """Return the PATH entries that would precede the program, and its own."""
+    """Return the program's PATH entry and those before it."""
     program = shutil.which(name, path=path)
     places = [f"{folder}/{name}" for folder in path.split(os.pathsep)]
     return places[: places.index(program) + 1] if program in places else places
@@ -164,8 +161,7 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
 
 
 def _mark(file: str) -> tuple[int, int, int] | None:
-    """Return the stat data that changes with a file's replacement or content; None without a
-    file."""
+    """Return stat data that changes with a file's content or replacement; None without a file."""
     try:
         facts = os.stat(file)  # noqa: PTH116
     except (OSError, ValueError):

@@ -1,9 +1,4 @@
-"""One execution of a tool: the runtime's reports, and the actions on the tool.
-
-Synchronous, except for answers. A report is an event of the handle; the handle's state is the progress of
-the execution; it begins or fails to start once, and is done after the last process. The supervisor
-owns the task; connections are unknown here.
-"""
+"""An execution: reports of the runtime become events of the handle, and methods act on the tool."""
 
 from __future__ import annotations
 
@@ -52,7 +47,7 @@ _SUSPENSION_KNOWN_S = 0.1
 
 
 class Skipped(Exception):
-    """The tool is not run, which is no failure; the argument is the notice."""
+    """The tool is deliberately not run; the argument is the notice for the caller."""
 
     def __init__(self, said: str, by: str | UnsetType = UNSET) -> None:
         super().__init__(said)
@@ -126,31 +121,30 @@ class Execution:
         self._shown: dict[int, ScreenShot] = {}
 
     def join(self, *, is_new: bool) -> None:
-        """Count one more waiting call: of a retry, or for a held handle."""
+        """Count one more waiting call; with `is_new` the first."""
         if is_new:
             self.callers = 0
         if self.callers is not None:
             self.callers += 1
 
     def leave(self) -> bool:
-        """Count one waiting call less; return True if none of its own is left."""
+        """Count one waiting call less; return True if that was the last, unless the handle is held."""
         if self.callers is None:
             return False
         self.callers -= 1
         return self.callers == 0
 
     def hold(self) -> None:
-        """Make the execution independent of calls."""
+        """Let the execution outlive its waiting calls."""
         self.callers = None
 
     @property
     def is_unclaimed(self) -> bool:
-        """True while a question waits that no candidate is asked."""
+        """True while a question waits and no candidate is asked."""
         pending = self.inquiries.current
         return pending is not None and pending.is_unclaimed
 
     def cancel(self) -> None:
-        """Cancel the tool, or the review of its result."""
         self.scope.cancel()
         if self.review is not None:
             self.review.cancel()
@@ -163,7 +157,7 @@ class Execution:
         return is_first
 
     def skip(self, skipped: Skipped) -> None:
-        """Report the end of a tool that is not run, with the notice as result."""
+        """End the handle with the notice as result."""
         ending = Ending(by=EndedBy("exit", skipped.by), result=skipped.said)
         self.handle.end(ending, trio.current_time())
 
@@ -233,12 +227,10 @@ class Execution:
         self._backlogs.append(backlog)
 
     def remove_backlog(self, backlog: Callable[[], int]) -> None:
-        """Undo one `add_backlog`."""
         self._backlogs.remove(backlog)
         self.backlog_changed()
 
     def backlog_changed(self) -> None:
-        """Evaluate the backlogs again."""
         self._backlog_changed.set()
 
     # -- actions of the methods
@@ -264,15 +256,14 @@ class Execution:
         return number
 
     def when_begun(self, act: Callable[[], None]) -> None:
-        """Call `act` once the tool runs or has failed to start, in the order of these calls."""
+        """Call `act` once the tool runs or has failed to start, in the order of registration."""
         if self.begun.is_set():
             act()
         else:
             self._early.append(act)
 
     def screen(self, since: int | None = None) -> Screen | None:
-        """Return the terminal's screen, if any: whole, or the changes since a revision shown
-        before."""
+        """Return the terminal's screen, if any: whole, or the changes since a revision shown before."""
         shot = self._shot()
         if shot is None:
             return None
@@ -284,8 +275,7 @@ class Execution:
         return now if before is None else changes(_whole(before), now)
 
     def picture(self) -> Screen | None:
-        """Return the terminal's whole screen, if any, for readers that keep earlier ones
-        themselves."""
+        """Return the terminal's whole screen, if any; no later `screen` is relative to it."""
         shot = self._shot()
         return None if shot is None else _whole(shot)
 
@@ -293,22 +283,19 @@ class Execution:
         return self.grip.screen() if self.grip is not None else None
 
     def paint(self) -> bytes | None:
-        """Return the bytes that draw the terminal's screen, if any."""
         return self.grip.paint() if self.grip is not None else None
 
     def screen_digest(self) -> int | None:
-        """Return a hash of the screen, if known; see `runtimes.base.ExecutionControl`."""
         return None if self.grip is None else self.grip.screen_digest()
 
     def wanted(self) -> Wanted:
-        """Return the input state, as of now; some 0.2 ms for a terminal."""
+        """Return the current input state; some 0.2 ms for a terminal."""
         wanted = Wanted("busy") if self.grip is None else self.grip.wanted()
         self.silence.see(wanted, trio.current_time())
         return wanted
 
     def is_suspended(self) -> bool:
-        """Return True while a signal has stopped the tool. The kernel is asked ten times a second
-        at most."""
+        """Return True while a signal has stopped the tool; the kernel is asked at most ten times a second."""
         now = trio.current_time()
         if now >= self._suspension_known_until:
             self._suspended = self.grip is not None and self.grip.is_suspended()
@@ -316,33 +303,29 @@ class Execution:
         return self._suspended
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown, like a password."""
+        """Return True while the terminal does not echo, as at a password prompt."""
         return self.grip is not None and self.grip.hides_input()
 
     def begin(self) -> None:
-        """Wake the callers that wait for the start."""
         self.begun.set()
         early, self._early = self._early, []
         for act in early:
             act()
 
     def kill(self) -> None:
-        """Send KILL; the aborting task notices."""
+        """Send KILL; the aborting task then sees the end."""
         self.grace_s = 0.0
         if self.grip is not None:
             self.grip.kill()
 
     def members(self) -> tuple[int, ...]:
-        """The pids of its living processes."""
         return () if self.grip is None else self.grip.members()
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """The processes that have outlived the leader."""
         return () if self.grip is None else self.grip.left_behind()
 
     def finish(self) -> None:
-        """Record that no process is left. Drops the control, which refers back: only the collector
-        would free the cycle."""
+        """Record that no process is left; drop the control, as its reference back makes a cycle."""
         self.grip = None
         self.done.set()
 
@@ -353,8 +336,6 @@ class Execution:
 
 
 class _PendingAnswer:
-    """A question from the runtime's side; see `runtimes.base.PendingAnswer`."""
-
     __slots__ = ("_pending", "_queue")
 
     def __init__(self, queue: InquiryQueue, pending: PendingInquiry) -> None:
@@ -375,8 +356,7 @@ class _PendingAnswer:
 
 
 def changes(before: Screen, now: Screen) -> Screen:
-    """Return the screen as changes of `before`: only changed rows, unless the size differs. Both
-    are whole."""
+    """Return the rows that differ from `before`, or all if the size differs; both screens are whole."""
     old, new = before.lines, now.lines
     if isinstance(old, UnsetType) or isinstance(new, UnsetType):
         raise AssertionError("a whole screen has its lines")

@@ -1,8 +1,6 @@
 """Helper commands: a tool's own program describes its schema or renders arguments.
 
-A helper command is no execution: no handle, no approval, no session and no notices. The tool's
-command runs once with another `action` in the context, and the output is the answer. Start, record,
-tag and end are those of a tool. Section 10.
+A helper command has no handle, approval, session or notices. Protocol, section 10.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _MAX_AT_ONCE = 32
 
 @dataclass(slots=True)
 class HelperRunner:
-    """Runs helper commands, a few at once; others queue."""
+    """Runs helper commands, at most `_MAX_AT_ONCE` together; others queue."""
 
     calls: Calls
     _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
@@ -45,20 +43,15 @@ class HelperRunner:
         command: Command | None = None,
         timeout_s: float = 10,
     ) -> bytes | Failed:
-        """Run the tool's command with `action` in the context; return the standard output with
-        status
-        0, else the failure.
+        """Run the tool's command with `action` in the context; return its standard output if the status is 0.
 
-        `args` are as `arguments.check` returns them, for templates. `root`, `session`, `handle` (an
-        id) and `vars` belong to the context, `client` is the client's environment, if sent.
-        `command` replaces the tool's own. The program runs on pipes in any runtime, with empty
-        standard input and separate standard error, with the environment and HAFT_CALL of a call and
-        all limits of the definition, besides `timeout_s` (from the start) and
-        `runtimes.process.helper.MAX_OUTPUT_BYTES`.
+        `args` come from `arguments.check`; `client` is the client's environment, if sent; `command`
+        replaces the tool's own. The program runs on pipes in any runtime, with empty standard input and
+        the definition's limits besides `timeout_s` and `runtimes.process.helper.MAX_OUTPUT_BYTES`.
 
-        Never raises for errors of the program or the definition. `Failed.why` is a clause that
-        follows "the program" or the tool's name ("ended with exit code 3", "did not end within 10
-        s"); of kind `start` a sentence. On cancellation the return follows the last process.
+        Errors of the program or the definition return `Failed`: `why` is a sentence for the kind `start`,
+        else a clause after "the program" ("ended with exit code 3"). A cancelled call returns after the
+        last process.
         """
         asked = tool if command is None else replace(tool, command=command)
         if asked.command is None:

@@ -1,10 +1,8 @@
-"""A pipe from the output of one handle into the input of another: `stdin_from` of spawn.
+"""Pipe from the output of one handle into the input of another: `stdin_from` of spawn.
 
-Bytes pass unchanged, in order, each once; the next piece follows when the reader's program has the
-last. From the spawn on the source is held up while the reader lags more than
-`execution.MAX_BACKLOG` bytes. The end of the source ends the reader's input. The end of the reader,
-or of its input, releases the source. Output that is no longer kept ends the reader: a pipe loses
-nothing silently.
+Each piece follows once the reader's program has the last. The source is held up while the reader
+lags more than `execution.MAX_BACKLOG` bytes. The source's end closes the reader's input; the
+reader's end releases the source. Dropped output ends the reader, since a pipe loses nothing silently.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ log = structlog.get_logger("haftd.executions.pipe")
 
 
 class Pipe:
-    """Copies the output of `source` from `offset` on into `reader`. `writer` is the source's
-    execution, while held; `end` ends the reader."""
+    """Copies `source` from `offset` on into `reader`; `end` ends the reader."""
 
     def __init__(
         self,
@@ -54,7 +51,6 @@ class Pipe:
         self._changed.set()
 
     async def run(self) -> None:
-        """Copy until the source or the reader has ended."""
         source, reader = self._source, self._reader
         source.listen(self._wake)
         reader.handle.listen(self._wake)
@@ -89,7 +85,7 @@ class Pipe:
                 await self._changed.wait()
 
     async def _give(self, data: bytes) -> None:
-        """Wait until the program has all of it, or has ended."""
+        """Wait until the program has read all of `data`, or has ended."""
         reader = self._reader
         number = reader.feed(data)
         while reader.written_to < number and not reader.handle.stopped:

@@ -1,9 +1,8 @@
-"""Review of an execution's result: withheld until a reviewer decides.
+"""Review of a result: output is withheld until a reviewer decides.
 
-While the tool runs its output is kept back. The end is reported once, with the decision; until then
-the handle's state stays, even after the last process. An end requested by a client, an internal
-error or a cancelled review is reported at once, without output and without review. Nothing is run
-again.
+The end is reported once, with the decision; the handle's state stays until then, even after the last
+process. An end on a client's request, an internal error or a cancelled review is reported at once,
+without output or review.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ Reviewer = Callable[[Handle, Shown], Awaitable[ReviewDecision]]
 
 
 class PendingReview:
-    """The review of one result: a task that waits for the end and the decision."""
-
     __slots__ = ("_complete", "_handle", "_reviewer", "_scope", "_withheld", "done")
 
     def __init__(self, handle: Handle, spool: Spool, reviewer: Reviewer) -> None:
@@ -55,12 +52,10 @@ class PendingReview:
         """Set when nothing is withheld any more."""
 
     def emit(self, data: bytes) -> None:
-        """Keep output back."""
         self._withheld.emit(data)
 
     def end(self, ending: Ending, now: float, *, complete: bool) -> None:
-        """Withhold the end until the decision, or report it without output if no reviewer is
-        asked."""
+        """Withhold the end until the decision; without a review, report it without output."""
         by = self._handle.stop_requested_by
         if by is None and self.done.is_set():
             by = EndedBy("shutdown")
@@ -76,18 +71,16 @@ class PendingReview:
                 self.complete()
 
     def complete(self) -> None:
-        """Ask the reviewer if the execution has ended: the output is complete."""
+        """Ask the reviewer if the execution has ended: no more output will come."""
         if isinstance(self._handle.phase, UnderReview):
             self._complete.set()
         elif self._handle.stopped:
             self.cancel()
 
     def cancel(self) -> None:
-        """End the review without a decision."""
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Wait for the end and the decision, then report the end."""
         try:
             with self._scope:
                 await self._complete.wait()
@@ -116,7 +109,7 @@ class PendingReview:
             )
 
     async def _seek(self, ending: Ending) -> ReviewDecision | None:
-        """Return the decision; None if there will be none."""
+        """Return the decision; None at the daemon's shutdown."""
         handle = self._handle
         try:
             shown = self._withheld.show(ending, handle.rendering, _MAX_SHOWN)

@@ -1,8 +1,7 @@
-"""Silence of a program with an unknown input state.
+"""Silence of a program with an unknown input state; the handle watches its output.
 
-Silence begins with the first unknown reading. The end is a known reading, or a process that has
-begun or ended between two readings: a shell that runs one command after the other is never silent,
-although both readings may find no foreground process. Output is the handle's matter.
+A process that begins or ends between two readings ends the silence: a shell that runs commands in
+turn is never silent, although two readings may both find no foreground process.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from haftd.runtimes.base import Wanted
 
 
 class Silence:
-    """The unknown readings of one program."""
-
     __slots__ = ("_processes", "since")
 
     def __init__(self) -> None:
@@ -23,7 +20,6 @@ class Silence:
         self._processes: object = None
 
     def see(self, wanted: Wanted, now: float) -> None:
-        """Record a reading."""
         if wanted.state != "unknown":
             self.since = inf
         elif self.since == inf or wanted.processes != self._processes:

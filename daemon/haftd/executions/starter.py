@@ -1,7 +1,7 @@
-"""From a spawn to a supervised execution: tool, arguments, admission, approval.
+"""From a spawn to a supervised execution.
 
-Synchronous, in this order: the call is validated before the id is taken; the id is taken before
-resources are made (`calls`). A start that awaits an approver keeps its handle pending.
+The order matters: the call is validated before the id is taken, and the id is taken before resources
+are made (`calls`). A start that awaits an approver keeps its handle pending.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ raises like `supervisor.Entry`."""
 
 @dataclass(slots=True)
 class Starter:
-    """Starts executions of tools."""
-
     calls: Calls
     catalogue: Catalogue
     registry: Registry
@@ -60,13 +58,12 @@ class Starter:
 
     @property
     def place(self) -> Place:
-        """The environment of launches."""
         return self.calls.place
 
     def prepare(
         self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Validate a spawn without effect. The tool gets `vars` in its context."""
+        """Validate a spawn without side effects; `vars` go into the tool's context."""
         named = None if isinstance(params.root, UnsetType) else params.root
         root = self.place.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
@@ -83,8 +80,7 @@ class Starter:
         return self._prepared(tool, params.args, context, call_id, client)
 
     def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
-        """Return the spawn with other arguments, for the same definition even if that was replaced
-        meanwhile."""
+        """Return the spawn with other arguments, under the same definition even if replaced meanwhile."""
         changed = self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
         return replace(changed, is_fed=ready.is_fed)
 
@@ -114,9 +110,11 @@ class Starter:
         approver: Approver | None = None,
         reviewer: Reviewer | None = None,
     ) -> tuple[Handle, Execution | None, bool]:
-        """Take the id and schedule the tool; the last value is False for a repeated `call_id`,
-        which gets the earlier handle with its remaining execution. `context` is for its questions,
-        `reviewer` decides about the result. Raises `RpcError` without effect."""
+        """Take the id and schedule the tool; raises `RpcError` without side effects.
+
+        The last value is False for a repeated `call_id`, which returns the earlier handle. `context` serves
+        the tool's questions.
+        """
         admitted = self.registry.admit(
             trio.current_time(),
             session=ready.session,
@@ -150,7 +148,7 @@ class Starter:
         return self.runtimes["builtin" if call.builtin else call.runtime]
 
     def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
-        """Return the entry of an execution: the approver, which may change the call."""
+        """Return the coroutine that awaits the approver, which may change the call."""
 
         async def entry() -> tuple[Runtime, Call]:
             passed = await approver(handle)
@@ -163,12 +161,11 @@ class Starter:
 
 
 def _runs_in(tool: Tool, root: str) -> str:
-    """Return the folder of a call: a tool of a root above the named folder runs in that root."""
+    """Return the working folder: a tool of a root above the named folder runs in that root."""
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
 def _settings(tool: Tool, *, is_reviewed: bool) -> HandleSettings:
-    """Return the settings of a handle of the tool."""
     return HandleSettings(
         policy=policy_of(tool),
         may=tool.may,

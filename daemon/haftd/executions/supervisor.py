@@ -1,9 +1,7 @@
-"""One task for each handle: runs the tool, reports into the handle, and ends after the last
-process.
+"""One task for each handle: runs the tool, reports into the handle, ends after the last process.
 
-`start` schedules synchronously; the outcome is in the handle and its `Execution`. A handle's error
-stays in that handle. Abort is cancellation of the task; the runtime ends its processes and reports
-through its context. Connections are unknown here.
+A handle's error stays in that handle. Abort cancels the task; the runtime then ends its processes
+and reports through its context.
 """
 
 from __future__ import annotations
@@ -71,8 +69,10 @@ _Conclusion = Ending | Skipped | RpcError | _Faulted | _Cancelled
 
 
 class Supervisor:
-    """Owns the task of every handle. `clear_up` is called after the last process of an execution,
-    with False if some may be left."""
+    """Owner of every handle's task.
+
+    `clear_up` is called after the last process of an execution, with False if some may be left.
+    """
 
     def __init__(
         self,
@@ -104,8 +104,7 @@ class Supervisor:
         entry: Entry | None = None,
         review: PendingReview | None = None,
     ) -> Execution:
-        """Schedule the tool's task without running any of it. `inquiries` are its questions;
-        `entry` is awaited first; `review` withholds its end."""
+        """Schedule the tool's task and return; `entry` is awaited first, `review` withholds the end."""
         use = Execution(handle, self._grace_s, inquiries, review)
         use.mark = call.mark
         self._uses[handle] = use
@@ -118,23 +117,24 @@ class Supervisor:
         return use
 
     def pipe(self, source: Handle, reader: Execution, offset: int) -> None:
-        """Copy the output of a handle, from `offset` on, into the input of an execution that has
-        not begun."""
+        """Copy a handle's output, from `offset` on, into an execution that has not begun."""
         pipe = Pipe(source, self.use_of(source), reader, offset, self.end)
         self._nursery.start_soon(pipe.run, name=f"{source.id} | {reader.handle.id}")
 
     def use_of(self, handle: Handle) -> Execution | None:
-        """Return the handle's execution while it runs or has processes left behind."""
+        """Return the handle's execution; None once all of its processes are gone."""
         return self._uses.get(handle)
 
     def marked(self, mark: str) -> Execution | None:
-        """Return the execution with this tag, while it has processes."""
+        """Return the execution with this process tag; None once all of its processes are gone."""
         return self._marks.get(mark)
 
     def holding(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
-        """Return the execution that a process descends from, and True if the leader lives. Only
-        ancestry and sessions count, which a process cannot change. An orphan in a session of its
-        own belongs to none: such a process could have written the tags itself."""
+        """Return the execution that a process descends from, and True if its leader lives.
+
+        Only ancestry and sessions count, since a process can forge tags: an orphan in a session of its own
+        belongs to none.
+        """
         numbers = {number for process in lineage for number in (process.pid, process.session)}
         for number in numbers:
             if number in leaders and (use := self._marks.get(leaders[number].mark)) is not None:
@@ -146,8 +146,10 @@ class Supervisor:
         return None
 
     def uses(self, session: str | None = None, id: str | None = None) -> tuple[Execution, ...]:
-        """Return the executions with processes, or those of a session, or of an id: a replaced
-        handle of that id may have left processes behind."""
+        """Return the executions with processes, of a session or an id.
+
+        A replaced handle of the id may have left processes behind.
+        """
         return tuple(
             use
             for handle, use in self._uses.items()
@@ -155,8 +157,7 @@ class Supervisor:
         )
 
     def end(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """Request the end of an execution, regardless of later disconnects. The first request is
-        its author; a later one may shorten the grace."""
+        """Request the end, regardless of later disconnects; a later request may only shorten the grace."""
         if not use.request_stop(by) and grace_s is not None:
             self._nursery.start_soon(self._hasten, use, grace_s)
         if grace_s is not None:
@@ -185,14 +186,12 @@ class Supervisor:
         await use.done.wait()
 
     async def abort_all(self, by: EndedBy, uses: Iterable[Execution] | None = None) -> None:
-        """End many executions; returns after their last process."""
         async with trio.open_nursery() as nursery:
             for use in self.uses() if uses is None else uses:
                 nursery.start_soon(self.abort, use, by)
 
     async def _take_turn(self) -> None:
-        """Wait for a turn to block the loop, as each start and each search for processes does:
-        hundreds at once must not add up."""
+        """Wait for a turn: each start and each process search blocks the loop, and hundreds would add up."""
         async with self._turns:
             pass
 
@@ -222,7 +221,7 @@ class Supervisor:
     async def _run(
         self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
     ) -> _Conclusion:
-        """Run the tool once admitted. The execution's scope cancels both."""
+        """Run the tool once approved; the execution's scope cancels both."""
         handle = use.handle
         try:
             with use.scope:
@@ -247,7 +246,7 @@ class Supervisor:
         return _Cancelled()
 
     def _conclude(self, use: Execution, conclusion: _Conclusion) -> None:
-        """Record the end of an execution, by the handle's state, unless reported before."""
+        """Report the end, unless reported before."""
         match use.handle.phase, conclusion:
             case (UnderReview() | Draining() | Stopped() | Rejected(), _):
                 pass
@@ -275,12 +274,11 @@ class Supervisor:
                 use.ended(ending)
 
     def _reject(self, use: Execution, error: RpcError) -> None:
-        """Undo the admission of a tool that was not started."""
         self._withdraw(use.handle)
         use.reject(error)
 
     def _keep_remains(self, handle: Handle, call: Call) -> None:
-        """Keep processes that survived, so that they are listed and can be aborted again."""
+        """Keep surviving processes listed, so that a client can abort them again."""
         remains = Survivors(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
         handle.set_left_behind(
@@ -298,7 +296,7 @@ class Supervisor:
         handle.end_survivors()
 
     def remains(self, session: str | None = None, id: str | None = None) -> list[Handle]:
-        """Return the handles, perhaps of a session or an id, with surviving processes."""
+        """Return the handles with surviving processes, of a session or an id."""
         return [
             handle
             for handle in self._remains
@@ -306,7 +304,7 @@ class Supervisor:
         ]
 
     async def kill_remains(self, handle: Handle) -> None:
-        """Send KILL again; returns when the processes are gone, or after a timeout."""
+        """Send KILL again; returns once the processes are gone, or after a timeout."""
         remains = self._remains.get(handle)
         if remains is None:
             return
