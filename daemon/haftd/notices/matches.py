@@ -1,7 +1,6 @@
-"""Matches of one pattern in a handle's output, queued for a notice. Section 7, `tool.content`.
+"""Matches of one pattern in a handle's output, for a notice. Protocol, section 7, `tool.content`.
 
-All are counted, the first are kept: the first error mostly causes the others. Lines read meanwhile
-are left out.
+All are counted, the first lines kept: the first error mostly causes the others.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ _MAX_LINES = 8
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """Printable line with a match, and the offset after the match.
+    """Printable line with a match, and the offset after the match, approximate in rendered text.
 
-    The offset is approximate where rendering shortened the text; `has_more`: further matches of the
-    slice were not counted.
+    `has_more` is True if further matches of the slice were not counted.
     """
 
     pattern: NoticePattern
@@ -31,8 +29,6 @@ class MatchedLine(msgspec.Struct, frozen=True):
 
 
 class PatternMatches:
-    """Queued matches of one pattern."""
-
     __slots__ = ("_lines", "count", "end", "has_more", "pattern")
 
     def __init__(self, pattern: NoticePattern, matches: Iterable[MatchedLine] = ()) -> None:
@@ -61,7 +57,7 @@ class PatternMatches:
         self.has_more = self.has_more or more
 
     def notice(self, handle: Handle, read: float, at: float) -> Notice:
-        """Return the notice of the matches after offset `read`."""
+        """Return the notice of the matches after the offset `read`."""
         unread = [match for match in self._lines if match.end > read]
         count = self.count - (len(self._lines) - len(unread))
         name = self.pattern.name

@@ -1,8 +1,7 @@
 """Watch of the output of handles with notices of output.
 
-A chunk only marks its handle as due. One task scans slices in turns and rests as long as a scan
-took, so a flood takes half of the spare time at most. A handle has at most one notice per
-`BETWEEN_S`; later matches are joined.
+A chunk only marks its handle as due. One task scans slices in turns and rests as long as each scan
+took, so a flood takes half of the spare time at most. A handle has one notice per `BETWEEN_S`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ Tell = Callable[[Handle, Collection[PatternMatches]], None]
 
 
 class _Watcher:
-    """Watched handle."""
-
     __slots__ = ("due", "found", "handle", "ring", "scan", "tell_at")
 
     def __init__(self, handle: Handle, ring: Callable[[_Watcher], None]) -> None:
@@ -61,7 +58,7 @@ class OutputWatcher:
         return self._count
 
     def follow(self, handle: Handle) -> None:
-        """Scan the handle's output from the beginning, if its definition wants that."""
+        """Scan the handle's output from the beginning if its settings need that."""
         if not handle.settings.notify.needs_output:
             return
         one = _Watcher(handle, self._ring)

@@ -1,8 +1,7 @@
-"""Scanner for a definition's notification patterns, line by line, as output comes.
+"""Scan a handle's output for the patterns of its notices, line by line.
 
-Pure. A slice shrinks with the cost of the expressions, so output cannot block the loop. A pattern
-matches a line once, also a line in pieces; the end of an unfinished line is searched, as prompts
-have no line end. Matches beyond a slice's limit are reported as more.
+A slice shrinks with the cost of the expressions, so output cannot block the loop. A pattern matches
+a line once, even one that comes in pieces; unfinished lines are searched, as prompts have no line end.
 """
 
 from __future__ import annotations
@@ -31,12 +30,10 @@ _MAX_SHOWN_CHARS = 200
 
 
 class PatternScanner:
-    """Scanner of the output of `handle`, once from the beginning."""
-
     __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "offset")
 
     def __init__(self, handle: Handle) -> None:
-        """Compile the patterns. Raises `BadExpression`, never for a loaded definition."""
+        """Compile the patterns; raises `InvalidExpression`, never for a loaded definition."""
         self._handle = handle
         self._patterns: list[tuple[NoticePattern, Pattern]] = [
             (pattern, compile_expression(pattern.match, within_lines=True))
@@ -53,7 +50,6 @@ class PatternScanner:
 
     @property
     def has_unread(self) -> bool:
-        """True if output remains to scan."""
         spool = self._handle.spool
         return self.offset < spool.end and (
             self._is_complete or self.offset < shown_end(spool, self._handle.rendering)
@@ -122,7 +118,6 @@ class PatternScanner:
         return matches
 
     def _carry(self, text: bytes, matches: list[MatchedLine]) -> None:
-        """Keep the unfinished line and its matched patterns."""
         begin = text.rfind(b"\n") + 1
         if begin:
             self._reported.clear()

@@ -1,9 +1,8 @@
-"""Per-session queues of undelivered notices. Section 7.
+"""Per-session queues of undelivered notices. Protocol, section 7.
 
-Pure. A notice is delivered once, and dropped if the session meanwhile reads or awaits the handle;
-the notice of an awaited end stays until the call has replied. Unread output has one growing notice
-for each handle and pattern. Queues are bounded; lost notices (oldest first, critical last) are
-counted.
+A notice is delivered once, and dropped if the session meanwhile reads the handle; that of an awaited
+end stays until the call has replied. Each handle and pattern has one growing notice of unread output.
+Queues are bounded; lost notices (oldest first, critical last) are counted.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ class _QueuedNotice(Protocol):
 
 
 class _StateChange(msgspec.Struct, frozen=True):
-    """Handle that has stopped, or asks."""
-
     handle: Handle
     state: State
     asked: int
@@ -64,8 +61,6 @@ class _StateChange(msgspec.Struct, frozen=True):
 
 
 class _MatchedOutput(msgspec.Struct):
-    """Output with matches of a pattern."""
-
     handle: Handle
     matches: PatternMatches
     at: float
@@ -133,8 +128,6 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class NoticeQueues:
-    """Queues of all sessions."""
-
     __slots__ = ("_lost", "_queues")
 
     def __init__(self) -> None:
@@ -143,10 +136,7 @@ class NoticeQueues:
         self._lost: dict[str, int] = {}
 
     def add_state_change(self, handle: Handle, at: float) -> Notice | None:
-        """Queue the notice of a new state and return it; `at` in seconds since the epoch.
-
-        Returns None where the state is no news or no notice is wanted.
-        """
+        """Queue and return the notice of a new state, `at` seconds since the epoch; None if unwanted."""
         notice = notice_of(handle, at)
         if notice is None or not _wants(handle, notice.kind):
             return None
@@ -157,8 +147,7 @@ class NoticeQueues:
         return notice
 
     def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
-        """Queue matches of a pattern, merged with earlier ones; return their notice, None if read
-        already."""
+        """Queue matches, merged with unseen earlier ones; return their own notice, None if already read."""
         read = _read_offset(handle)
         if matches.end <= read:
             return None
@@ -208,7 +197,6 @@ class NoticeQueues:
         return (loss, *notices)
 
     def forget(self, session: str) -> None:
-        """Drop the queue of a closed session."""
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
@@ -240,7 +228,7 @@ def _is_awaited(entry: _QueuedNotice) -> bool:
 
 
 def _read_offset(handle: Handle) -> float:
-    """Return the end of the output that the session has read."""
+    """Return the end of the output that the session has read; infinite once the end was shown."""
     return float("inf") if handle.position.is_end_shown else handle.position.offset
 
 
@@ -270,7 +258,6 @@ def _has_end_notice(handle: Handle) -> bool:
 
 
 def notice_of(handle: Handle, at: float) -> Notice | None:
-    """Return the notice of the current state, if any."""
     if handle.state is State.WAITING and handle.question is not None:
         text = handle.question.text
         return Notice(

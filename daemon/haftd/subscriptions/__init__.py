@@ -1,8 +1,7 @@
-"""Push of a session's changes to its subscribers. Section 7, "Push".
+"""Push of a session's changes to its subscribers. Protocol, section 7, "Push".
 
 No execution waits for a subscriber: a handle marks its followers as due, and one task for each
-connection sends one message at a time, so a reply waits for one message at most. A message
-describes the moment of sending. Subscriptions move no read offset and consume no notice. A
+connection sends one message at a time, as of the moment of sending. Read offsets and notices stay. A
 connection has a `push_queue`, each request a `subscription` with a `follower` for each handle.
 """
 
@@ -35,8 +34,6 @@ log = structlog.get_logger("haftd.subscriptions")
 
 @dataclass(slots=True, eq=False)
 class _Subscriber:
-    """Subscribed connection, with its subscriptions by name."""
-
     queue: PushQueue
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
@@ -76,7 +73,7 @@ class Subscriptions:
         """Subscribe the peer; return the subscription's name.
 
         With `only`, to these handles and later executions of their ids, else to all of the session.
-        `offsets`: start of the output, by id. Bytes for a `terminal` reader are filtered.
+        `offsets` has the start of the output by id. Bytes for a `terminal` reader are filtered.
         """
         initial = tuple(handles)
         subscriber = self._subscribers.get(client.caller)
@@ -119,7 +116,7 @@ class Subscriptions:
             self._end(subscription)
 
     def add_handle(self, handle: Handle) -> None:
-        """Follow a new handle for its session's subscribers."""
+        """Follow a new handle for the subscribers of its session that may reach the handle."""
         for subscription in self._by_session.get(handle.session, ()):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
@@ -129,7 +126,6 @@ class Subscriptions:
             subscription.push_notice(notice)
 
     def tools_changed(self) -> None:
-        """Push that the list of tools may have changed."""
         for subscriber in self._subscribers.values():
             for subscription in subscriber.subscriptions.values():
                 subscription.tools_changed()

@@ -98,7 +98,6 @@ class Follower:
         self.on_change()
 
     def on_change(self) -> None:
-        """Mark the follower as due."""
         self._queue.add(self)
 
     def close(self) -> None:

@@ -11,8 +11,6 @@ from haftd.client_requests import ClientRequests
 
 
 class PushSource(Protocol):
-    """Source of messages for one connection."""
-
     is_due: bool
     """True while queued; set by the queue."""
 
@@ -21,8 +19,6 @@ class PushSource(Protocol):
 
 
 class PushQueue:
-    """Sources due for one connection."""
-
     def __init__(self, client: ClientRequests) -> None:
         self._client = client
         self.scope = trio.CancelScope()

@@ -57,7 +57,7 @@ class Subscription:
         self._tools_changed = False
 
     def follow(self, handle: Handle, offset: int | None = None) -> None:
-        """Follow a covered handle, its output from `offset` on."""
+        """Follow a handle, unless the subscription names others; output starts at `offset`."""
         if self._handles is not None and handle.id not in self._handles:
             return
         if not self._events <= _SESSION_EVENTS and handle not in self._followers:
