@@ -112,6 +112,17 @@ def test_a_question_over_http_is_answered(joined: tuple[Web, Wire]) -> None:
     assert json.loads(state["result"])["content"] == {"size": "s", "sure": True}
 
 
+def test_no_call_is_made_before_the_server_can_ask_by_its_own_stream(
+    web: Callable[..., Web], make_daemon: Make
+) -> None:
+    one = web("legacy", "stream")
+    with make_daemon(one.table()).start().connect() as wire:
+        wire.call("spawn", tool="small_ask", id="a")
+        until(lambda: wire.call("fetch", id="a")["state"] != "running")
+        assert "nobody listens" not in one.noted()
+        assert wire.call("fetch", id="a")["question"]["id"] == "name"
+
+
 def test_an_abort_closes_the_stream_or_notifies_the_server(joined: tuple[Web, Wire]) -> None:
     one, wire = joined
     wire.call("spawn", tool="small_sleep", id="a")

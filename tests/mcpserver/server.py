@@ -5,7 +5,7 @@ a log text before each message, `latin` bytes that are no UTF-8; `noisy` writes 
 standard error before each reply; `deaf` ignores the end of its input and TERM; `pages` lists
 a tool per page; `haft` has the name of haft; `none` has no tools. `http` serves a port
 instead, which is written to the notes; `json` answers there without a stream; `token`
-requires a header. `NOTES` names a file for its notes, `TOOLS` the tools as JSON."""
+requires a header, `stream` asks by a stream of its own, slow to open. `NOTES` names a file for its notes, `TOOLS` the tools as JSON."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ _answered = threading.Condition()
 _cancelled: set[Any] = set()
 _listeners: list[Any] = []
 _tasks: dict[str, int] = {}
+_streams: list[Any] = []
+_called = threading.Event()
 _state = {"extra": False, "count": 0, "old": False}
 
 
@@ -146,7 +148,13 @@ class Call:
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
         name = f"s{self.id}"
-        send({"id": name, "method": method, "params": params})
+        if "stream" in FLAGS:
+            _called.set()
+            if not _streams:
+                note("nobody listens")
+                return {"result": {"action": "cancel"}}
+        write = _streams[-1] if _streams else send
+        write({"id": name, "method": method, "params": params})
         with _answered:
             _answered.wait_for(lambda: name in _answers)
             return _answers.pop(name)
@@ -406,7 +414,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_GET(self) -> None:
-        self.refuse(405)
+        if "stream" not in FLAGS:
+            self.refuse(405)
+            return
+        _called.wait(0.5)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        _streams.append(lambda message: self.write({"jsonrpc": "2.0", **message}))
+        while not self.gone():
+            time.sleep(0.01)
 
     def do_POST(self) -> None:
         self.close_connection = True

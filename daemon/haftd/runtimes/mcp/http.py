@@ -38,6 +38,8 @@ _CHUNK = 65_536
 _CONNECT_S = 30.0
 _RETRY_S = 3.0
 _MAX_RESUMED = 20
+_FOLLOW_S = 3.0
+"""Bound of the wait for a legacy server's own stream, once a connection: a server may answer at its first message."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
 _ABOUT = ("name", "uri", "taskId")
@@ -73,6 +75,8 @@ class Endpoint:
         self._tls: ssl.SSLContext | None = None
         self._session = ""
         self._version = ""
+        self._is_followed = trio.Event()
+        """Set when the server's own stream is open, or will not be."""
         self._marked: dict[str, Marks] = {}
 
     async def start(self) -> None:
@@ -177,6 +181,10 @@ class Endpoint:
     async def _exchange(self, message: bytes, pending: Pending | None) -> None:
         asked: dict[str, Any] = msgspec.json.decode(message)
         method = asked.get("method")
+        if method == "tools/call" and self._version:
+            with trio.move_on_after(_FOLLOW_S):
+                await self._is_followed.wait()
+            self._is_followed.set()
         accept = ("Accept", f"application/json, {_STREAM}")
         headers = [accept, ("Content-Type", "application/json"), *self._marks(asked)]
         stream = await self._open()
@@ -243,6 +251,7 @@ class Endpoint:
                 if place is not None:
                     last, pause = place
                 await trio.sleep(pause)
+        self._is_followed.set()
 
     async def _get(self, last: str, pending: Pending | None) -> tuple[str, float] | None:
         headers = [("Accept", _STREAM), *([("Last-Event-ID", last)] if last else [])]
@@ -252,6 +261,8 @@ class Endpoint:
             await reply.request("GET", self._target(), self._all(headers), b"")
             if reply.status != 200:
                 raise _Refused(reply.status, b"")
+            if pending is None:
+                self._is_followed.set()
             return await self._read_stream(reply, pending)
 
     def _greeted(self, pending: Pending) -> None:
