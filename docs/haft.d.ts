@@ -914,6 +914,8 @@ export interface Question {
   pre_amble?: string | null;
   /** an answer to offer; never applied unasked */
   default?: unknown;
+  /** an address that a person has to open before the answer, as a server of MCP asks; `text` shows the address, too */
+  url?: string | null;
 }
 
 /** The number of tools, and the problems, after a reload. */

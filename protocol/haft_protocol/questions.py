@@ -75,6 +75,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     answer_type: AnswerType
     pre_amble: str | None = None
     default: Any = None
+    url: str | None = None
 
 
 class InvalidAnswer(ValueError):

@@ -252,6 +252,7 @@ MEANINGS: dict[str, str] = {
     "Question.answer_type": "the type of the answer",
     "Question.pre_amble": "a text to show before the question",
     "Question.default": "an answer to offer; never applied unasked",
+    "Question.url": "an address that a person has to open before the answer, as a server of MCP asks; `text` shows the address, too",
     "Select.options": "one of these",
     "Form.fields": "by name; the answer is an object with a choice for each",
     "Choice.options": "one of these",

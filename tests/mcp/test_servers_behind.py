@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,31 @@ def test_a_servers_tool_is_listed_called_and_asks_through_haft_mcp(
         failed = host.request("tools/call", name="small_die", arguments={})
         assert failed["isError"]
         assert "exited with status 3 during the call" in failed["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "value"), [("small_ask_url", True), ("small_ask_secret", "s3cr3t")]
+)
+def test_a_secret_and_an_address_go_to_a_person_and_never_through_a_form(
+    make_daemon: Callable[..., RunningDaemon],
+    short_tmp: Path,
+    era: type[Host],
+    tool: str,
+    value: Any,
+) -> None:
+    daemon = make_daemon(server("small", "legacy")).start()
+    root = make_repository(short_tmp / "repo")
+    with era(daemon, "--root", str(root)) as host, daemon.connect() as wire:
+        text = host.call(tool)
+        assert host.seen == [] and ": asks, " in text
+        (inquiry,) = wire.call("inquiries/list", session="*")["inquiries"]
+        assert text.endswith(f"[a person answers: haft answer {inquiry['inquiry_id']}]")
+        assert inquiry["question"].get("url") == (
+            "https://example.org/login?x=1" if value is True else None
+        )
+        known = {"inquiry_id": inquiry["inquiry_id"], "session": inquiry["session"]}
+        wire.call("inquiries/answer", answer=value, **known)
+        assert "accept" in host.call("handle_wait", ids=inquiry["handle"])
 
 
 def test_an_imported_server_serves_a_running_daemon_after_a_reload(

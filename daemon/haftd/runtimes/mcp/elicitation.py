@@ -86,7 +86,7 @@ def url_question(elicitation: Elicitation) -> Question:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unaskable("it asks to open what is no address of the web")
     text = f"{elicitation.message.strip()[:_MAX_TEXT]}\nOpen this address at {parts.hostname}, then answer yes: {elicitation.url}"
-    return Question(id="url", text=text.strip(), answer_type=Boolean())
+    return Question(id="url", text=text.strip(), answer_type=Boolean(), url=elicitation.url)
 
 
 def steps(elicitation: Elicitation) -> tuple[Step, ...]:
