@@ -1,9 +1,9 @@
 """JSON-RPC methods, one file each, and their table.
 
-A method (form: `base`) is a function whose first parameters are parts of the daemon, bound by
-`table`: `access` or `services`. Reading methods share `read`, `conditions`, `wait` and `evidence`,
-approved ones `approval_gate` and `rendering`; `descriptions` awaits tools' descriptions. Calls of a
-model go through `modelcall` or `verbcall`; `model_text` writes their text.
+A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such as
+`access` or `services`. Reading methods share `read`, `conditions`, `wait` and `evidence`, approved
+ones `approval_gate` and `rendering`. Calls of a model go through `modelcall` or `verbcall`;
+`model_text` writes their text. `descriptions` awaits those of tools.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
 def spawning(
     services: StartServices,
 ) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
-    """Return the methods that may spawn, each with a function to the spawn's params."""
+    """Return the methods that may spawn, each with a function that makes the spawn's params."""
     return {
         "spawn": lambda caller, params: params,
         "tools/call": partial(tools_call.spawn_of, services.catalogue),

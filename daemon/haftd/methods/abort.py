@@ -1,7 +1,7 @@
-"""abort: end a handle and all its processes; replies when none is left.
+"""abort: end a handle and all its processes; replies once none is left.
 
-The end and its author are decided at once. Processes of earlier executions of the id are ended too:
-no other call can name them. Survivors can be aborted again.
+The end and its requester are recorded at once. Processes of earlier executions of the id are ended
+too, since no other call can name them.
 """
 
 from __future__ import annotations

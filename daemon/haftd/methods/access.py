@@ -1,4 +1,4 @@
-"""Sessions and handles that a caller may use. A caller joins the session it names."""
+"""Sessions and handles that a caller may use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Access:
         caller: Caller,
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
-        """Join and return the session of a call. Raises `not_authorized`."""
+        """Return the session of a call, which the caller joins; raises `not_authorized`."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if not caller.may_use(name):
             raise caller.refusal(
@@ -49,13 +49,11 @@ class Access:
         return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
-        """Return the unexpired handles of a session, or of all."""
         for handle in self.registry.sweep(trio.current_time()):
             handle.spool.close()
         return self.registry.list(session)
 
     def reachable(self, caller: Caller, session: str) -> list[Handle]:
-        """Return the handles of a session that the caller may use."""
         return [
             handle
             for handle in self.registry.list(session)
@@ -63,8 +61,10 @@ class Access:
         ]
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
-        """Return the handle of a call. Raises `handle_not_found`, and `not_authorized` if its
-        processes have more rights than the caller."""
+        """Return the handle of a call; raises `handle_not_found`.
+
+        Raises `not_authorized` if its processes have more rights than the caller.
+        """
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time())
         if not caller.may_reach(handle.settings.may):

@@ -36,8 +36,6 @@ _BESIDE = ("signal", "resize")
 
 @dataclass(frozen=True, slots=True)
 class _Giving:
-    """One validated apply."""
-
     services: HandleServices
     caller: Caller
     params: ApplyParams
@@ -51,7 +49,7 @@ class _Giving:
         return self.began + self.reading.timeout_s
 
     def read(self, since: int, text: str = "") -> object:
-        """Read after `since`; `text` was typed with echo."""
+        """Read output after `since`; `text` was typed with echo."""
         input_fields = TypedInput(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
@@ -66,7 +64,6 @@ class _Giving:
         )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
-        """Audit the input; of secret input only the kind."""
         if withheld:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
@@ -78,8 +75,10 @@ class _Giving:
 
 
 def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> object:
-    """Send input or an answer, by the handle's state. Raises `handle_stopped`, `invalid_answer`,
-    `action_not_supported`."""
+    """Send input or an answer, by the handle's state.
+
+    Raises `handle_stopped`, `invalid_answer`, `action_not_supported`.
+    """
     handle = services.access.find(caller, params, params.id)
     if handle.stopped or "apply" not in handle.settings.policy:
         return _apply(services, caller, handle, params)
@@ -108,14 +107,16 @@ def _check(handle: Handle, params: ApplyParams) -> None:
 
 
 def _worded(wrong: InvalidAnswer, value: object) -> str:
-    """Return the message for a wrong answer. Input in its own form must not answer a new question."""
+    """Return the message for a wrong answer.
+
+    A form of typed input (`line`, `text`, `paste`) is refused: it must not answer a new question.
+    """
     if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
         return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
     return str(wrong)
 
 
 def _is_withheld(services: HandleServices, handle: Handle, params: ApplyParams) -> bool:
-    """Return True for secret input."""
     use = services.supervisor.use_of(handle)
     if isinstance(params.input, dict) and params.input.get("secret"):
         return True
@@ -142,7 +143,7 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
 
 
 def is_beside(form: object) -> bool:
-    """Return True for input that is never an answer, but acts on the program."""
+    """Return True for input that acts on the program and is never an answer."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
@@ -191,7 +192,7 @@ def _give(call: _Giving, form: Input) -> object:
 
 
 def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
-    """Keep the order of arrival until the tool runs."""
+    """Queue input until the tool runs, in the order of arrival."""
     results: list[object] = []
     ready = trio.Event()
 

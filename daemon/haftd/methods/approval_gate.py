@@ -1,8 +1,7 @@
-"""Approval of actions and review of results, by a tool's policy; every method passes here.
+"""Approval of actions and review of results by a tool's policy.
 
-A start waits as a `pending` handle; an action waits bound to its execution, and is withdrawn when
-the handle stops. Invalid calls are refused before a user is asked. Secret input is neither shown
-nor editable.
+A start waits as a `pending` handle; an action is withdrawn when its handle stops. Invalid calls are
+refused before a user is asked. Secret input is neither shown nor editable.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _FIXED = ("id", "session", "root")
 def approver_of(
     services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
 ) -> Approver | None:
-    """Return the approval of a start, if any."""
+    """Return the approver of a start; None if unattended."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
     mode = mode_of(tool, action)
@@ -89,7 +88,7 @@ def approver_of(
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
-    """Return the review of a result, if any."""
+    """Return the reviewer of a result, if any."""
     mode = mode_of(tool, "result")
     if mode == "unattended":
         return None
@@ -112,8 +111,10 @@ def approved(
     *,
     withheld: bool = False,
 ) -> object:
-    """Call `serve` once the action is approved. `check` raises `RpcError` for invalid params;
-    `withheld` marks secret input."""
+    """Call `serve` once the action is approved.
+
+    `check` raises `RpcError` for invalid params; `withheld` marks secret input.
+    """
     mode = handle.settings.policy.get(action)
     if mode is None:
         return serve(params)
@@ -189,7 +190,7 @@ def _not_run(tool: str, why: str) -> str:
 
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
-    """Return the unread state of a handle whose action was skipped."""
+    """Return the state of a handle after an action was skipped; the read offset stays."""
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)

@@ -1,6 +1,6 @@
-"""approvals/list and approvals/decide: pending approvals, for clients that are not asked.
+"""approvals/list and approvals/decide: pending approvals that the client might be asked for.
 
-Limited to approvals that such a client might be asked. The first valid decision counts.
+The first valid decision counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from .access import Access
 def approvals_list(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams
 ) -> ApprovalsListResult:
-    """List the pending approvals of the session, or of all, oldest first."""
     name = access.session_of(caller, params)
     approvals = router.listed(Approval, None if name == "*" else name, caller)
     return ApprovalsListResult(tuple(approval for _, approval in approvals))
@@ -34,8 +33,10 @@ def approvals_list(
 def approvals_decide(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsDecideParams
 ) -> dict[str, object]:
-    """Decide an approval. Raises `invalid_answer` for an unknown id, `invalid_arguments` for
-    invalid edits, `not_authorized`."""
+    """Decide an approval.
+
+    Raises `invalid_answer` for an unknown id, `invalid_arguments` for invalid edits, `not_authorized`.
+    """
     session = access.session_of(caller, params)
     if not caller.may("approvals"):
         raise caller.refusal("decide what waits for approval")

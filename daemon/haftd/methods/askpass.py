@@ -1,6 +1,6 @@
 """askpass: a program under a tool asks for a secret through the helper `haft-askpass`.
 
-Only a process with the handle's tag may ask. Disconnecting withdraws the question.
+Only a process with the handle's tag may ask. A disconnect withdraws the question.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from .read import plain_state
 def askpass(
     supervisor: Supervisor, audit: Audit, caller: Caller, params: AskpassParams
 ) -> DeferredReply:
-    """Reply with the answer. Raises `handle_not_found` for another handle's tag, `handle_stopped`
-    at the end."""
+    """Reply with the answer.
+
+    Raises `handle_not_found` for another handle's tag, `handle_stopped` at the end.
+    """
     use = supervisor.marked(params.mark)
     if use is None:
         raise mark_not_found()

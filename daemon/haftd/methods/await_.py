@@ -1,7 +1,7 @@
 """await: wait until every handle of `all` and one of `any` has stopped.
 
-Also replies when all others wait for answers for which no candidate is asked: the caller may answer
-by `apply`.
+Also replies when all others wait for answers that no candidate is asked for: the caller may give
+these by `apply`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_IDS = "at least one id is needed, in `any` or `all`"
 def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> object:
     """Reply with `completed` handles, those `waiting` with a question, and the `pending` rest.
 
-    An unknown id is an error at once. Unbounded without `timeout_secs`.
+    An unknown id is an error at once; without `timeout_secs` the wait is unbounded.
     """
     if not params.any and not params.all:
         raise invalid_params(f"`await`: {NO_IDS}", field="any")

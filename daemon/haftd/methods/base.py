@@ -1,7 +1,7 @@
 """Form of a method, and deferred replies.
 
 A method decides synchronously: it returns a result, raises `RpcError`, or returns a `DeferredReply`
-for a reply that depends on I/O or time.
+if the reply depends on I/O or time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from haftd.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class DeferredReply:
-    """Reply that `run` awaits, in a task cancelled by a disconnect or by the client; the handle
-    goes on.
+    """A reply that `run` awaits, in a task that a disconnect or the client cancels.
 
-    Batches await `run_in_batch`, if given, as they reply as a whole.
+    A batch, which replies as a whole, awaits `run_in_batch` if given.
     """
 
     run: Callable[[], Awaitable[object]]
@@ -26,7 +25,6 @@ class DeferredReply:
 
 
 async def result_of(reply: object, *, in_batch: bool = False) -> object:
-    """Return a method's result, awaiting deferred replies."""
     while isinstance(reply, DeferredReply):
         reply = await (reply.run_in_batch if in_batch and reply.run_in_batch else reply.run)()
     return reply

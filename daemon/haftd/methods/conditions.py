@@ -1,7 +1,7 @@
-"""Conditions of `wait`: reasons for a waiting call to reply now. Section 4.
+"""Conditions of `wait`: reasons for a waiting call to reply now. Protocol, section 4.
 
-A condition inspects the handle synchronously: on arrival of the call, on changes of the handle, and
-at the time it requests. `evidence` judges timed waits.
+A condition is checked synchronously: when the call arrives, when the handle changes, and at the time
+that `look_again` returns.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _PRINTED_S = 0.00015
 """Silence before the kernel is asked: prompts come in pieces."""
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
-"""Silence after more pieces than a prompt has."""
+"""Silence before the kernel is asked, after more pieces in succession than a prompt has."""
 _REDRAWN_S = 0.02
-"""A redraw without a change ends within this time."""
+"""A program that redraws an unchanged screen is back in its wait within this time."""
 _MAX_PAUSE_S = 0.25
 _START_S = 0.001
-"""No program reads sooner after its start."""
+"""No program reads sooner than this after its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Wait of a call, complete before the call acts."""
+    """The wait of a call and its bounds, complete before the call acts."""
 
     wait: Wait
     timeout_s: float
@@ -44,12 +44,12 @@ class Reading:
     announced: bool
     """True if the reply has the reason: the caller asked for a wait."""
     or_input: bool = False
-    """For a wait for output: a read of input also ends the wait."""
+    """True if a read of input also ends a wait for output."""
 
 
 @dataclass(slots=True)
 class Condition:
-    """Reason to reply, or None, and the time of the next evaluation."""
+    """A reason to reply, and the time of the next check."""
 
     handle: Handle
     reading: Reading
@@ -81,7 +81,7 @@ class Condition:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
     def found(self) -> Wanted | None:
-        """Return the input state that is the reason, unless outdated."""
+        """Return the input state behind the reason; None if something has happened since."""
         return None
 
 
@@ -89,9 +89,9 @@ class Condition:
 class _InputCondition(Condition):
     """The program waits for input.
 
-    Once output has settled, the kernel is asked at doubling intervals; if its answer is unknown,
-    silence decides: no output, no process begun or ended. Output without visible change is no work:
-    programs may redraw at every tick.
+    The kernel is asked once output has settled, then at doubling intervals. If its answer is unknown,
+    silence decides: no output, and no process began or ended. Output without visible change is no sign
+    of work, since a program may redraw at every tick.
     """
 
     use: Execution | None
@@ -105,7 +105,7 @@ class _InputCondition(Condition):
     _digest: int | None = None
     """Digest of the screen at `_changed`, if known."""
     _must_compare: bool = False
-    """True after output."""
+    """True if output came since the last comparison."""
     _pieces: int = 0
     _stillness: Stillness | None = None
     _renewal: Renewal | None = None
@@ -156,12 +156,12 @@ class _InputCondition(Condition):
             self._change()
 
     def _change(self) -> None:
-        """Drop the evidence of earlier readings."""
+        """Drop the evidence of earlier readings: the program was active."""
         self._changed, self._stillness = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
-        """Compare the screen, now that the program waits."""
+        """Compare the screen with the last one, now that the program waits."""
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
         if self._must_compare:
@@ -173,7 +173,7 @@ class _InputCondition(Condition):
             self._digest = self.use.screen_digest()
 
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
-        """Return the reason if a timed wait is one for input."""
+        """Return "input" once the evidence shows that a read, perhaps timed, waits for input."""
         within_ms, stillness = wanted.within_ms, self._stillness
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
@@ -182,7 +182,7 @@ class _InputCondition(Condition):
                 self._learn(self.use, stillness)
             return "input"
         if stillness is None:
-            # Silent since its input, a program may be about to end.
+            # A program without output since its input may be about to end.
             has_answered = self.handle.readable_end() > self.since
             known_ms = self.use.routine_ms if has_answered else 0
             stillness = self._stillness = Stillness(now, known_ms)
@@ -199,7 +199,7 @@ class _InputCondition(Condition):
             if now >= stillness.until:
                 self._learn(self.use, stillness)
             return "input"
-        # Judge a wait of new length at its end: often it does not end (node).
+        # A wait of new length is judged at its end: often it does not end there (node).
         pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
@@ -211,11 +211,11 @@ class _InputCondition(Condition):
 
     @staticmethod
     def _learn(use: Execution, stillness: Stillness) -> None:
-        """Record that all the timed waits ended without effect."""
+        """Record that all seen timed waits ended without effect."""
         use.routine_ms = max(use.routine_ms, stillness.longest_ms)
 
     def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
-        """Return True if this first wait since output is a display's."""
+        """Return True if this wait, the first since the last output, is that of a display."""
         renewal = self._renewal
         if wanted.kind != "key" or within_ms < SHORTEST_PERIOD_MS:
             self._renewal = None
@@ -238,7 +238,10 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """Output, or a wait for input; silence does not count, as programs start silently."""
+    """There is output, or the program waits for input.
+
+    Silence is no evidence here: most programs have not printed yet.
+    """
 
     _shortest_pause_s = _START_S
     _longest_pause_s = BETWEEN_LOOKS_S

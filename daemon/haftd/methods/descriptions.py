@@ -1,6 +1,6 @@
 """Descriptions that a call awaits: of self-describing programs and of MCP servers.
 
-A call without missing descriptions is decided at once. Tools that stay undescribed are refused or
+A call without missing descriptions is decided at once. A tool that stays undescribed is refused or
 left out.
 """
 
@@ -43,7 +43,7 @@ def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
-    """Return no tools for a call on a handle: the program may have changed."""
+    """Return the tool of a start; a call on a handle needs no description."""
     arguments = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
     tools = _one(catalogue, params, arguments - {"action", "id"})
@@ -51,7 +51,7 @@ def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
-    """Skip optional self-description if there are no arguments to check."""
+    """Return the tool, unless its self-description is optional and there are no arguments to check."""
     tools = catalogue.self_describing(params.tool, _named_root(params))
     return [tool for tool in tools if tool.self_describing or args]
 
@@ -71,7 +71,6 @@ NEEDS: dict[str, Need] = {
 
 
 def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
-    """Return the servers that must list their tools first."""
     if not catalogue.servers:
         return []
     root = _named_root(params)
@@ -85,7 +84,7 @@ def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -
 def wanted(
     starter: Starter, describing: Describing, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
-    """Return an awaitable for the missing descriptions; None if complete."""
+    """Return a function that awaits the missing descriptions; None if complete."""
     if method not in NEEDS or starter.stopping:
         return None
     if servers := _servers(starter.catalogue, describing.servers, method, params):
@@ -105,7 +104,7 @@ def wanted(
 def described(
     starter: Starter, describing: Describing, method: str, serve: MethodHandler
 ) -> MethodHandler:
-    """Wrap a method: decide once descriptions are complete."""
+    """Wrap a method so that it decides once its descriptions are complete."""
 
     def decide(caller: Caller, params: Any) -> object:
         ready = wanted(starter, describing, method, params)

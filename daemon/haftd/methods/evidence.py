@@ -1,6 +1,6 @@
-"""Heuristics for timed waits: an idle prompt or a periodic redraw.
+"""Evidence that a program in timed waits wants input: an idle prompt or a periodic redraw.
 
-Pure values, fed with observations and their times by `conditions`.
+Pure values; `conditions` feeds them with readings and their times.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from dataclasses import dataclass, field
 from math import inf
 
 BETWEEN_LOOKS_S = 0.04
-"""Interval of readings, even: a program that works half the time is soon seen."""
+"""Interval of readings; a program that works half of the time is soon seen at work."""
 SHORTEST_PERIOD_MS = 500
-"""A display with a shorter period shows progress."""
+"""Minimum period of a display; a faster redraw shows progress."""
 
 _STILL_S = 0.3
 """Minimum idle time of a program that wakes up repeatedly."""
 _MAX_STILL_S = 1.5
-"""A longer wait is always one for input (runtimes/process/input_state.py)."""
+"""Idle time that suffices: a longer wait is one for input by itself (`runtimes/process/input_state`)."""
 _KNOWN_STILL_S = 0.03
-"""Idle time if earlier prompts had waits of this length."""
+"""Minimum idle time if earlier prompts had waits of this length."""
 _KNOWN_MS = 50
 """Shorter waits are not learned: programs also poll while they work."""
 _DRAWING_S = 0.1
-"""A longer redraw is work."""
+"""Maximum time of a redraw; longer is work."""
 
 
 @dataclass(slots=True)
 class Stillness:
-    """Idle evidence of a program with short timed waits, since `since`.
+    """Idle evidence of a program with short timed waits, without output since `since`.
 
-    The program waits for input once every seen wait has ended without effect. A length that has
-    ended may recur; another must end too, as it may be the rest of a longer wait. Earlier prompts
-    ended lengths up to `known_ms`.
+    The program waits for input once every wait seen has ended without effect. A length seen may recur; a
+    new length must end as well, as it may be the rest of a longer wait. Waits up to `known_ms` ended
+    without effect at earlier prompts.
     """
 
     since: float
     known_ms: int
     until: float = 0.0
-    """End of the last wait to observe."""
+    """End of the last wait that has to end."""
     longest_ms: int = 0
-    """Longest wait to observe."""
+    """The longest wait that has to end."""
     _still_s: float = _KNOWN_STILL_S
     _lengths_ms: list[int] = field(default_factory=list)
 
@@ -55,11 +55,11 @@ class Stillness:
         return True
 
     def doubt(self) -> None:
-        """Forget known lengths: the program works."""
+        """Require a longer idle time: the program was seen at work."""
         self._still_s = _STILL_S
 
     def enough_at(self) -> float:
-        """Time at which the evidence suffices."""
+        """Return the time at which the evidence suffices."""
         return min(max(self.until, self.since + self._still_s), self.since + _MAX_STILL_S)
 
 
@@ -67,8 +67,8 @@ class Stillness:
 class Renewal:
     """Evidence of a periodic redraw: each wait for a key ends in output (`top -d 1`).
 
-    Such a program is never idle; it waits for input after two returns to the same wait, with little
-    drawing between.
+    Such a program is never idle. It waits for input after two returns to the same wait, with little
+    drawing in between.
     """
 
     period_ms: int
@@ -77,7 +77,7 @@ class Renewal:
     _busy_since: float = inf
 
     def come_back(self, within_ms: int) -> bool:
-        """Record a wait after output; return True for the same wait."""
+        """Record a wait after output; return True if its length is the period."""
         if abs(within_ms - self.period_ms) > self.period_ms / 10:
             return False
         self._returns += 1
@@ -85,14 +85,14 @@ class Renewal:
         return True
 
     def rests(self) -> None:
-        """Record an undisturbed wait."""
+        """Record a reading of the wait, without work."""
         self._busy_since = inf
 
     def draws(self, now: float) -> bool:
-        """Record work; return True while it may be drawing."""
+        """Record a reading of work; return True while that may be drawing."""
         self._busy_since = min(self._busy_since, now)
         return now - self._busy_since <= _DRAWING_S
 
     def is_one(self, now: float) -> bool:
-        """Return True for a display."""
+        """Return True once the redraw has recurred for two periods."""
         return self._returns >= 2 and now - self.began >= 2 * self.period_ms / 1000

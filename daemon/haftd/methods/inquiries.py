@@ -1,8 +1,6 @@
-"""inquiries/list, inquiries/answer: open questions, for clients that are not asked; inquiries/ask:
-a client's own.
+"""inquiries/list, inquiries/answer: open questions that the client might be asked; inquiries/ask: its own.
 
-List and answer are limited to questions that such a client might be asked. The first answer counts;
-requests to others are cancelled.
+The first answer counts; requests to others are cancelled.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ from .base import DeferredReply
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List the open questions of the session, or of all: by handle (oldest first), then turns'
-    ends, then clients' own."""
+    """List open questions: of handles (oldest first), then of turns' ends, then clients' own."""
     name = access.session_of(caller, params)
     inquiries = router.listed(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in inquiries))
@@ -49,8 +46,10 @@ def inquiries_list(
 def inquiries_answer(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAnswerParams
 ) -> dict[str, object]:
-    """Answer a question. Raises `invalid_answer` if closed or unfit; an unfit answer leaves it
-    open."""
+    """Answer a question; raises `invalid_answer` if closed or unfit.
+
+    An unfit answer leaves the question open.
+    """
     session = access.session_of(caller, params)
     entry = router.find(Inquiry, session, caller, params.inquiry_id)
     if entry is None:
@@ -75,7 +74,7 @@ def inquiries_answer(
 def inquiries_ask(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
 ) -> DeferredReply:
-    """Reply with the answer. Raises `invalid_answer` without one, `shutting_down`."""
+    """Reply with the answer; raises `invalid_answer` without one, `shutting_down`."""
     session = access.session_of(caller, params)
     kind = ClientQuestion(
         context=InquiryContext(caller=caller),
@@ -100,7 +99,7 @@ def inquiries_ask(
 
 
 def _sound(question: Question) -> Question:
-    """Return an answerable question; raise `invalid_params` otherwise."""
+    """Return an answerable question, else raise `invalid_params`."""
     try:
         return read_question(msgspec.to_builtins(question))
     except msgspec.ValidationError as error:
@@ -108,7 +107,7 @@ def _sound(question: Question) -> Question:
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
-    """Raise `not_authorized` for an answer or memory reserved to users."""
+    """Raise `not_authorized` if only a person may answer, or have the answer remembered."""
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:

@@ -33,7 +33,10 @@ def called_text(
     *,
     is_tail: bool = False,
 ) -> CalledText:
-    """Return the reply as text, with the notices; with `is_tail` only the last lines of the output."""
+    """Return the reply as text, with the notices.
+
+    With `is_tail` only the last lines of the output are shown.
+    """
     states: tuple[HandleState, ...] = ()
     inquiry: Inquiry | UnsetType = UNSET
     failed = False
@@ -85,7 +88,6 @@ def called_text(
 
 
 def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inquiry | None:
-    """Return the handle's question if no candidate is asked."""
     if not isinstance(state, Waiting):
         return None
     for use in supervisor.uses(session, state.id):
@@ -95,7 +97,6 @@ def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inq
 
 
 def _bounded(state: HandleState, most: int) -> HandleState:
-    """Limit a state's output to `most` bytes."""
     for name in ("content", "result"):
         text = getattr(state, name, UNSET)
         # Truncation adds a line.
@@ -108,7 +109,7 @@ def _bounded(state: HandleState, most: int) -> HandleState:
 
 
 def _last_lines(state: HandleState) -> HandleState:
-    """Cut the output to its last lines, which are all that the reader asked for: nothing counts as left out."""
+    """Cut the output to its last lines: those that were asked for, so nothing counts as left out."""
     for name in ("content", "result"):
         text = getattr(state, name, UNSET)
         if isinstance(text, str):

@@ -1,7 +1,7 @@
 """Common parts of a model's calls: tool, params, a run to the end.
 
-A run to the end is a spawn under a generated id, read once stopped and ended with its call. In a
-batch, a run with a question and no candidate replies `waiting`, and continues as a handle.
+A run to the end is a spawn under a generated id, read once stopped, and ended with its call. In a
+batch, a run with a question and no candidate replies `waiting` and continues as a handle.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) 
 
 
 def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
-    """Raise `not_authorized` for a tool with a user's rights."""
     if may:
         raise not_authorized(
             f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
@@ -73,7 +72,7 @@ def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
 
 
 def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
-    """Build a method's params; their bounds are narrower than the schema for models."""
+    """Build a method's params; these have narrower bounds than the schema for models."""
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
@@ -83,8 +82,10 @@ def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
 
 
 def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
-    """Parse an input: JSON that answers an open question, else literal text. Raises
-    `invalid_arguments` for `null`, unless the question takes it."""
+    """Parse an input: JSON that answers an open question, else literal text.
+
+    Raises `invalid_arguments` for `null`, unless the question takes it.
+    """
     question = handle.question
     if question is not None and not is_beside(value):
         form = answer_schema("", question.answer_type)
@@ -97,7 +98,7 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 
 
 def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
-    """Refuse a model's answer to a user's question."""
+    """Refuse a model's answer to a question that only a person may answer."""
     use = supervisor.use_of(handle)
     if use is not None and handle.question is not None and use.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)

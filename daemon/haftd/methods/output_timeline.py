@@ -9,7 +9,7 @@ from .access import Access
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
-    """Return the points from that of the byte at `cursor` on; the read offset stays."""
+    """Return the points from that of the byte at `cursor` on."""
     handle = access.find(caller, params, params.id)
     points = handle.timeline.since(params.cursor, params.max_points + 1)
     more = len(points) > params.max_points

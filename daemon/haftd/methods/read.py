@@ -1,7 +1,7 @@
-"""Reading a handle: the condition for a reply (`wait`) and its content (`view`). Section 4.
+"""Reading a handle: the condition for a reply (`wait`) and its content (`view`). Protocol, section 4.
 
-The waiting call is woken only when its condition holds. The kernel has no event for the input
-state, which is polled at growing intervals during such a wait.
+The waiting call is woken only when its condition holds. The kernel has no event for the input state,
+which is read at growing intervals during such a wait.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ _FOUND = ("input", "quiet")
 def plan(
     params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
 ) -> Reading:
-    """Return the wait of a call, by default the usual one of a terminal or pipe; raises
-    `invalid_params`.
+    """Return the wait of a call, by default the usual one of a terminal or pipe.
 
-    On a pipe a read of input ends a start, but no answer: a server that always reads has not
-    replied.
+    Raises `invalid_params`. On a pipe a read of input ends a start, but no other call: a server that
+    always reads has not replied.
     """
     usual: Wait = "input" if terminal else "output"
     wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
@@ -78,12 +77,12 @@ def plan(
 
 
 def plain_state(handle: Handle) -> HandleState:
-    """Return the state as by a plain fetch, without moving the read offset."""
+    """Return the state of a plain fetch; the read offset stays."""
     return handle_state(handle, trio.current_time())
 
 
 def read_plain(handle: Handle) -> HandleState:
-    """Read the handle as a plain fetch."""
+    """Return the state of a plain fetch, which moves the read offset."""
     return read_handle(handle, trio.current_time())
 
 
@@ -95,9 +94,9 @@ def look(
     wanted: Wanted | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | DeferredReply:
-    """Return the requested view, deferred for long text; `delta` and `answer` move the read offset.
+    """Return the requested view; `delta` and `answer` move the read offset.
 
-    `wanted` is the input state just found, `typed` the call's own input.
+    A long text defers the reply. `wanted` is the input state just found, `typed` the call's own input.
     """
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
@@ -183,8 +182,7 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 def _input_wanted(
     supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
-    """Return the expected input: of a terminal at each view, of a pipe only after a wait for input,
-    as it is costly."""
+    """Return the expected input, of a pipe only after a wait for input, as it is costly."""
     use = supervisor.use_of(handle)
     if handle.state is not State.RUNNING or use is None:
         return UNSET
@@ -246,8 +244,8 @@ def answer(
 ) -> HandleState | DeferredReply:
     """Reply at once if the condition holds or no wait is requested, else later.
 
-    `since` is the offset of new output, `began` (trio's clock, default now) the start of the bound.
-    A pattern does not match the echo of `typed`.
+    `since` is the offset of new output; the bound starts at `began` (trio's clock, default now). A
+    pattern does not match the echo of `typed`.
     """
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
@@ -291,8 +289,7 @@ def _answer_match(
     deadline: float,
     typed: TypedInput | None,
 ) -> HandleState | DeferredReply:
-    """Reply when the pattern matches; slices alternate with checkpoints, as a pattern may be
-    hostile."""
+    """Reply when the pattern matches; a hostile pattern is slow, so checkpoints separate the slices."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
@@ -315,7 +312,6 @@ def _answer_match(
 
 
 def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
-    """Return why a wait for a match ends."""
     if watch.finish():
         return "matched"
     return "stopped" if handle.stopped else "deadline"

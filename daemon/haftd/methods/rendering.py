@@ -1,5 +1,4 @@
-"""Rendering of a call's arguments for the approving user, by a program of the definition. Section
-6.
+"""Rendering of a call's arguments for the approving user, by a program. Protocol, section 6.
 
 Output is bounded, invisible characters escaped. After a failure the arguments are shown as JSON.
 """
@@ -53,7 +52,6 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
 
 
 def _read(output: bytes | Failed) -> str | Failed:
-    """Return the printed text, or the fault as a clause."""
     subject = "The program that shows the arguments"
     if isinstance(output, Failed):
         prefix = "cannot be run: " if output.kind == "start" else ""

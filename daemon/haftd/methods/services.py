@@ -18,8 +18,6 @@ from .access import Access
 
 @dataclass(frozen=True, slots=True)
 class HandleServices:
-    """Parts for methods on existing handles."""
-
     access: Access
     supervisor: Supervisor
     inquiries: InquiryRouter
@@ -29,8 +27,6 @@ class HandleServices:
 
 @dataclass(frozen=True, slots=True)
 class StartServices(HandleServices):
-    """Parts for methods that may start a tool."""
-
     starter: Starter
     helpers: HelperRunner
     subscriptions: Subscriptions

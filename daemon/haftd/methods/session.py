@@ -21,7 +21,6 @@ from .services import HandleServices, StartServices
 
 
 def session_list(access: Access, caller: Caller, params: Empty) -> SessionListResult:
-    """List the sessions with handles or connections."""
     if not caller.may_use("*"):
         raise caller.refusal("list all sessions")
     names = set(access.sessions.names()) | {handle.session for handle in access.handles()}
@@ -47,8 +46,7 @@ def session_close(
     caller: Caller,
     params: SessionCloseParams,
 ) -> DeferredReply:
-    """Abort all, also leftover processes; reply with each handle's last state and remove the
-    handles."""
+    """Abort all processes; reply with each handle's last state, and remove the handles."""
     access = services.access
     session = access.session_of(caller, params)
     handles = access.reachable(caller, session)

@@ -1,7 +1,7 @@
 """spawn: start a tool under an id.
 
-Validation precedes the id; a batch takes all its ids before any runs. A start that awaits approval
-is cancelled with its call, or with the last retry.
+The call is validated before the id is taken; a batch takes all its ids before any tool runs. A start
+that awaits approval is cancelled with its call, or with the last retry of that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .read import answer, plan, read_plain
 from .services import StartServices
 
 _CHECKED_IN_A_ROW = 8
-"""Spawns of a batch checked between two checkpoints."""
+"""Spawns of a batch checked between two checkpoints: some milliseconds."""
 
 
 def spawn(
@@ -50,9 +50,9 @@ def spawn(
 ) -> object:
     """Admit the id and schedule the tool; reply once it runs and `wait` holds.
 
-    Raises errors of admission, arguments and definition; `spawn_failed` leaves no handle. A
-    repeated `call_id` gets the first handle. Approval for longer than `held_after_s` outlives the
-    call: `pending`.
+    Raises the errors of admission, arguments and definition. A tool that cannot be started raises
+    `spawn_failed` and leaves no handle. A repeated `call_id` returns the first call's handle. A start
+    that awaits approval for longer than `held_after_s` outlives the call, which replies `pending`.
     """
     if services.starter.stopping:
         raise shutting_down()
@@ -91,10 +91,10 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the source of the tool's input: handle and offset.
+    """Return the source of the tool's input, a handle and an offset; None without `stdin_from`.
 
-    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if each
-    read of the handle needs approval.
+    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if each read
+    of the handle needs approval.
     """
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
@@ -119,8 +119,10 @@ def _source_of(
 def reserve(
     services: StartServices, caller: Caller, spawns: Sequence[SpawnParams]
 ) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
-    """Reserve the ids of a batch's spawns in steps; return each one's clash or None, or without
-    clashes the releases."""
+    """Reserve the ids of a batch's spawns, in steps.
+
+    Returns the clash or None of each spawn; without any clash, the functions that release the ids.
+    """
     registry, keys = services.access.registry, []
     for count, params in enumerate(spawns):
         if count and count % _CHECKED_IN_A_ROW == 0:
@@ -138,7 +140,7 @@ def reserve(
 
 
 def vars_of(context: Any) -> dict[str, Any]:
-    """Return `vars` of a call's `context`. Raises `invalid_params`."""
+    """Return the `vars` of a call's `context`; raises `invalid_params`."""
     vars = context.get("vars", {}) if isinstance(context, dict) else {}
     if not isinstance(vars, dict):
         raise invalid_params("`vars` of `context` must be an object", field="context")
@@ -154,9 +156,9 @@ def start(
     one_shot: bool = False,
     source: tuple[Handle, int] | None = None,
 ) -> tuple[Handle, Execution | None]:
-    """Start a prepared tool after approval, and record that.
+    """Start a prepared tool after approval, and record the start.
 
-    `context` goes to those that answer its questions; the output of `source` is its input.
+    `context` is passed with its questions; the output of `source` becomes its input.
     """
     inquiry_context = InquiryContext(
         caller=caller,

@@ -19,8 +19,10 @@ from .access import Access
 def subscribe(
     access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams
 ) -> SubscribeResult:
-    """Subscribe to these handles, or to all of the session. Raises `handle_not_found`,
-    `limit_exceeded`."""
+    """Subscribe to these handles, or to all of the session.
+
+    Raises `handle_not_found`, `limit_exceeded`.
+    """
     session = access.session_of(caller, params)
     client = access.clients.of(caller)
     if client is None:

@@ -23,8 +23,10 @@ from .base import DeferredReply
 def tools_list(
     catalogue: Catalogue, caller: Caller, params: ToolsListParams
 ) -> ToolsListResult | DeferredReply:
-    """List the tools by name, with JSON Schemas in the provider's dialect; a long list is
-    translated in a thread, once."""
+    """List the tools by name, with JSON Schemas in the provider's dialect.
+
+    A long list is translated in a thread, once.
+    """
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
     undescribed = catalogue.undescribed(root)
@@ -51,8 +53,10 @@ def tools_describe(
 def tools_reload(
     catalogue: Catalogue, reload: Reload, caller: Caller, params: Empty
 ) -> DeferredReply:
-    """Reload the definitions; running handles keep theirs. Raises `not_authorized`: definitions
-    decide about approvals."""
+    """Reload the definitions; running handles keep theirs.
+
+    Raises `not_authorized`, since definitions decide about approvals.
+    """
     if not caller.may("approvals"):
         raise caller.refusal("have definitions read again, which say what is asked first")
 

@@ -52,7 +52,7 @@ from .verbcall import in_words_of_verbs, verb_call
 def tools_call(
     services: StartServices, queues: NoticeQueues, caller: Caller, params: ToolsCallParams
 ) -> object:
-    """Reply as the method does, or with the end of the run; with `call_id` and `notifications`."""
+    """Reply as the method does, or with the end of the run; `call_id` and `notifications` join."""
     call_id = (
         f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
     )
@@ -130,7 +130,7 @@ def _with_notices(
 
 
 def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
-    """Return the questions in a reply with candidates still unknown."""
+    """Return the questions in a reply for which the candidates are still unknown."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending
@@ -154,7 +154,6 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
 def _serve(
     services: StartServices, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
 ) -> object:
-    """Serve a call on a handle."""
     if call.action == "spawn":
         return spawn(services, caller, _spawn_of(params, call), params.context)
     handle = handle_of(services.access, caller, params, call.id)

@@ -1,7 +1,7 @@
-"""turn/begin and turn/end: the handles of a session at the end of an assistant's turn. Section 7.
+"""turn/begin and turn/end: a session's handles at the end of an assistant's turn. Protocol, section 7.
 
-Decisions are immediate and survive a disconnect; the reply waits, within a bound that ends nothing.
-Undecided handles are aborted.
+Decisions are immediate and survive a disconnect. The reply waits within a bound, which ends nothing;
+undecided handles are aborted.
 """
 
 from __future__ import annotations

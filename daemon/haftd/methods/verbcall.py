@@ -1,8 +1,7 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
 
-A call becomes a client method; a missing id is generated. Arguments are validated against the schemas of `tools/list`, JSON
-texts converted, all faults reported together. Errors name the tools of this surface. Models cannot answer users'
-questions.
+A call becomes a client method; a missing id is generated. Arguments are validated against the schemas
+of `tools/list`, and all faults are reported together. Models cannot answer users' questions.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ _METHOD = re.compile(f"`({'|'.join(_TOOLS)})`")
 
 
 def in_words_of_verbs(serve: Callable[[], object]) -> object:
-    """Serve a call; its errors name the tools of this surface instead of methods."""
+    """Serve a call, with errors that name this surface's tools instead of methods."""
     try:
         reply = serve()
     except RpcError as error:
@@ -98,7 +97,7 @@ def _reworded(error: RpcError) -> RpcError:
 def verb_call(
     services: StartServices, caller: Caller, params: ToolsCallParams, session: str, call_id: str
 ) -> object:
-    """Serve a call. Raises the method's errors, and `invalid_arguments`."""
+    """Serve a call; raises the method's errors, and `invalid_arguments`."""
     handle_words = handle_schema(params.tool)
     if handle_words is not None:
         arguments = _listed_words(params.arguments)
@@ -198,7 +197,6 @@ def _listed_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reading fields of a method."""
     until = arguments.get("until") or ("pattern" if arguments.get("pattern") else "input")
     wait_s = arguments.get("wait_s", WAIT_S)
     view = arguments.get("view", "new")
@@ -300,7 +298,6 @@ def _stop(
 def _end(
     services: StartServices, caller: Caller, params: ToolsCallParams, handle: Handle
 ) -> object:
-    """End a handle, also a stopped one."""
     try:
         return abort(services, caller, AbortParams(id=handle.id, session=params.session))
     except RpcError as error:

@@ -1,6 +1,6 @@
 """Waiting for handles: the one place where a call blocks.
 
-Changes of a handle evaluate the condition; only a true one wakes the call.
+A handle's changes evaluate the condition; only a true one wakes the call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def until(
 
 
 class _Wait(Generic[T]):
-    """Waiting call; as closures, its mutual references would wait for the collector."""
+    """A waiting call; closures in its place would be a cycle, left to the garbage collector."""
 
     __slots__ = ("_bell", "_deadline", "_holds", "_look_again", "_over", "_timer", "_value")
 
@@ -61,7 +61,6 @@ class _Wait(Generic[T]):
         self._over = False
 
     def ring(self) -> None:
-        """Evaluate again after an event."""
         if self._value is not None or self._over:
             return
         self._value = self._holds()
@@ -74,7 +73,6 @@ class _Wait(Generic[T]):
             self._be_rung_at(when)
 
     async def run(self) -> T | None:
-        """See `until`."""
         try:
             while True:
                 self._timer = trio.CancelScope(deadline=self._due())
