@@ -258,7 +258,7 @@ class _App:
         daemon: Daemon,
         rpc_context: RpcContext,
     ) -> None:
-        """Serve the socket; stop once clients cannot reach this daemon."""
+        """Serve the socket; stop the daemon once clients cannot reach it."""
 
         async def serve(sock: socket.socket) -> None:
             await serve_unix(sock, connections, rpc_context)
@@ -287,7 +287,7 @@ class _App:
         self._ask_to_stop(None)
 
     async def _keep_guardian(self, base: Path | None) -> None:
-        """Keep a guardian if no user manager cleans up."""
+        """Keep a guardian process if no service manager cleans up after a crash."""
         guardian: Guardian | None = None
         try:
             while True:
@@ -310,7 +310,6 @@ class _App:
                 guardian.dismiss()
 
     async def _retain(self, registry: Registry) -> None:
-        """Remove stopped handles after their retention."""
         while True:
             now = trio.current_time()
             for handle in registry.sweep(now):

@@ -1,9 +1,8 @@
 """Audit log: one JSON line per action on a handle, in the state folder.
 
-- Refused actions and secrets are not recorded.
-- A record is one `write`. The file has mode 0600, is never reached through a link, and is rotated
-  once above `MAX_FILE_SIZE`.
-- Nothing raises: failed writes are counted, and the count is logged after the next success.
+Refused actions and secrets are not recorded. The file has mode 0600, is never reached through a link,
+and is rotated once above `MAX_FILE_SIZE`. Nothing raises: failed writes are counted, and the count is
+logged after the next success.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ class Audit:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Current failures; empty after a successful write."""
         if not self._failure:
             return ()
         lost = f"; {self._lost_records} records are missing so far" if self._lost_records else ""
@@ -84,7 +82,6 @@ class Audit:
         self.record(event, **fields, **more)
 
     def close(self) -> None:
-        """Close the file until the next record."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,6 +1,6 @@
 """Identity and permissions of a caller, one per connection.
 
-A tool's process is confined by permissions fixed when it connects.
+The permissions of a tool's process are fixed when it connects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Confinement:
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """Connection, as methods see it; compared by identity."""
+    """A connection as methods see it; compared by identity."""
 
     transport: Literal["unix", "websocket"]
     pid: int | None = None
@@ -64,7 +64,7 @@ class Caller:
         return self.confinement is None or permission in self.confinement.may
 
     def may_use(self, session: str) -> bool:
-        """Return True if the session is permitted; `*` means all."""
+        """Return True if the session is permitted; `*` is for all."""
         if self.confinement is None or "handles" in self.confinement.may:
             return True
         return session == self.confinement.session

@@ -1,8 +1,7 @@
 """The daemon's requests and notifications to clients.
 
-- Requests end with their connection; only the first reply counts.
-- A cancelled request sends `$/cancelRequest`.
-- `MAX_REQUESTS` bounds open requests, the outbox bounds output.
+Requests end with their connection; only the first reply counts. A cancelled request sends
+`$/cancelRequest`. `MAX_REQUESTS` bounds open requests, the outbox bounds output.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MAX_REQUESTS = 64
 
 
 class Unreachable(Exception):
-    """Disconnected or unresponsive peer; the argument names the reason."""
+    """The peer is disconnected or unresponsive; the argument is the reason."""
 
 
 class OutboundQueue(Protocol):
@@ -50,8 +49,6 @@ class _PendingRequest:
 
 
 class ClientRequests:
-    """Requests and notifications to one peer."""
-
     __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
 
     def __init__(
@@ -67,8 +64,10 @@ class ClientRequests:
         self._open = True
 
     async def ask(self, method: str, params: object) -> Any:
-        """Send a request; return the result. Raises the peer's `RpcError`, `BadReply`,
-        `Unreachable`."""
+        """Send a request; return the result.
+
+        Raises the peer's `RpcError`, `BadReply`, `Unreachable`.
+        """
         if not self._open:
             raise Unreachable("it is gone")
         if len(self._asked) >= MAX_REQUESTS:
@@ -90,20 +89,20 @@ class ClientRequests:
         return read_reply(asked.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Send a notification; False, unsent, if the peer lags behind."""
+        """Send a notification; return False, unsent, if the peer lags behind."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
         return True
 
     async def idle(self) -> bool:
-        """Wait until everything is sent; False if the peer has stopped reading."""
+        """Wait until everything is sent; return False if the peer has stopped reading."""
         if self._open:
             await self._out.idle()
         return self._open
 
     def on_reply(self, reply: Response) -> bool:
-        """Take a reply; False if no request waits for it."""
+        """Deliver a reply; return False if no request waits for it."""
         try:
             number = msgspec.json.decode(reply.id)
         except msgspec.DecodeError:
@@ -157,7 +156,6 @@ class Clients:
         ]
 
     def arrive(self) -> None:
-        """Wake `arrival`."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:

@@ -1,7 +1,4 @@
-"""Builtin `describe_tools`: the text of `tools/describe`; tools' own programs are asked first.
-
-Sections 5 and 10.
-"""
+"""Builtin tool `describe_tools`: the text of `tools/describe`. Protocol, sections 5 and 10."""
 
 from __future__ import annotations
 

@@ -11,8 +11,10 @@ from importlib.machinery import ModuleSpec
 
 
 def stub_unused_imports() -> None:
-    """Import structlog without rich (traceback drawing) and asyncio; call before any other import
-    of structlog."""
+    """Import structlog without rich (which draws tracebacks) and asyncio.
+
+    Call before any other import of structlog.
+    """
     with stubbed("rich", None), stubbed("asyncio", empty_module("asyncio")):
         importlib.import_module("structlog")
 
@@ -23,7 +25,7 @@ def empty_module(name: str) -> ModuleSpec:
 
 @contextmanager
 def stubbed(name: str, stub: ModuleSpec | None) -> Iterator[None]:
-    """Replace imports of `name` by an unexecuted module of `stub`; None makes them fail."""
+    """Replace imports of `name` by an unexecuted module of `stub`; without `stub` they fail."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         yield

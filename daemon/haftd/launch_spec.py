@@ -1,4 +1,4 @@
-"""Specification of a process to start, resolved by `tools` and launched by `host`."""
+"""Specification of a process to start: `tools` resolves one, `host` launches it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Process to start. `env` is the whole environment, with PATH; its HAFT_HANDLE tags the child.
+    """A process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
 
-    `stdin` is `pipe` for a handle that takes input, `null` for an empty one. `output` is the format
-    of the child's output: `raw` includes standard error, `events` implies a pipe for input.
-    `limits`: `memory` (bytes), `cpu_s`, `wall_s`, `processes`, `output` (bytes). `nofile` is the
-    child's soft limit of descriptors, where the daemon has raised its own.
+    `stdin` is `pipe` for a handle that takes input, else `null`. `output` is the format of the process's
+    output: `raw` includes standard error, `events` implies a pipe for input. `limits`: `memory` and
+    `output` (bytes), `cpu_s`, `wall_s`, `processes`. `nofile` is the soft limit of descriptors, since the
+    daemon has raised its own.
     """
 
     argv: tuple[str, ...]

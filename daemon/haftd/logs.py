@@ -4,7 +4,6 @@
   are escaped.
 - Secret-looking keys and tokens in texts are redacted.
 - A line that would block is dropped and counted.
-- Libraries may log one line per second and logger.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Redact mappings by key, texts by form."""
+    """Redact the values of secret-looking keys, and tokens in texts."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -91,7 +90,6 @@ def _redact(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _one_line(_logger: object, _method: str, event: Event) -> Event:
-    """Escape control characters, as JSON does."""
     for key, value in event.items():
         if isinstance(value, str) and _CONTROL.search(value):
             event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
@@ -120,7 +118,7 @@ class RateLimitedHandler(logging.Handler):
         self._left_out: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the message and the exception's repr, without a traceback."""
+        """Log the message and the exception's repr; a traceback would be many lines."""
         now = self._clock()
         if now - self._last.get(record.name, float("-inf")) < 1.0:
             self._left_out[record.name] = self._left_out.get(record.name, 0) + 1
@@ -156,7 +154,7 @@ def configure(
     env: Mapping[str, str],
     fd: int = 2,
 ) -> Sink:
-    """Configure the log; `style` None chooses by `fd`. Return the sink."""
+    """Configure the log and return the sink; without `style`, `fd` decides."""
     sink = Sink(fd)
     journal = _is_journal(fd, env)
     terminal = os.isatty(fd)

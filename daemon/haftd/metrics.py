@@ -15,8 +15,6 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class ProcessMetrics:
-    """Processor seconds, resident bytes, descriptors and threads of a process."""
-
     cpu_s: float
     memory: int
     descriptors: int

@@ -1,4 +1,4 @@
-"""Settings of notices; ends and questions notify by default. Section 7."""
+"""Settings of notices. Ends and questions notify by default. Protocol, section 7."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class NoticeSettings(msgspec.Struct, frozen=True):
 
     @property
     def needs_output(self) -> bool:
-        """True if notices depend on output."""
         return self.on_content or bool(self.patterns)
 
 

@@ -1,6 +1,6 @@
-"""Check for users that could replace the file at a path.
+"""Find out if another user could replace the file at a path.
 
-Each folder and link of the path must belong to this user or root; a world-writable folder must be
+Each folder and link of the path must belong to this user or root, and a world-writable folder must be
 sticky. Group write is accepted: many homes have a group per user.
 """
 
@@ -31,7 +31,7 @@ def foreign_owner(facts: os.stat_result) -> bool:
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each folder and link of a path from the root, then the file."""
+    """Yield each folder and link of a path from the root on, then the file."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0
@@ -58,7 +58,7 @@ def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 @cache
 def _unmapped() -> int:
-    """Return the uid that stands for root in a user namespace without root; else -1."""
+    """Return the uid that stands for root in a user namespace without root, else -1."""
     try:
         with open("/proc/self/uid_map", "rb") as file:
             mapped = [int(line.split()[2]) for line in file]

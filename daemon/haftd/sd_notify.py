@@ -44,7 +44,6 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Close; drop later notifications."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -69,8 +69,8 @@ def take_locks(
 ) -> tuple[DaemonLock, ...]:
     """Lock `daemon.lock` and, if possible, the state folder, until `stack` unwinds.
 
-    The state folder is first: the running daemon may need `daemon.lock` again. Raises `LockHeld`,
-    `CannotStart`.
+    Raises `LockHeld`, `CannotStart`. The state folder comes first, since the running daemon may need
+    `daemon.lock` again.
     """
     state_lock = _lock_state(paths, problems)
     if state_lock is not None:
@@ -131,7 +131,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Pa
 
 
 def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
-    """End the processes of a previous daemon; blocks for seconds at most."""
+    """End the processes of a previous daemon; blocks for up to a few seconds."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
     except OSError as error:
@@ -157,12 +157,12 @@ def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[J
 
 
 def remove_saved(paths: Paths) -> None:
-    """Remove saved results without a handle."""
+    """Remove the spool files of handles that are gone."""
     sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 
 async def environment(paths: Paths) -> dict[str, str]:
-    """Return the tools' default environment: the daemon's, with a login PATH if minimal."""
+    """Return the tools' default environment: the daemon's, with a login PATH if its own is minimal."""
     environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
@@ -229,7 +229,7 @@ def _remove_credentials(paths: Paths) -> None:
 
 
 def check_descriptors() -> None:
-    """Raise `CannotStart` if a client would find no descriptor."""
+    """Raise `CannotStart` if the limit of descriptors is too low to serve a client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _MIN_DESCRIPTORS:
         raise CannotStart(

@@ -1,7 +1,4 @@
-"""Worker threads for CPU-bound Python.
-
-The work must not touch data of the event loop.
-"""
+"""Worker threads for CPU-bound Python, which must not touch data of the event loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Upkeep of the files by which clients and the next daemon find this one.
 
-- Age cleaners are kept away. Removed files are restored, those for clients first.
-- Another process's file stays, except a socket without a server.
-- Handles are ended only once clients cannot reach the daemon.
+Folders are locked against cleaners of old files. Removed files are restored, those for clients first;
+another process's file stays, except a socket without a server.
 """
 
 from __future__ import annotations
@@ -204,7 +203,6 @@ class Upkeep:
                 )
 
     def _lock_folder(self) -> None:
-        """Lock the current folder against cleaners."""
         held, self._folder = self._folder, -1
         if held >= 0:
             os.close(held)

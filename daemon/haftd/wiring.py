@@ -110,8 +110,10 @@ def assemble(
     stop: Callable[[str | None], None],
     wake_expiry: Callable[[], None],
 ) -> Daemon:
-    """Wire the daemon. `handles` is the handles' nursery; daemon/shutdown calls `stop`, the end of
-    an execution `wake_expiry`."""
+    """Wire the daemon.
+
+    `handles` is the handles' nursery; daemon/shutdown calls `stop`, the end of an execution `wake_expiry`.
+    """
     own = parts.settings.daemon
     registry = Registry(
         max_handles=own.max_handles,
@@ -348,7 +350,7 @@ def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of an absent answering program; each run looks it up anew."""
+    """Return the problem of an absent answering program, which each run looks up anew."""
     command = settings.inquiry.command
     if command is None or "command" not in settings.inquiry.backends:
         return []
@@ -425,7 +427,7 @@ def recovery_counts(report: Report) -> dict[str, int]:
 
 
 def _remember_lost(registry: Registry, report: Report) -> None:
-    """Add a handle for each lost one; those stopped before have expired."""
+    """Add a stopped handle for each lost one; those stopped earlier have expired."""
     now, wall = trio.current_time(), time.time()
     for record in (*report.ended, *report.lost, *report.keep):
         if record.id and not record.is_stopped:
@@ -461,10 +463,10 @@ def _reloader(
     take_inquiry: Callable[[InquirySettings], None],
     servers: Servers,
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
-    """Return the reload function, serialised; files are read in a thread.
+    """Return the serialised reload function, which reads files in a thread.
 
-    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed
-    settings are reported as problems.
+    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed settings
+    are reported as problems.
     """
     turn = trio.Lock()
     inquiry = parts.settings.inquiry
