@@ -963,7 +963,7 @@ export interface Running {
   hint?: string;
 }
 
-/** A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text; `scrollback` counts the lines above it. */
+/** A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is [row, col] from 0; `scrollback` counts the lines above. */
 export interface Screen {
   /** height */
   rows: number;

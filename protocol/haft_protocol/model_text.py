@@ -170,8 +170,7 @@ def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
 
 
 def _screen_text(screen: Screen) -> str:
-    lines = () if isinstance(screen.lines, UnsetType) else screen.lines
-    shown = "\n".join(line.rstrip() for line in lines).rstrip("\n")
+    shown = "\n".join(line.rstrip() for line in screen.lines).rstrip("\n")
     row, column = screen.cursor
     return f"{shown}\n[screen {screen.rows}x{screen.cols}, cursor at row {row}, column {column}]"
 

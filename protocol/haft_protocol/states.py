@@ -95,8 +95,8 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text;
-    `scrollback` counts the lines above it."""
+    """A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is
+    [row, col] from 0; `scrollback` counts the lines above."""
 
     rows: int
     cols: int
@@ -105,7 +105,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     revision: int
     scrollback: int
-    lines: tuple[str, ...] | UnsetType = UNSET
+    lines: tuple[str, ...] = ()
     changed: dict[str, str] | UnsetType = UNSET
 
 

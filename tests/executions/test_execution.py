@@ -18,7 +18,7 @@ from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.executions.execution import MAX_BACKLOG, Execution, changes
-from haftd.runtimes.base import Input, ScreenShot, ToolFailed
+from haftd.runtimes.base import Input, ToolFailed
 from tests.endings import ending
 
 ABORT = EndedBy("abort", "somebody")
@@ -37,8 +37,8 @@ def use_of_a_tool(on_state_change: Callable[[Handle], None] | None = None) -> Ex
     return Execution(handle, 1.0)
 
 
-def shot(revision: int, *lines: str) -> ScreenShot:
-    return ScreenShot(len(lines), 80, (0, 0), False, "", lines, revision)
+def shot(revision: int, *lines: str) -> Screen:
+    return Screen(len(lines), 80, (0, 0), False, "", revision, 0, lines)
 
 
 class Shows:
@@ -49,7 +49,7 @@ class Shows:
     def __init__(self) -> None:
         self.shown = shot(1, "a", "b")
 
-    def screen(self) -> ScreenShot:
+    def screen(self) -> Screen:
         return self.shown
 
 
@@ -105,7 +105,7 @@ def test_only_changed_rows_are_returned_unless_the_size_changed() -> None:
 
     before = screen("a", "b")
     assert changes(before, screen("a", "c")).changed == {"1": "c"}
-    assert changes(before, screen("a", "c")).lines is UNSET
+    assert changes(before, screen("a", "c")).lines == ()
     for resized in (screen("a", "b", "c"), screen("a"), screen("a", "b", cols=81)):
         assert changes(before, resized) is resized
 

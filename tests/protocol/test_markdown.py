@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from msgspec import UNSET
 
 from haft_protocol.markdown import notices_markdown
 from haft_protocol.states import Notice
@@ -59,7 +58,7 @@ def test_no_notice_text_becomes_structure(said: list[str], lines: list[str]) -> 
             f"`h` (t) has failed: {one}",
             1.0,
             "h",
-            lines=tuple(lines) or UNSET,
+            lines=tuple(lines),
         )
         for one in said
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from haftd.runtimes.base import ScreenShot
+from haft_protocol import states
 from haftd.runtimes.terminal.screen import Screen
 
 # fmt: off
@@ -102,6 +102,6 @@ def modes(screen: Screen) -> tuple[object, ...]:
     )
 
 
-def whole(screen: Screen) -> tuple[ScreenShot, tuple[object, ...]]:
+def whole(screen: Screen) -> tuple[states.Screen, tuple[object, ...]]:
     """Return everything that two equal screens share."""
     return screen.snapshot(), modes(screen)

@@ -313,11 +313,9 @@ def _colour(state: HandleState) -> str:
 
 
 def _screen(screen: Screen) -> str:
-    if not isinstance(screen.lines, UnsetType):
+    if isinstance(screen.changed, UnsetType):
         lines = [text.rstrip() for text in screen.lines]
         while lines and not lines[-1]:
             lines.pop()
         return "".join(text + "\n" for text in lines)
-    if isinstance(screen.changed, UnsetType):
-        return ""
     return "".join(f"{row}: {text.rstrip()}\n" for row, text in screen.changed.items())

@@ -29,7 +29,6 @@ from haftd.runtimes.base import (
     InputRefused,
     PendingAnswer,
     Runtime,
-    ScreenShot,
     ToolFailed,
     Wanted,
 )
@@ -118,7 +117,7 @@ class Execution:
         self._backlogs: list[Callable[[], int]] = []
         """Functions that return each pipe's lag in bytes."""
         self._backlog_changed = trio.Event()
-        self._shown: dict[int, ScreenShot] = {}
+        self._shown: dict[int, Screen] = {}
 
     def join(self, *, is_new: bool) -> None:
         """Count one more waiting call; with `is_new` the first."""
@@ -264,22 +263,17 @@ class Execution:
 
     def screen(self, since: int | None = None) -> Screen | None:
         """Return the terminal's screen, if any: whole, or the changes since a revision shown before."""
-        shot = self._shot()
+        shot = self.picture()
         if shot is None:
             return None
         before = None if since is None else self._shown.get(since)
         self._shown[shot.revision] = shot
         while len(self._shown) > _SHOWN_KEPT:
             del self._shown[min(self._shown)]
-        now = _whole(shot)
-        return now if before is None else changes(_whole(before), now)
+        return shot if before is None else changes(before, shot)
 
     def picture(self) -> Screen | None:
         """Return the terminal's whole screen, if any; no later `screen` is relative to it."""
-        shot = self._shot()
-        return None if shot is None else _whole(shot)
-
-    def _shot(self) -> ScreenShot | None:
         return self.grip.screen() if self.grip is not None else None
 
     def paint(self) -> bytes | None:
@@ -357,23 +351,7 @@ class _PendingAnswer:
 
 def changes(before: Screen, now: Screen) -> Screen:
     """Return the rows that differ from `before`, or all if the size differs; both screens are whole."""
-    old, new = before.lines, now.lines
-    if isinstance(old, UnsetType) or isinstance(new, UnsetType):
-        raise AssertionError("a whole screen has its lines")
     if (before.rows, before.cols) != (now.rows, now.cols):
         return now
-    changed = {str(at): text for at, text in enumerate(new) if old[at] != text}
-    return msgspec.structs.replace(now, lines=UNSET, changed=changed)
-
-
-def _whole(shot: ScreenShot) -> Screen:
-    return Screen(
-        rows=shot.rows,
-        cols=shot.cols,
-        cursor=shot.cursor,
-        alt=shot.alt,
-        title=shot.title,
-        revision=shot.revision,
-        lines=shot.lines,
-        scrollback=shot.scrollback,
-    )
+    changed = {str(at): text for at, text in enumerate(now.lines) if before.lines[at] != text}
+    return msgspec.structs.replace(now, lines=(), changed=changed)

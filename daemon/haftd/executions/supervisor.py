@@ -282,7 +282,7 @@ class Supervisor:
         remains = Survivors(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
         handle.set_left_behind(
-            lambda: tuple(LeftBehind(process.pid, process.command) for process in remains.living())
+            lambda: tuple(LeftBehind(pid, command) for pid, command in remains.living().items())
         )
         self._nursery.start_soon(self._see_remains_out, handle, call, remains)
 

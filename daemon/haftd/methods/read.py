@@ -210,7 +210,7 @@ def _prompt(handle: Handle, use: Execution) -> str:
     if line.strip() or not handle.terminal:
         return line
     screen = use.screen()
-    lines = () if screen is None or isinstance(screen.lines, UnsetType) else screen.lines
+    lines = () if screen is None else screen.lines
     return next((text for text in reversed(lines) if text), "")
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import trio
 
 from haft_protocol.inputs import Input
-from haft_protocol.states import LeftBehind, ToolError
+from haft_protocol.states import LeftBehind, Screen, ToolError
 from haftd.core.ending import Ending
 from haftd.launch_spec import LaunchSpec
 
@@ -182,7 +182,7 @@ class ExecutionControl(Protocol):
     def members(self) -> tuple[int, ...]:
         """Return the pids of all living processes."""
 
-    def screen(self) -> ScreenShot | None:
+    def screen(self) -> Screen | None:
         """Return the screen, after the end the last one; None without a terminal or output."""
 
     def paint(self) -> bytes | None:
@@ -220,21 +220,6 @@ class Wanted:
     """For `unknown`: equal in two readings if no process has begun or ended in between."""
     is_settled: bool = field(default=False, compare=False)
     """For `unknown`: no process has only just begun, so that the tool may well wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenShot:
-    """Snapshot of a screen. `cursor` is (row, col) from 0, `revision` grows with output,
-    `scrollback` counts the lines kept above."""
-
-    rows: int
-    cols: int
-    cursor: tuple[int, int]
-    alt: bool
-    title: str
-    lines: tuple[str, ...]
-    revision: int
-    scrollback: int = 0
 
 
 class PendingAnswer(Protocol):

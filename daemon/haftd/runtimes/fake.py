@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from haft_protocol.questions import Question
 from haft_protocol.states import Exit as ExitState
-from haft_protocol.states import LeftBehind
+from haft_protocol.states import LeftBehind, Screen
 from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED
 
@@ -26,7 +26,6 @@ from .base import (
     Input,
     InputRefused,
     RuntimeContext,
-    ScreenShot,
     StartFailed,
     ToolFailed,
     Wanted,
@@ -215,14 +214,14 @@ class FakeControl:
     def hides_input(self) -> bool:
         return False
 
-    def screen(self) -> ScreenShot | None:
+    def screen(self) -> Screen | None:
         if not self._call.launch.terminal:
             return None
         rows, cols = self._size
         lines = self._shown.split("\n")[-rows:]
         cursor = (len(lines) - 1, min(len(lines[-1]), cols - 1))
         lines += [""] * (rows - len(lines))
-        return ScreenShot(rows, cols, cursor, False, "", tuple(lines), self._revision)
+        return Screen(rows, cols, cursor, False, "", self._revision, 0, tuple(lines))
 
     def paint(self) -> bytes | None:
         shot = self.screen()

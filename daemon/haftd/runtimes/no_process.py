@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 
-from haft_protocol.states import Exit, LeftBehind
+from haft_protocol.states import Exit, LeftBehind, Screen
 from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED, Rendering
 
@@ -14,7 +14,6 @@ from .base import (
     Input,
     InputRefused,
     RuntimeContext,
-    ScreenShot,
     ToolFailed,
     Wanted,
     is_cancellation,
@@ -69,7 +68,7 @@ class NoProcessControl:
     def members(self) -> tuple[int, ...]:
         return ()
 
-    def screen(self) -> ScreenShot | None:
+    def screen(self) -> Screen | None:
         return None
 
     def paint(self) -> bytes | None:

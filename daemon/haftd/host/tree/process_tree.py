@@ -15,7 +15,6 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import trio
 
@@ -33,14 +32,6 @@ _MANY_PROCESSES_PAUSE_S = 0.02
 _HALT_S = 1.0
 _SECOND_HANGUP_S = 0.1
 _MAX_COMMAND = 120
-
-
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """A process that outlived its handle's leader; `command` is for display."""
-
-    pid: int
-    command: str
 
 
 class ProcessTree:
@@ -73,10 +64,9 @@ class ProcessTree:
     def members(self) -> tuple[int, ...]:
         return tuple(sorted(self._find()[0]))
 
-    def left_behind(self) -> tuple[Survivor, ...]:
-        """Return the living processes besides the leader."""
-        pids = (pid for pid in self.members() if pid != self.leader.pid)
-        return tuple(Survivor(pid, command_of(pid)) for pid in pids)
+    def left_behind(self) -> dict[int, str]:
+        """Return the command line, by pid, of each living process besides the leader."""
+        return {pid: command_of(pid) for pid in self.members() if pid != self.leader.pid}
 
     def signal(self, signum: int) -> int:
         """Signal all processes; return how many."""

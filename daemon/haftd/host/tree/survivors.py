@@ -16,7 +16,7 @@ from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import has_ended, read_environ, send_signal
 from haftd.host.process.process_tag import has_tag
-from haftd.host.tree.process_tree import Survivor, command_of
+from haftd.host.tree.process_tree import command_of
 
 
 class Survivors:
@@ -36,12 +36,9 @@ class Survivors:
             else:
                 os.close(pidfd)
 
-    def living(self) -> tuple[Survivor, ...]:
-        return tuple(
-            Survivor(pid, command_of(pid))
-            for pid, pidfd in self._pidfds.items()
-            if not has_ended(pidfd)
-        )
+    def living(self) -> dict[int, str]:
+        """Return the command line, by pid, of each living process."""
+        return {pid: command_of(pid) for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)}
 
     def kill(self) -> None:
         for pidfd in self._pidfds.values():

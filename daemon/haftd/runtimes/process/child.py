@@ -138,7 +138,7 @@ class Child:
     def left_behind(self) -> tuple[LeftBehind, ...]:
         if self._gone or not self.ended:
             return ()
-        return tuple(LeftBehind(process.pid, process.command) for process in self.kin.left_behind())
+        return tuple(LeftBehind(pid, command) for pid, command in self.kin.left_behind().items())
 
     def kill(self) -> None:
         """Send KILL to all processes; the supervising task reports the end."""

@@ -7,10 +7,11 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
+from haft_protocol.states import Screen
 from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.runtimes import keys
-from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
+from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
 
 from .child import Child
 from .control import ChildControl
@@ -47,7 +48,7 @@ class PipeControl(ChildControl):
         if self._writer is not None and self._writer.waiting:
             self._port.written(self._number)
 
-    def screen(self) -> ScreenShot | None:
+    def screen(self) -> Screen | None:
         return None
 
     def paint(self) -> bytes | None:

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import trio
 
+from haft_protocol.states import Screen
 from haftd.core.text import Rendering
 from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
-from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
+from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.control import ChildControl
 from haftd.runtimes.process.input_state import translate
@@ -74,7 +75,7 @@ class TerminalControl(ChildControl):
         self._must_load = trio.Event()
         self._loaded = trio.Event()
         self._is_finished = False
-        self._last: ScreenShot | None = None
+        self._last: Screen | None = None
 
     @property
     def rendering(self) -> Rendering:
@@ -93,7 +94,7 @@ class TerminalControl(ChildControl):
             return self._typist.type(item)
         return self._typist.last
 
-    def screen(self) -> ScreenShot | None:
+    def screen(self) -> Screen | None:
         """Return the screen, after the end the last one; blocks only if the library is not yet
         loaded."""
         return self._last if self._is_finished else self._screen.snapshot()

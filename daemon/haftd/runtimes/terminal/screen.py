@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from haft_protocol import states
 from haft_protocol.inputs import Mouse
 from haftd.core.escapes import end_broken_string
-from haftd.runtimes.base import InputRefused, ScreenShot
+from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress
 
 from . import draw_scheduler, library
@@ -109,7 +110,7 @@ class Screen:
         self._mouse: MouseEncoder | None = None
         self._bytes = 0
         self._redraws = 0
-        self._shot: ScreenShot | None = None
+        self._shot: states.Screen | None = None
         self._painted: bytes | None = None
 
     @property
@@ -301,7 +302,7 @@ class Screen:
         if self._terminal is not None:
             self._terminal.resize(cols, rows, *CELL)
 
-    def snapshot(self) -> ScreenShot:
+    def snapshot(self) -> states.Screen:
         """Return the screen as text; each of `lines` is a row without trailing blanks."""
         if self._waiting or self._shot is None:
             self.catch_up()
@@ -311,7 +312,7 @@ class Screen:
         lines = restore(terminal.text()).split("\n")
         lines += [""] * (rows - len(lines))
         col, row = terminal.cursor
-        self._shot = ScreenShot(
+        self._shot = states.Screen(
             rows=rows,
             cols=cols,
             cursor=(row, col),
@@ -443,7 +444,7 @@ class Screen:
             )
         return parts
 
-    def close(self) -> ScreenShot | None:
+    def close(self) -> states.Screen | None:
         """Free the memory and return the last snapshot; None if that would load the library."""
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
