@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from .nesting import nesting
+from .json_depth import measure_depth
 from .value_counter import ValueCounter
 
 __all__ = ["MAX_VALUES", "TooManyValues", "decode_text"]
@@ -34,6 +34,6 @@ def decode_text(text: str) -> Any:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    if isinstance(value, dict | list) and nesting(data) > MAX_NESTING:
+    if isinstance(value, dict | list) and measure_depth(data) > MAX_NESTING:
         raise ValueError(f"it is nested deeper than {MAX_NESTING}")
     return value

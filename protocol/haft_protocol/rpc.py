@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
-from .nesting import nesting
+from .json_depth import measure_depth
 from .value_counter import ValueCount
 
 __all__ = [
@@ -220,7 +220,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
     if (
         len(structure) > 2 * max_nesting
         and structure.count(b"{") + structure.count(b"[") > max_nesting
-        and nesting(structure) > max_nesting
+        and measure_depth(structure) > max_nesting
     ):
         return Invalid(_too_deep(max_nesting), NULL if id_ is None else id_)
     params = envelope.params
@@ -339,7 +339,7 @@ def read_reply(response: Response, *, max_nesting: int) -> Any:
     if result is not None and error is not None:
         raise BadReply("it has both a `result` and an `error`")
     body = result if error is None else error
-    if body is None or nesting(body) > max_nesting:
+    if body is None or measure_depth(body) > max_nesting:
         raise BadReply(f"it is nested deeper than {max_nesting}")
     try:
         if error is None:

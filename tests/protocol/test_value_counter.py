@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol import value_counter
-from haft_protocol.nesting import nesting
+from haft_protocol.json_depth import measure_depth
 from haft_protocol.value_counter import ValueCounter
 
 TEXT = st.text(st.sampled_from(list('\\\\\\",:[]{}ae\u00e9\n')))
@@ -39,7 +39,7 @@ def test_the_count_does_not_depend_on_the_slices(value: Any, size: int) -> None:
         while not counter.step():
             pass
     assert counter.count.values == counted(value)
-    assert nesting(counter.count.brackets) == nesting(message)
+    assert measure_depth(counter.count.brackets) == measure_depth(message)
 
 
 def test_counting_ends_past_the_limit() -> None:

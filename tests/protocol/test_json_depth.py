@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol.nesting import nesting
+from haft_protocol.json_depth import measure_depth
 
 
 def depth(value: object) -> int:
@@ -27,8 +27,8 @@ tricky = st.text(st.sampled_from('[]{}"\\,:a\n'), max_size=8)
     )
 )
 def test_nesting_is_counted_correctly_with_any_texts(value: object) -> None:
-    assert nesting(json.dumps(value).encode()) == depth(value)
-    assert nesting(json.dumps(value, indent=1).encode()) == depth(value)
+    assert measure_depth(json.dumps(value).encode()) == depth(value)
+    assert measure_depth(json.dumps(value, indent=1).encode()) == depth(value)
 
 
 @given(st.lists(st.integers(-30, 30).filter(bool), max_size=60))
@@ -44,4 +44,4 @@ def test_deep_nesting_is_counted_correctly(steps: list[int]) -> None:
         level += step
         deepest = max(deepest, level)
     written += b"]" * level
-    assert nesting(written) == deepest
+    assert measure_depth(written) == deepest

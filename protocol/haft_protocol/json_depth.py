@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["nesting"]
+__all__ = ["measure_depth"]
 
 _ROUNDS = 8
 _TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
 
 
-def nesting(message: bytes) -> int:
+def measure_depth(message: bytes) -> int:
     """Return the depth of well-formed JSON, 0 for a scalar; 8 MiB take less than a second.
 
     Strings are removed first, then the innermost brackets, a level per round.
