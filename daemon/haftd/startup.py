@@ -157,7 +157,7 @@ def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[J
 
 
 def remove_saved(paths: Paths) -> None:
-    """Remove the spool files of handles that are gone."""
+    """Remove the named files of a previous daemon's results."""
     sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 

@@ -24,7 +24,6 @@ class SpawnKey(msgspec.Struct, frozen=True):
 
 
 def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
-    """Return each spawn's error or None; takes no id."""
     errors: list[RpcError | None] = [None] * len(spawns)
     live: dict[str, dict[str, str]] = {}
     for spawn in spawns:

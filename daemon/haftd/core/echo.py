@@ -13,7 +13,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class TypedInput:
-    """Text written with its line ends, when the output ended at the offset `at`."""
+    """Text written when the output ended at the offset `at`."""
 
     at: int
     text: str
@@ -22,7 +22,7 @@ class TypedInput:
 def echo_size(output: str, typed: str) -> int:
     """Return the size of the echo of `typed` at the start of `output`.
 
-    A line editor prints the program's prompt before each echoed line but the first.
+    A line editor prints a prompt before each echoed line but the first.
     """
     *lines, rest = _LINE_END.split(typed)
     if not lines:
@@ -69,7 +69,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
 def prompt_size(output: str, prompt: str) -> int:
     """Return the length of the last line if that is the prompt, else 0.
 
-    A screen cannot distinguish printed blanks from skipped cells, so trailing blanks are ignored.
+    Trailing blanks are ignored: a screen cannot distinguish them from skipped cells.
     """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

@@ -16,8 +16,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Cause and result of an end.
 
     A runtime that ends an execution on request does not know the requester and reports `by=LOST`.
-    Without `result` and `failure` the output is the result; `shows_output` returns the output beside
-    the tool's own `failure`. `unconfirmed` holds the pids of processes that survived KILL.
+    Without `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
+    `failure`. `unconfirmed` holds the pids of processes that survived KILL.
     """
 
     by: EndedBy = EXIT
@@ -38,10 +38,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_raw or self.by.by != "exit"
 
     def with_cause(self, requested_by: EndedBy | None) -> Ending:
-        """Replace the cause `LOST` by `requested_by`.
-
-        Without a request, the cause is the tool's own failure, else an internal error.
-        """
+        """Replace the cause `LOST` by `requested_by`, else by the tool's own failure or an internal error."""
         if self.by != LOST:
             return self
         if requested_by is not None:

@@ -49,10 +49,7 @@ _BEGINS = ("\x1b", *map(chr, _C1), *(chr(0xDC00 + byte) for byte in _C1))
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """Replace each maximal invalid subpart of UTF-8 by one U+FFFD (Unicode, section 3.9).
-
-    An 8-bit introducer becomes a lone surrogate, which `strip` finds.
-    """
+    """Replace each maximal invalid subpart of UTF-8 by U+FFFD, 8-bit introducers by a lone surrogate."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     byte = error.object[error.start]
@@ -67,7 +64,7 @@ codecs.register_error(_HANDLER, _replace)
 
 
 def decode(data: bytes) -> str:
-    """Decode complete characters without sequences; invalid UTF-8 becomes U+FFFD."""
+    """Decode complete characters, without sequences."""
     pieces = [(piece, piece.decode("utf-8", "replace")) for piece in lines(data)]
     is_text = 0 < sum(text.count("\ufffd") for _, text in pieces) <= _MAX_BROKEN
     return "".join(
@@ -137,7 +134,7 @@ def continued(before: bytes, data: bytes) -> int:
 
 
 def end_broken_string(data: bytes) -> bytes:
-    """Insert CAN at the first line end of a string that is open at the end of `data`."""
+    """Cancel a string that is open at the end of `data`, at its first line end."""
     begun = _BROKEN_STRING.search(data)
     return data if begun is None else data[: begun.end(1)] + b"\x18" + data[begun.end(1) :]
 

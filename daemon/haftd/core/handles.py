@@ -168,7 +168,7 @@ class Handle:
 
     @property
     def has_ended(self) -> bool:
-        """True after the end, also under review, where readers still see the handle running."""
+        """True after the end, even while a review lets readers see the handle running."""
         return self.stopped or isinstance(self.phase, UnderReview)
 
     @property
@@ -217,7 +217,7 @@ class Handle:
 
     @property
     def refusal(self) -> RpcError | None:
-        """Error for calls that await a result, if that was not approved."""
+        """Error for calls that await a result that was not approved."""
         outcome = self.outcome
         return None if outcome is None else outcome.refusal
 
@@ -242,7 +242,6 @@ class Handle:
 
     @property
     def terminal(self) -> bool:
-        """True if the tool runs, or will run, on a terminal."""
         return self._program.terminal
 
     @property
@@ -287,7 +286,7 @@ class Handle:
         return () if self._left_behind is None else self._left_behind()
 
     def readable_end(self) -> int:
-        """Return the offset where reads end now, before incomplete characters and sequences."""
+        """Return the offset where reads end now: incomplete characters and sequences wait."""
         if self._lifecycle.is_final:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
@@ -295,7 +294,6 @@ class Handle:
     # --- events -----------------------------------------------------------------------------
 
     def approve(self, *, terminal: bool) -> None:
-        """Enter `starting`; the approved arguments decide about the terminal."""
         if self._advance(Event.APPROVED, Starting()):
             self._program = replace(self._program, terminal=terminal)
 
@@ -347,12 +345,11 @@ class Handle:
             self._lifecycle = Stopping(phase, by)
 
     def abandon(self, by: EndedBy) -> None:
-        """Record that no call wants a start that awaits approval; ignored in later stages."""
+        """Record that no call waits for the approval; ignored in later stages."""
         if step(self._lifecycle.stage, Event.ABANDONED) is not None:
             self._lifecycle = Abandoned(self.stop_requested_by or by)
 
     def reject(self, error: RpcError, now: float) -> None:
-        """Stop without a notice: the tool was not started."""
         step(self._lifecycle.stage, Event.REJECTED)
         self._on_state_change = None
         self._end(Rejected(error, now, self.review))
@@ -401,7 +398,6 @@ class Handle:
         self.touch(now)
 
     def end_survivors(self) -> None:
-        """Record that the processes in `unconfirmed` are gone."""
         step(self._lifecycle.stage, Event.SURVIVORS_ENDED)
         outcome = self._lifecycle
         assert isinstance(outcome, Draining | Stopped), "no other has survivors"
@@ -413,7 +409,7 @@ class Handle:
         self._last_screen = screen, paint
 
     def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Keep the handle while its processes may run; `left_behind` lists those."""
+        """Keep the handle while processes may run; `left_behind` lists those."""
         self._left_behind = left_behind
 
     def clear_left_behind(self) -> None:
@@ -444,7 +440,6 @@ class Handle:
         self.wake()
 
     def read(self, read: Read, now: float) -> None:
-        """Move the session's position: a reader was shown the current state."""
         state, before = self._lifecycle.state, self._position
         if state is State.STOPPED:
             after = before.read_end(read, now)
@@ -454,14 +449,13 @@ class Handle:
         self._position = after
 
     def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
-        """Restore the position for a reader that got no reply, unless another has read on."""
+        """Restore the position for a reader without a reply, unless another has read on."""
         if self._position.offset == after.offset:
             self._position = replace(
                 self._position, offset=before.offset, is_end_shown=before.is_end_shown
             )
 
     def notify_output(self) -> None:
-        """Record that a notice covers the output so far."""
         self._position = replace(self._position, notified=self.readable_end())
 
     def save(self) -> SavedFile | None:
@@ -485,7 +479,7 @@ class Handle:
             self._listeners = tuple(kept)
 
     def listen_for_reply(self, callback: Listener) -> None:
-        """Register `callback` for a call that will report the end."""
+        """Listen for a call that will report the end."""
         self.listen(callback)
         self._await_count += 1
 

@@ -108,7 +108,7 @@ class Waiting(_Live, frozen=True):
 
 
 class UnderReview(_Live, frozen=True):
-    """The execution has ended, and the result is withheld; readers still see the state `was`."""
+    """The end is withheld; readers still see the state `was`."""
 
     stage: ClassVar[Stage] = Stage.UNDER_REVIEW
     was: Starting | Running
@@ -155,7 +155,7 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 class Draining(_Ended, frozen=True):
-    """The execution has ended, and a remaining process holds the output open."""
+    """A remaining process holds the output open."""
 
     stage: ClassVar[Stage] = Stage.DRAINING
     is_final: ClassVar[bool] = False
@@ -179,7 +179,6 @@ class Rejected(msgspec.Struct, frozen=True):
 
     @property
     def ending(self) -> Ending:
-        """Ending for readers that already have the handle."""
         return Ending(failure=ToolError(self.error.message))
 
 

@@ -1,7 +1,7 @@
 """Offsets of the long control strings in an output, for reads that begin or end inside one.
 
-Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset. Strings as long as
-an OSC 52 clipboard or a sixel picture cost two integers each, per 4 KiB of output at most.
+Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset. A long string, such
+as an OSC 52 clipboard or a sixel picture, costs two integers.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class LongStrings:
 def _next(data: bytes, pos: int) -> int:
     """Find the start of a string that is long or goes on after `data`, or a final Escape; else -1.
 
-    Only windows without an Escape reveal long strings, so shorter ones cost no search each.
+    Only windows without an Escape reveal long strings: shorter ones cost no search each.
     """
     had_escape = False
     for window in range(pos, len(data) - _WINDOW + 1, _WINDOW):

@@ -23,7 +23,7 @@ _SENTENCES: dict[By, str] = {
 def failure_of(ending: Ending) -> ToolError | None:
     """Return the error of an end; None after a success.
 
-    If the output is the result, the exit status decides. A tool's own failure passes unchanged.
+    If the output is the result, the exit status decides.
     """
     if ending.failure is not None:
         return ending.failure
@@ -44,7 +44,6 @@ def failure_of(ending: Ending) -> ToolError | None:
 
 
 def exit_clause(exit: Exit | None) -> str:
-    """Format the exit status as the end of a sentence; empty without a process."""
     if exit is None:
         return ""
     if exit.signal is not UNSET:

@@ -1,6 +1,6 @@
 """Named files of truncated results. Protocol, sections 3 (`truncated`) and 11.
 
-A complete spool file gets a name. Other content is written, within the disk budget, with a line for
+A complete spool file gets a name; other content is written within the disk budget, with a line for
 dropped bytes. A failed save costs the path, never the reply.
 """
 
@@ -20,7 +20,7 @@ _CHUNK = 1_048_576
 
 
 def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
-    """Save `text`, else all that `spool` still has; return the same file each time.
+    """Save `text`, else all that `spool` has; return the same file each time.
 
     Call once the output is complete. Returns None without a folder or free disk.
     """
@@ -30,10 +30,7 @@ def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
 
 
 def keep_file(spool: Spool, data: bytes, suffix: str = "") -> str | None:
-    """Save data beside the output until `spool` is closed; return the path.
-
-    Returns None without a folder or free disk.
-    """
+    """Save data beside the output until `spool` is closed; return the path, None if impossible."""
     if spool.folder is None:
         return None
     saved = _write_file(spool, spool.folder, iter((data,)), len(data), 0, suffix)

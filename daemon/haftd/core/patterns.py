@@ -30,10 +30,7 @@ _BETWEEN = frozenset(b" \t\r\n\a\b")
 
 
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
-    """Compile an expression; raises `invalid_params`.
-
-    With `within_lines`, no match includes a line end.
-    """
+    """Compile an expression, `within_lines` without matches of line ends; raises `invalid_params`."""
     try:
         return compile_expression(text, within_lines=within_lines)
     except InvalidExpression as bad:

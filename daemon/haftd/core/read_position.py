@@ -14,10 +14,9 @@ from haft_protocol.states import HandleState, Stopped
 
 
 class Read(msgspec.Struct, frozen=True):
-    """A reader was shown a state of the handle.
+    """A reader was shown a state of the handle; `is_session`: the session's own reader.
 
     `offset` is the new read offset, `viewed` the output's end at a view of the screen; None keeps each.
-    `is_session` is True for the session's own reader.
     """
 
     offset: int | None
@@ -65,7 +64,6 @@ START: Final = ReadPosition()
 def read_of(
     state: HandleState, view: str = "delta", cursor: int | None = None, viewed: int | None = None
 ) -> Read:
-    """Return the event of a read of `state` by `view` or `cursor`."""
     is_session = cursor is None
     is_delta = is_session and view == "delta" and not isinstance(state, Stopped)
     return Read(state.cursor if is_delta else None, is_session, viewed)

@@ -1,8 +1,7 @@
 """The registry of handles: admission, lookup, eviction. Protocol, section 4, "Stopped handles".
 
-Decisions are synchronous, and a spawn that fails to start leaves no trace. Live handles are never
-evicted; an id is free once its handle is stopped. If stopped handles hold too many files, their
-output is truncated, their ends stay.
+Decisions are synchronous, and a spawn that fails to start leaves no trace. If stopped handles hold
+too many files, their output is truncated, their ends stay.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class Registry:
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
-        """Reserve an id for a spawn of a batch; the returned function drops the reservation."""
+        """Reserve an id for a spawn of a batch; return the function that drops the reservation."""
         self._reserved.add((session, id))
         return lambda: self._reserved.discard((session, id))
 
@@ -184,7 +183,6 @@ class Registry:
     def find_call(
         self, session: str, call_id: str | None, tool: str, args: dict[str, Any]
     ) -> Handle | None:
-        """Return the handle of an earlier call with this `call_id`, tool and args."""
         handles = self._by_session.get(session)
         if call_id is None or handles is None:
             return None
@@ -260,14 +258,14 @@ class Registry:
         self._remember(session, id, generation)
 
     def used(self) -> Iterator[tuple[str, str, int]]:
-        """Iterate over remembered ids and last generations, longest unused first."""
+        """Iterate over ids and last generations, longest unused first."""
         for (session, id), generation in self._used.items():
             yield session, id, generation
 
     # --- lookup -----------------------------------------------------------------------------
 
     def find(self, session: str, id: str, now: float) -> Handle:
-        """Return the newest handle of an id; raises `handle_not_found`."""
+        """Return the newest handle; raises `handle_not_found`."""
         handles = self._by_session.get(session)
         handle = handles.by_id.get(id) if handles is not None else None
         if handles is not None and handle is not None and handle.stopped:
@@ -309,10 +307,7 @@ class Registry:
             self._drop_empty(handle.session)
 
     def sweep(self, now: float) -> builtins.list[Handle]:
-        """Evict expired handles; return all evicted since the last sweep, for the caller to close.
-
-        Above the limits the oldest go, read ones first.
-        """
+        """Evict expired handles; return all evicted since the last sweep, for the caller to close."""
         for new in [new for new in self._replaced if new.state is not State.PENDING]:
             self._evicted.append(self._replaced.pop(new))
         for session, handles in list(self._by_session.items()):

@@ -63,7 +63,6 @@ class Search:
         self._stop = spool.end
 
     def step(self) -> bool:
-        """Search the next slice; return True at the end."""
         at, stop = self._at, self._stop
         if at >= stop or self.more:
             return True

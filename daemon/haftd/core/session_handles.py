@@ -44,7 +44,6 @@ class SessionHandles:
             del self.calls[handle.call]
 
     def has_evictable(self, *, is_open: bool = False) -> bool:
-        """Return True if a stopped handle, or with `is_open` one that holds a file, may go."""
         return any(
             not handle.is_left_running and (handle.spool.is_open or not is_open)
             for handle in self.stopped
@@ -70,7 +69,7 @@ def expires_at(handle: Handle, retain_s: float) -> float | None:
 
 
 def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
-    """Return the `count` handles to evict of `stopped`, which begins with the longest stopped."""
+    """Return the `count` handles to evict; `stopped` begins with the longest stopped."""
     read: list[Handle] = []
     unread: list[Handle] = []
     for handle in stopped:

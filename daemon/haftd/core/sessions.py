@@ -52,7 +52,6 @@ class Sessions:
         return list(self._sessions)
 
     def connections(self, name: str) -> int:
-        """Count a session's connections."""
         return len(self._sessions.get(name, ()))
 
     def members(self, name: str) -> list[Hashable]:

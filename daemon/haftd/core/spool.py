@@ -1,9 +1,8 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
 
-- A byte's offset is permanent, counted from the handle's first byte.
+- Offsets are permanent, counted from the handle's first byte.
 - Memory holds the newest bytes, a ring in a file the older ones; beyond that the oldest are dropped,
-  except the `head`.
-- A full or broken disk, or a lack of descriptors, costs old output, never the handle.
+  except the `head`. A full or broken disk costs old output, never the handle.
 - The byte at offset `n` is at `n % capacity` of the file; the capacity shrinks only before the first
   wrap, so no byte ever moves.
 """
@@ -50,7 +49,6 @@ class Budget:
         return max(0, self.total - self.used)
 
     def take(self, wanted: int) -> int:
-        """Take up to `wanted` bytes; return the granted count."""
         granted = min(wanted, self.free)
         self.used += granted
         return granted
@@ -210,7 +208,6 @@ class Spool:
 
     @property
     def is_whole(self) -> bool:
-        """True if the file holds all output."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def link_file(self, link: Callable[[int], str]) -> str:

@@ -1,7 +1,4 @@
-"""Folder of spool files, and a named file there.
-
-The spool owns a named file and removes it, although a client may know its name.
-"""
+"""Folder of spool files. The spool owns a named file, although a client may know its name."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class SpoolFolder(Protocol):
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A named file with `reserved` bytes of the disk budget; `omitted` bytes are missing."""
+    """A named file with `reserved` bytes of the disk budget, without `omitted` bytes."""
 
     folder: SpoolFolder
     path: str

@@ -1,9 +1,8 @@
-r"""Output for a reader with a terminal emulator of its own: without queries, by default without
-clipboard writes.
+"""Output for a reader with a terminal emulator: without queries, by default without clipboard writes.
 
-Rules: pure. The daemon's screen has answered each query already; an emulator's second answer would be
-typed into the program. Cursors are offsets of the original output, and never lie within a sequence that
-is still incomplete, so a reader that resumes at a cursor needs no state.
+The daemon's screen has answered each query; an emulator's second answer would be typed into the
+program. Cursors are offsets of the original output, never within an incomplete sequence, so a reader
+resumes without state.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ _ASK_BY_A_FIELD = frozenset(b"%d" % number for number in (4, 5, *range(10, 20), 
 
 
 class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
-    """Filtered bytes, the offset in the original output behind them, and how many bytes before them were
-    dropped from the spool."""
+    """Filtered bytes, the offset after them in the original output, and the bytes dropped before."""
 
     data: bytes
     cursor: int
@@ -55,15 +53,15 @@ class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminalReader(msgspec.Struct, frozen=True, gc=False):
-    """A reader with a terminal emulator; `clipboard` lets writes of the clipboard through."""
+    """A reader with a terminal emulator; `clipboard` permits writes of the clipboard."""
 
     clipboard: bool = False
 
     def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
-        """Return up to `max_bytes` of output from `start` on, filtered; an incomplete sequence waits.
+        """Return up to `max_bytes` of filtered output from `start` on.
 
-        `final`: no more output follows, so an incomplete sequence is left out. One sequence of up to
-        `MAX_SEQUENCE` bytes may come on top of `max_bytes`.
+        An incomplete sequence waits; with `final` it is left out. One sequence of up to `MAX_SEQUENCE` bytes
+        may come on top of `max_bytes`.
         """
         if max_bytes <= 0 or start >= spool.end:
             return TerminalChunk(b"", start)
@@ -90,7 +88,7 @@ def _read(spool: Spool, start: int, count: int, clipboard: bool, final: bool) ->
 
 
 def boundary(spool: Spool) -> int:
-    """Return the offset at the end of the output at which no sequence is incomplete."""
+    """Return the last offset of the output outside an incomplete sequence."""
     return spool.end - held_back(spool.read(spool.end - MAX_SEQUENCE, spool.end))
 
 
@@ -110,13 +108,13 @@ def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
 
 
 def held_back(data: bytes) -> int:
-    """Count the bytes at the end that begin a sequence or a character."""
+    """Count the last bytes that begin a sequence or a character."""
     match = _UNFINISHED.search(data, max(0, len(data) - MAX_SEQUENCE))
     return unfinished(data) if match is None else len(match[0])
 
 
 def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -> tuple[bytes, int]:
-    """Return the data without queries, and how many bytes of `data` that covers; the rest is incomplete."""
+    """Return the data without queries, and the count of bytes filtered; the rest is incomplete."""
     held = held_back(data)
     done = data[: len(data) - held]
     if b"\x1b" in done or b"\x05" in done:
@@ -142,8 +140,10 @@ def _shown(match: re.Match[bytes], clipboard: bool, size: int) -> bytes:
 
 
 def _is_withheld(match: re.Match[bytes], clipboard: bool, is_whole: bool) -> bool:
-    """Return True for a string that asks or writes the clipboard; of one too long to be held back, the head
-    decides."""
+    """Return True for a string that asks or writes the clipboard.
+
+    The head decides about a string that is too long to be held back.
+    """
     if (command := match["command"]) is not None:
         number, _, rest = command.partition(b";")
         number = number.lstrip(b"0") or number[:1]

@@ -1,6 +1,5 @@
 """Convert a spool's bytes to text for a reader. Protocol, section 4, `view`.
 
-- This module chooses the range, `Rendering` converts it.
 - The text never splits a character or sequence; incomplete ones wait for the next read.
 - Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,
   except those of control strings.
@@ -62,10 +61,8 @@ class Unmade(str):
 
 
 class Rendering(Protocol):
-    """Conversion of a handle's output to text."""
-
     def is_shorter(self, data: bytes) -> bool:
-        """Return True if the text may be far shorter, so that `WHOLE` bytes are rendered for a smaller read."""
+        """Return True if `WHOLE` bytes are to be rendered for a smaller read: the text may be far shorter."""
 
     def pending(self, tail: bytes) -> int:
         """Count the last bytes of an output that must wait for more."""
@@ -118,7 +115,8 @@ def is_at_line_start(spool: Spool, start: int) -> bool:
 def _last_versions(text: str, at_line_start: bool) -> str:
     """Return the last version of each line.
 
-    A first line that starts before `text` keeps its carriage return: the reader has an earlier version.
+    The first line keeps its carriage return if it starts before `text`: the reader has an earlier
+    version.
     """
     if "\r" not in text:
         return text
@@ -243,7 +241,6 @@ def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int
 def _head_and_tail(
     spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering, defer: bool
 ) -> Slice:
-    """Return both ends of the range around a line for missing bytes."""
     base, strings = spool.start, spool.strings
     kept = min(max(start, base), stop)
     front, reached = read_head(spool, start, kept)
@@ -278,7 +275,7 @@ def _head_and_tail(
 
 
 def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
-    """Return the saved head from `start` to `kept` without long strings, and the offset after it."""
+    """Return the head from `start` to `kept` without long strings, and the offset after it."""
     head = spool.head[start:kept]
     reached = start + len(head)
     parts, at = [], start

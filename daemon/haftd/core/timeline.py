@@ -1,7 +1,7 @@
 """Times at which output was appended, as at most `MAX_POINTS` points (offset, time).
 
-The first byte at least a grain after the last point becomes a point; too many points double the
-grain. Each byte was appended less than `error` seconds after the point before it.
+Too many points double the grain, the minimum time between two. Each byte was appended less than
+`error` seconds after the point before it.
 """
 
 from __future__ import annotations

@@ -55,12 +55,10 @@ class WithheldResult:
         self._is_open = True
 
     def emit(self, data: bytes) -> None:
-        """Append output; ignored after the decision."""
         if self._is_open:
             self.spool.append(data)
 
     def drop(self) -> None:
-        """Drop the output unless released."""
         if self._is_open:
             self._is_open = False
             self.spool.close()
