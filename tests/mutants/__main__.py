@@ -1,9 +1,10 @@
 """`python -m tests.mutants`: draw faults, see which are caught, name the others.
 
-A fault is looked for by the test files that mirror the changed file, then by all that call the changed function (the
-map of calls; see `calls`), the cheapest first. A fault that those do not catch is caught by no test. A test that fails
-is run again, alone: only one that fails twice has caught the fault. Results are kept, so that a run that was ended is
-resumed by the same command; faults in `equivalents.toml` are counted, but not run.
+Each fault is looked for by the test files that mirror or import the changed file; the faults that outlive those, by
+all test files that call the changed function (the map of calls; see `calls`), the cheapest first. A fault that those
+do not catch is caught by no test. A test that fails is run again, alone: only one that fails twice with the fault, and
+passes without, has caught the fault. Results are kept, so that a run that was ended is resumed by the same command;
+faults in `equivalents.toml` are counted, but not run.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from .calls import PRODUCT, ROOT, CallMap, files_for, function_at, portions, update
@@ -23,7 +26,7 @@ from .jail import is_possible, run
 from .near import importers_of, mirrors_of
 
 CACHE = ROOT / ".venv" / "mutants"
-_MIN_TIMEOUT_S = 300.0
+_MIN_TIMEOUT_S = 120.0
 _MAX_UNSTEADY = 3
 
 
@@ -35,26 +38,40 @@ def main() -> int:
             "mutants: no namespaces can be made here, and nothing is changed without them\n"
         )
         return 2
-    calls = update(options.cache / "calls.json", jobs=options.jobs, report=_report)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     files = [file for root in PRODUCT for file in (ROOT / root).rglob("*.py")]
     mutants = draw(files, options.count, options.seed)[options.skip :]
+    options.cache.mkdir(parents=True, exist_ok=True)
     journal = Journal(options.cache / f"seed-{options.seed}.jsonl")
     equivalents = {entry.key: entry for entry in read_equivalents()}
     counts = {"caught": 0, "survived": 0, "equivalent": 0}
+
+    def judge(number: int, mutant: Mutant, verdict: str, by: str, began: float) -> None:
+        counts[verdict] = counts.get(verdict, 0) + 1
+        shown = f"{mutant.shown(ROOT)}  {by}"
+        _report(f"{number:3} {verdict:10} {time.monotonic() - began:5.0f} s  {shown}")
+
+    outlived: list[tuple[int, Mutant]] = []
     for number, mutant in enumerate(mutants, options.skip + 1):
         began = time.monotonic()
-        key = mutant.key(ROOT)
-        if key in equivalents:
-            verdict, by = "equivalent", equivalents[key].reason
+        if (key := mutant.key(ROOT)) in equivalents:
+            judge(number, mutant, "equivalent", equivalents[key].reason, began)
+        elif by := journal.verdict(mutant):
+            judge(number, mutant, "caught", by, began)
+        elif by := _caught_by(mutant, near_stages(mutant), {}, options.jobs):
+            journal.add(mutant, by)
+            judge(number, mutant, "caught", by, began)
         else:
-            by = journal.verdict(mutant)
-            if not by:
-                by = _caught_by(mutant, calls, options.jobs)
-                journal.add(mutant, by)
-            verdict = "caught" if by else "survived"
-        counts[verdict] += 1
-        shown = f"{key.file}:{mutant.line}: {key.was!r} -> {key.becomes!r}"
-        _report(f"{number:3} {verdict:10} {time.monotonic() - began:5.0f} s  {shown}  {by}")
+            outlived.append((number, mutant))
+            judge(number, mutant, "outlived", "the tests near", began)
+    calls = (
+        update(options.cache / "calls.json", jobs=options.jobs, report=_report) if outlived else {}
+    )
+    for number, mutant in outlived:
+        began = time.monotonic()
+        by = _caught_by(mutant, far_stages(mutant, calls), calls, options.jobs)
+        journal.add(mutant, by)
+        judge(number, mutant, "caught" if by else "survived", by, began)
     judged = len(mutants) - counts["equivalent"]
     low, high = interval(counts["caught"], judged)
     _report(
@@ -105,45 +122,55 @@ def interval(caught: int, count: int) -> tuple[float, float]:
     return (centre - spread) / whole, (centre + spread) / whole
 
 
-def _caught_by(mutant: Mutant, calls: CallMap, jobs: int) -> str:
+def _caught_by(mutant: Mutant, stages: Iterable[list[str]], calls: CallMap, jobs: int) -> str:
     """Return the name of a test that fails on the mutant, or an empty text."""
-    for tests in _stages(mutant, calls):
+    for tests in stages:
         unfit = [name for test in tests if test in calls for name in calls[test].unfit]
         expected_s = sum(calls[test].seconds for test in tests if test in calls)
+        timeout_s = _MIN_TIMEOUT_S + 8 * expected_s
         for _ in range(_MAX_UNSTEADY):
-            result = run(
-                mutant,
-                tests,
-                jobs=min(jobs, len(tests)),
-                timeout_s=_MIN_TIMEOUT_S + 8 * expected_s,
-                without=unfit,
-            )
+            workers = min(jobs, len(tests))
+            result = run(mutant, tests, jobs=workers, timeout_s=timeout_s, without=unfit)
             if not result.is_red:
                 break
             if not result.failures:
-                return f"{'time' if result.is_late else 'no start'}: {tests[0]}"
+                # Only time tells: tests that take as long without a fault have not caught one.
+                if _passes(tuple(tests), timeout_s / 2, tuple(unfit)):
+                    return f"{'time' if result.is_late else 'no start'}: {tests[0]}"
+                break
             failed = result.failures[0]
-            again = run(mutant, [failed], jobs=1, timeout_s=_MIN_TIMEOUT_S + 8 * expected_s)
-            if again.is_red:
+            if run(mutant, [failed], jobs=1, timeout_s=timeout_s).is_red and _passes(
+                (failed,), timeout_s
+            ):
                 return failed
             unfit.append(failed)
     return ""
 
 
-def _stages(mutant: Mutant, calls: CallMap) -> Iterator[list[str]]:
-    """Return the test files to run for a mutant, stage after stage, each file once."""
-    source = mutant.file.read_bytes()
+@cache
+def _passes(tests: tuple[str, ...], timeout_s: float, unfit: tuple[str, ...] = ()) -> bool:
+    """Return whether tests pass in a jail without a fault, within a time."""
+    return not run(None, tests, jobs=1, timeout_s=timeout_s, without=unfit).is_red
+
+
+def near_stages(mutant: Mutant) -> Iterator[list[str]]:
+    """Return the test files that mirror the file of a mutant, then those that import it."""
     file = str(mutant.file.relative_to(ROOT))
-    near = [mirrors_of(file), importers_of(file)]
-    far = files_for(calls, file, function_at(source, mutant.line))
-    done: set[str] = set()
-    for tests in [
-        *near,
-        *portions(calls, [name for name in far if name not in {*near[0], *near[1]}]),
-    ]:
-        if stage := [name for name in tests if name not in done]:
-            yield stage
-        done.update(tests)
+    mirrors = mirrors_of(file)
+    if mirrors:
+        yield mirrors
+    if others := [name for name in importers_of(file) if name not in mirrors]:
+        yield others
+
+
+def far_stages(mutant: Mutant, calls: CallMap) -> Iterator[list[str]]:
+    """Return the other test files that can see a mutant, stage after stage."""
+    near = {name for stage in near_stages(mutant) for name in stage}
+    file = str(mutant.file.relative_to(ROOT))
+    function = function_at(mutant.file.read_bytes(), mutant.line)
+    yield from portions(
+        calls, [name for name in files_for(calls, file, function) if name not in near]
+    )
 
 
 def _options() -> argparse.Namespace:

@@ -61,8 +61,9 @@ class Mutant:
     text: str
     was: str
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.was!r} -> {self.text!r}"
+    def shown(self, root: Path) -> str:
+        """Return the fault in one line; `root` is the folder that its path is below."""
+        return f"{self.file.relative_to(root)}:{self.line}: {self.was!r} -> {self.text!r}"
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with this fault."""

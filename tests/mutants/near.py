@@ -10,6 +10,8 @@ ROOT = Path(__file__).parents[2]
 _ROOMS = {"haft": "client", "haft_protocol": "protocol"}
 _WHOLE = ("bench", "cases", "e2e", "faults")
 """Rooms of tests that run a whole daemon, whatever they import."""
+_DAEMON = "RunningDaemon"
+"""The type of the fixtures that run one."""
 
 
 def mirrors_of(file: str) -> list[str]:
@@ -38,8 +40,9 @@ def importers_of(file: str) -> list[str]:
 @cache
 def _texts() -> dict[str, str]:
     files = sorted((ROOT / "tests").rglob("test_*.py"))
-    return {
+    texts = {
         str(file.relative_to(ROOT)): file.read_text()
         for file in files
         if file.relative_to(ROOT).parts[1] not in _WHOLE
     }
+    return {name: text for name, text in texts.items() if _DAEMON not in text}
