@@ -230,6 +230,8 @@ export interface CalledPending {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
   call_id: string;
@@ -263,6 +265,8 @@ export interface CalledRunning {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
   /** the input that the program reads now; `null`: none that is known */
@@ -302,6 +306,8 @@ export interface CalledStopped {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or for a raw program the output that was not read yet */
@@ -365,6 +371,8 @@ export interface CalledWaiting {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
   /** the tool's question; `apply` answers it */
@@ -820,6 +828,8 @@ export interface Pending {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
 }
@@ -953,6 +963,8 @@ export interface Running {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
   /** the input that the program reads now; `null`: none that is known */
@@ -1188,6 +1200,8 @@ export interface Stopped {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or for a raw program the output that was not read yet */
@@ -1530,6 +1544,8 @@ export interface Waiting {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** text that `view` asks for */
   content: string;
   /** the tool's question; `apply` answers it */

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.pushes import TOOLS
+from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
@@ -172,3 +173,66 @@ async def test_changed_tools_are_told_once_to_those_that_asked(nursery: trio.Nur
     assert (peer.methods(), other.methods()) == ([TOOLS], [])
     told.remove_connection(peer.caller)
     told.remove_connection(other.caller)
+
+
+class Reader:
+    """An execution with an input state that the test sets."""
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self.looks = 0
+
+    def reads(self) -> str | None:
+        self.looks += 1
+        return self.kind
+
+
+async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
+    nursery: trio.Nursery, autojump_clock: object
+) -> None:
+    peer, use, one = (
+        Peer(),
+        Reader(),
+        Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
+    )
+    one.start(trio.current_time(), terminal=True)
+    told = Subscriptions(nursery, cast(Any, lambda handle: use))
+    told.open(peer.link, "s", [one], ["state"], only=False)
+
+    def needs() -> list[str]:
+        return [one["params"].get("needs", "nothing") for one in peer.told]
+
+    await trio.sleep(1)
+    assert needs() == ["nothing"]
+    use.kind = "secret"
+    await trio.sleep(1)
+    assert needs() == ["nothing", "secret"]
+    one.append_output(b"x", trio.current_time())
+    use.kind = None
+    await trio.sleep(0.06)
+    assert needs() == ["nothing", "secret", "nothing"]
+    before = use.looks
+    await trio.sleep(3_600)
+    assert use.looks - before < 20
+    one.ask(Question(id="q", text="?", answer_type=Boolean()), trio.current_time())
+    await trio.sleep(0)
+    await wait_all_tasks_blocked()
+    assert needs()[-1] == "answer"
+    told.remove_connection(peer.caller)
+
+
+async def test_the_input_state_is_not_looked_at_for_other_events(
+    nursery: trio.Nursery, autojump_clock: object
+) -> None:
+    peer, use, one = (
+        Peer(),
+        Reader(),
+        Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
+    )
+    one.start(trio.current_time(), terminal=True)
+    told = Subscriptions(nursery, cast(Any, lambda handle: use))
+    told.open(peer.link, "s", [one], ["output", "bytes"], only=False)
+    one.append_output(b"x", trio.current_time())
+    await trio.sleep(60)
+    assert use.looks == 0
+    told.remove_connection(peer.caller)

@@ -20,8 +20,10 @@ __all__ = [
     "EndedBy",
     "Exit",
     "HandleState",
+    "InputKind",
     "InputWanted",
     "LeftBehind",
+    "Needs",
     "Notice",
     "Pending",
     "Review",
@@ -37,6 +39,8 @@ __all__ = [
 
 By = Literal["exit", "abort", "turn_end", "disconnect", "shutdown", "limit", "lost"]
 Review = Literal["held", "waits", "allowed", "edited", "denied", "skipped", "dropped"]
+InputKind = Literal["line", "key", "secret"]
+Needs = Literal["nothing", "answer", "decision", "line", "key", "secret"]
 Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
 
 
@@ -89,7 +93,7 @@ class ToolError(msgspec.Struct, frozen=True):
 class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
     """The input that a program reads: a line, a key or a secret, with the last line of output."""
 
-    kind: Literal["line", "key", "secret"]
+    kind: InputKind
     prompt: str
     certain: bool = True
 
@@ -147,6 +151,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     screen: Screen | UnsetType = UNSET
     skipped: str | UnsetType = UNSET
     review: Review | UnsetType = UNSET
+    needs: Needs = "nothing"
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):

@@ -324,6 +324,11 @@ def test_ps_shows_a_row_per_handle(serve: Serve, capsys: Capture) -> None:
     out, err = capsys.readouterr()
     assert out.startswith("SESSION") and err == ""
     assert [line.split()[1] for line in out.splitlines()] == ["ID", "a", "bb", "old"]
+    live["needs"] = "secret"
+    assert main(["ps", "-a"]) == 0
+    out, _ = capsys.readouterr()
+    assert out.splitlines()[1].split()[:6] == ["default", "a", "run", "running", "secret", "7"]
+    assert out.splitlines()[2].split()[:6] == ["default", "bb", "run", "exit", "3", "-"]
     assert main(["ps", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["handles"]) == 3
 

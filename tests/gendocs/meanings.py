@@ -206,6 +206,7 @@ MEANINGS: dict[str, str] = {
     "_Handle.review": "of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see [Approvals](#approvals)",
     "_Handle.skipped": "that the action was not done, and why, see [Approvals](#approvals)",
     "_Handle.screen": "with the view `screen`, for a terminal",
+    "_Handle.needs": "the act that it waits for, see [Who needs me](#who-needs-me); absent: `nothing`",
     "Pending.content": "text that `view` asks for",
     "Running.content": "text that `view` asks for",
     "Waiting.content": "text that `view` asks for",

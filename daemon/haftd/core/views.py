@@ -10,7 +10,9 @@ from msgspec import UNSET, UnsetType
 from haft_protocol.states import (
     SUSPENDED_HINT,
     HandleState,
+    InputKind,
     InputWanted,
+    Needs,
     Pending,
     Running,
     Screen,
@@ -41,6 +43,7 @@ def handle_state(
     painted: str = "",
     terminal: TerminalReader | None = None,
     input_wanted: InputWanted | UnsetType | None = UNSET,
+    reads: InputKind | None = None,
     suspended: bool = False,
     save: bool = False,
     defer: bool = False,
@@ -49,7 +52,8 @@ def handle_state(
 
     Only `delta` starts at the session's read offset, which the caller moves. With `save` a truncated
     text goes into a file; with `defer` a long text is `Unmade`. `painted` is the text of the view
-    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's bytes are filtered.
+    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's bytes are
+    filtered. `reads` is the input that the program waits for, where the state shows no `input_wanted`.
     """
     if waited is None:
         waited = UNSET
@@ -68,6 +72,7 @@ def handle_state(
     ) or _text_slice(handle, view, cursor, max_bytes, final=False, defer=defer)
     elapsed = int((now - handle.created_at) * 1000)
     review = handle.review or UNSET
+    needs = needs_of(handle, input_wanted.kind if isinstance(input_wanted, InputWanted) else reads)
     if state is State.RUNNING:
         return Running(
             id=handle.id,
@@ -80,6 +85,7 @@ def handle_state(
             waited=waited,
             screen=screen,
             review=review,
+            needs=needs,
             content=piece.text,
             input_wanted=input_wanted,
             suspended=suspended,
@@ -99,6 +105,7 @@ def handle_state(
             waited=waited,
             screen=screen,
             review=review,
+            needs=needs,
             content=piece.text,
             question=phase.question,
             inquiry_id=phase.inquiry_id or UNSET,
@@ -114,8 +121,20 @@ def handle_state(
         waited=waited,
         screen=screen,
         review=review,
+        needs=needs,
         content=piece.text,
     )
+
+
+def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
+    """Return the act that the handle waits for; `reads` is the input that its program waits for."""
+    if handle.stopped or handle.stop_requested_by is not None:
+        return "nothing"
+    if handle.is_awaiting_approval or handle.review == "waits":
+        return "decision"
+    if handle.question is not None:
+        return "answer"
+    return reads or "nothing"
 
 
 def read_handle(

@@ -16,9 +16,10 @@ from haft_protocol.errors import (
     invalid_params,
 )
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, LeftBehind, Screen
+from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen
 from haftd.core.ending import Ending
 from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -287,6 +288,12 @@ class Execution:
         wanted = Wanted("busy") if self.grip is None else self.grip.wanted()
         self.silence.see(wanted, trio.current_time())
         return wanted
+
+    def reads(self) -> InputKind | None:
+        """Return the input that the program on a terminal waits for, as of now; None where none is known."""
+        if not self.handle.terminal or self.handle.state is not State.RUNNING:
+            return None
+        return self.wanted().expected
 
     def is_suspended(self) -> bool:
         """Return True while a signal has stopped the tool; the kernel is asked at most ten times a second."""

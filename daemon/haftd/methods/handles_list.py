@@ -42,7 +42,8 @@ def handles_list(
 def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
     suspended = use is not None and handle.state is State.RUNNING and use.is_suspended()
     now = trio.current_time()
-    state = handle_state(handle, now, view="tail", max_bytes=0, suspended=suspended)
+    reads = None if use is None else use.reads()
+    state = handle_state(handle, now, view="tail", max_bytes=0, reads=reads, suspended=suspended)
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
         row.pop(unread, None)

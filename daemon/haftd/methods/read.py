@@ -189,11 +189,10 @@ def _input_wanted(
     if not handle.terminal:
         return InputWanted("line", _prompt(handle, use)) if waited == "input" else UNSET
     wanted = wanted or use.wanted()
-    if wanted.kind is None or wanted.state == "busy":
+    kind = wanted.expected
+    if kind is None:
         return None
-    if wanted.state == "unknown" and not wanted.is_settled:
-        return None  # processes have just begun or ended
-    return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
+    return InputWanted(kind, _prompt(handle, use), wanted.state != "unknown")
 
 
 def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetType) -> bool:

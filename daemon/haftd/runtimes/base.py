@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import trio
 
 from haft_protocol.inputs import Input
-from haft_protocol.states import LeftBehind, Screen, ToolError
+from haft_protocol.states import InputKind, LeftBehind, Screen, ToolError
 from haftd.core.ending import Ending
 from haftd.launch_spec import LaunchSpec
 
@@ -210,7 +210,7 @@ class Wanted:
     is the expected input: a line, a hidden line, keys."""
 
     state: Literal["reads", "busy", "unknown", "held"]
-    kind: Literal["line", "key", "secret"] | None = None
+    kind: InputKind | None = None
     within_ms: int | None = None
     """For `reads`: the timeout after which the program routinely does something else. None if only
     input ends the wait."""
@@ -220,6 +220,13 @@ class Wanted:
     """For `unknown`: equal in two readings if no process has begun or ended in between."""
     is_settled: bool = field(default=False, compare=False)
     """For `unknown`: no process has only just begun, so that the tool may well wait."""
+
+    @property
+    def expected(self) -> InputKind | None:
+        """The input that the tool waits for, certainly or not; None where none is known."""
+        if self.state == "busy" or (self.state == "unknown" and not self.is_settled):
+            return None
+        return self.kind
 
 
 class PendingAnswer(Protocol):

@@ -23,29 +23,38 @@ from haft_protocol.pushes import (
     PushedScreen,
     PushEvent,
 )
-from haft_protocol.states import Screen
+from haft_protocol.states import InputKind, Needs, Screen
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.output_tail import BytesTail, OutputTail
 from haftd.core.terminal_filter import TerminalReader, boundary
-from haftd.core.views import handle_state
+from haftd.core.views import handle_state, needs_of
 from haftd.executions.execution import Execution, changes
 
 from .push_queue import PushQueue
 
 _MIN_SCREEN_INTERVAL_S = 0.03
 """An eye sees no more, and each message costs a rendering."""
+_FIRST_LOOK_S = 0.05
+"""From an event of a terminal's program to the first look at its input state; each pause is twice the last."""
+
+_ShownState = tuple[State, int, Needs]
+"""State with the number of questions and the need."""
 
 
 class Follower:
     __slots__ = (
+        "_activity",
         "_bytes",
         "_due_state",
         "_events",
         "_handle",
+        "_look_at",
+        "_look_pause",
         "_next_screen_at",
         "_on_complete",
         "_queue",
+        "_reads",
         "_sent_offset",
         "_sent_revision",
         "_sent_screen",
@@ -86,11 +95,15 @@ class Follower:
                 is_filtered = terminal is not None and not handle.stopped
                 offset = boundary(handle.spool) if is_filtered else handle.spool.end
             self._bytes = BytesTail(handle, offset, terminal)
-        self._sent_state: tuple[State, int] | None = None
-        """Last state sent, with its number of questions."""
-        self._due_state: tuple[State, int] | None = None
+        self._sent_state: _ShownState | None = None
+        self._due_state: _ShownState | None = None
         """Next state to send, after the output up to `_state_offset`."""
         self._state_offset = 0
+        self._reads: InputKind | None = None
+        """Input that the program waits for, as of the last look."""
+        self._activity = -1.0
+        self._look_at = 0.0
+        self._look_pause = _FIRST_LOOK_S
         self._sent_screen: Screen | None = None
         self._sent_revision = -1
         self._next_screen_at = 0.0
@@ -158,19 +171,42 @@ class Follower:
         self._queue.send(BYTES, message)
         return True
 
+    def _look(self) -> None:
+        """Look at the input state of a terminal's program after its last event, in doubling pauses: the kernel
+        has no event for it."""
+        handle, now = self._handle, trio.current_time()
+        use = self._use_of(handle)
+        if use is None or not handle.terminal or handle.state is not State.RUNNING:
+            self._reads = None
+            return
+        if self._activity != handle.last_activity:
+            self._activity = handle.last_activity
+            self._look_pause = _FIRST_LOOK_S
+            self._look_at = self._activity + _FIRST_LOOK_S
+        if now >= self._look_at:
+            self._reads = use.reads()
+            self._look_at = now + self._look_pause
+            self._look_pause *= 2
+        self._queue.add_later(self, self._look_at)
+
     def _is_new_state(self) -> bool:
-        now = (self._handle.state, self._handle.question_count)
+        self._look()
+        now = self._shown_state()
         if now == self._sent_state:
             return False
         if now != self._due_state:
             self._due_state, self._state_offset = now, self._handle.readable_end()
         return True
 
+    def _shown_state(self) -> _ShownState:
+        handle = self._handle
+        return handle.state, handle.question_count, needs_of(handle, self._reads)
+
     def _send_state(self) -> bool:
         handle = self._handle
-        self._sent_state = (handle.state, handle.question_count)
+        self._sent_state = self._shown_state()
         max_bytes = 65_536 if handle.stopped else 0
-        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes)
+        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes, reads=self._reads)
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output has its own event; `omitted` would be wrong.

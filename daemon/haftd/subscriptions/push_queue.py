@@ -35,8 +35,8 @@ class PushQueue:
                 self._idle.unpark()
 
     def add_later(self, source: PushSource, at: float) -> None:
-        """Queue a source at time `at`."""
-        self._later[source] = at
+        """Queue a source at time `at`, or at an earlier one that was given."""
+        self._later[source] = min(at, self._later.get(source, at))
 
     def discard(self, source: PushSource) -> None:
         self._later.pop(source, None)

@@ -51,11 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if not whole:
         infos = tuple(info for info in infos if not _is_finished_call(info))
     shown = sorted((info for info in infos if whole or _ago(info) <= _RECENT_S), key=_ago)
-    head = ("SESSION", *_HEAD) if every else _HEAD
-    show.table(
-        [head, *(_row(info, every) for info in shown)],
-        narrow=[head, *(_row(info, every, narrow=True) for info in shown)],
-    )
+    show.table(_rows(shown, every), narrow=_rows(shown, every, narrow=True))
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
     return 0
@@ -73,11 +69,23 @@ def _ago(info: HandleInfo) -> float:
     return max(0.0, info.age_s - info.state.elapsed_ms / 1000)
 
 
-def _row(info: HandleInfo, every: bool, *, narrow: bool = False) -> tuple[str, ...]:
+def _rows(infos: list[HandleInfo], every: bool, *, narrow: bool = False) -> list[tuple[str, ...]]:
+    """Return the table; the column NEEDS stands where a handle needs anything."""
+    rows = [_HEAD, *(_row(info, narrow=narrow) for info in infos)]
+    needs = ["NEEDS", *(info.state.needs.replace("nothing", "-") for info in infos)]
+    if any(need != "-" for need in needs[1:]):
+        rows = [(*row[:3], need, *row[3:]) for row, need in zip(rows, needs, strict=True)]
+    if every:
+        sessions = ["SESSION", *(info.state.session for info in infos)]
+        rows = [(session, *row) for session, row in zip(sessions, rows, strict=True)]
+    return rows
+
+
+def _row(info: HandleInfo, *, narrow: bool = False) -> tuple[str, ...]:
     duration = show.short_duration if narrow else show.duration
     amount = show.short_amount if narrow else show.amount
     state = info.state
-    row = (
+    return (
         state.id,
         state.tool,
         show.state_word(state),
@@ -88,4 +96,3 @@ def _row(info: HandleInfo, every: bool, *, narrow: bool = False) -> tuple[str, .
         amount(info.bytes),
         show.plain(info.command),
     )
-    return (state.session, *row) if every else row
