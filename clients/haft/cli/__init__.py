@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "await": "wait for handles to stop",
     "ps": "list handles with their processes",
     "logs": "show all output of a handle, or follow it",
+    "record": "write a handle's output with its times as a recording",
+    "play": "show a recording",
     "search": "find lines in the output of handles",
     "audit": "show the log of actions on handles",
     "status": "show the daemon's figures",

@@ -1,0 +1,154 @@
+"""`haft play`: show a recording in the person's terminal, at its own speed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ...asciicast import Event, NotARecording, read
+from .. import show
+from ..options import UsageError
+from ..statuses import Status
+from ..terminal.output_filter import OutputFilter
+from ..terminal.own_terminal import OwnTerminal
+
+EPILOG = """\
+FILE is an asciicast of version 2 or 3, as `haft record` and asciinema write it; `-` is standard input.
+In a terminal, the space bar pauses, `.` goes on by one step, `q` and Ctrl-C end. Without a terminal the
+output is written at its own speed, too.
+
+examples:
+  haft play build.cast
+  haft record build | haft play -
+  haft play build.cast --speed 4 --idle 1
+"""
+
+_MAX_SPEED = 1000.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
+    parser.add_argument(
+        "--idle", type=float, metavar="SECONDS", help="no pause is longer; the file's own limit"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.json:
+        raise UsageError("play has no --json: it is for a person")
+    speed = getattr(options, "speed", 1.0)
+    idle = getattr(options, "idle", None)
+    if not 0 < speed <= _MAX_SPEED:
+        raise UsageError(f"--speed is above 0, and at most {_MAX_SPEED:.0f}")
+    if idle is not None and idle < 0:
+        raise UsageError("--idle is 0 or more")
+    with _opened(options.file) as file:
+        try:
+            header, events = read(file)
+            pauses = _Pauses(speed, header.idle_limit_s if idle is None else idle)
+            if sys.stdout.isatty() and (keys := _keyboard(options.file)) is not None:
+                return _on_a_terminal(keys, events, pauses, (header.rows, header.cols))
+            return _as_text(events, pauses)
+        except NotARecording as fault:
+            raise UsageError(f"{options.file}: {fault}") from None
+
+
+def _opened(file: str) -> BinaryIO:
+    if file == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(file).open("rb")
+    except OSError as fault:
+        raise UsageError(f"{file}: {os.strerror(fault.errno or 0)}") from None
+
+
+class _Pauses:
+    """When each event is due, with a speed and a longest pause."""
+
+    def __init__(self, speed: float, idle_s: float | None) -> None:
+        self._speed = speed
+        self._idle_s = idle_s
+        self._last_ms = 0
+
+    def before(self, event: Event) -> float:
+        """Return the seconds between the event before and this one."""
+        seconds = (event.at_ms - self._last_ms) / 1000
+        self._last_ms = event.at_ms
+        if self._idle_s is not None:
+            seconds = min(seconds, self._idle_s)
+        return max(seconds, 0) / self._speed
+
+
+def _keyboard(file: str) -> int | None:
+    """Return a descriptor of the terminal for keys; the recording may come from standard input."""
+    if file != "-" and sys.stdin is not None and sys.stdin.isatty():
+        return sys.stdin.fileno()
+    try:
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _as_text(events: Iterator[Event], pauses: _Pauses) -> int:
+    for event in events:
+        pause = pauses.before(event)
+        if event.code == "o":
+            time.sleep(pause)
+            show.write(event.data)
+    return Status.DONE
+
+
+def _on_a_terminal(
+    keys: int, events: Iterator[Event], pauses: _Pauses, size: tuple[int, int]
+) -> int:
+    drawing = OutputFilter()
+    with OwnTerminal(keys, sys.stdout.fileno()) as terminal:
+        own = terminal.size()
+        player = _Player(terminal, keys)
+        for event in events:
+            if not player.wait(pauses.before(event)):
+                break
+            if event.code == "o":
+                terminal.write(drawing.draw(event.data.encode("utf-8", "replace")))
+        terminal.write(drawing.undo())
+        terminal.settle(leaving=True)
+        ended_by = terminal.ended_by
+    show.line("")
+    if own is not None and (own[0] < size[0] or own[1] < size[1]):
+        show.line(f"haft play: this was recorded in {size[1]} x {size[0]} cells", "dim")
+    return Status.DONE if ended_by is None else 128 + ended_by
+
+
+class _Player:
+    """Waits between events, and takes the person's keys meanwhile."""
+
+    def __init__(self, terminal: OwnTerminal, keys: int) -> None:
+        self._terminal = terminal
+        self._keys = keys
+        self._paused = False
+
+    def wait(self, seconds: float) -> bool:
+        """Return True when the next event is due, False when the person ends the playback."""
+        terminal = self._terminal
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            if terminal.ended_by is not None:
+                return False
+            if not self._paused and left <= 0 and not terminal.stalled:
+                return True
+            keys = terminal.wait(self._keys, False, None if self._paused else max(left, 0))
+            for key in keys:
+                if key in b"q\x03":
+                    return False
+                if key in b" ":
+                    self._paused = not self._paused
+                    until = time.monotonic() + max(left, 0)
+                elif key in b"." and self._paused:
+                    return True
