@@ -28,7 +28,7 @@ def document(version: str) -> dict[str, Any]:
     kinds = [kind for method in methods for kind in (method.params, *_results(method))]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     components = _portable(components)
-    made = iter(_portable(schemas))
+    portable_schemas = iter(_portable(schemas))
     return {
         "openrpc": OPENRPC,
         "info": {
@@ -43,8 +43,8 @@ def document(version: str) -> dict[str, Any]:
                 "summary": method.summary,
                 "description": (method.params.__doc__ or "").strip(),
                 "paramStructure": "by-name",
-                "params": _content_descriptors(components[_name(next(made))]),
-                "result": _result(method, [next(made) for _ in _results(method)]),
+                "params": _content_descriptors(components[_name(next(portable_schemas))]),
+                "result": _result(method, [next(portable_schemas) for _ in _results(method)]),
             }
             for method in methods
         ],

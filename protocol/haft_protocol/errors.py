@@ -318,8 +318,10 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 
     The message has the first ten, `data.problems` up to 100; `data.more` counts the rest.
     """
-    kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MAX_PROBLEMS]]
-    listed = "; ".join(f"{each['path']}: {_end(each['message'])}" for each in kept[:10])
+    kept = [
+        {key: _cut(text) for key, text in problem.items()} for problem in problems[:_MAX_PROBLEMS]
+    ]
+    listed = "; ".join(f"{problem['path']}: {_end(problem['message'])}" for problem in kept[:10])
     more = {} if len(problems) == len(kept) else {"more": len(problems) - len(kept)}
     stop = "" if listed.endswith("?") else "."
     return RpcError(
@@ -335,7 +337,7 @@ def not_authorized(why: str) -> RpcError:
     return RpcError("not_authorized", why)
 
 
-def confined(what: str, handle: str | None, session: str | None) -> RpcError:
+def confined(action: str, handle: str | None, session: str | None) -> RpcError:
     """Refuse an action of a tool's process; `handle` and `session` are its own, or None if unknown."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
@@ -345,7 +347,7 @@ def confined(what: str, handle: str | None, session: str | None) -> RpcError:
         data = {"handle": handle, "session": session}
     return RpcError(
         "not_authorized",
-        f"{where}, so it cannot {what}: a person does it, in a terminal of their own or in `haft shell`.",
+        f"{where}, so it cannot {action}: a person does it, in a terminal of their own or in `haft shell`.",
         **data,
     )
 
@@ -362,12 +364,12 @@ def peer_gone() -> RpcError:
 def not_approved(tool: str, action: str, why: str) -> RpcError:
     """Refuse an action that was denied or not approved in time; a withheld `result` means that the
     tool has run."""
-    what = f"Tool {shown(tool)} was not approved for {shown(action)}"
+    outcome = f"Tool {shown(tool)} was not approved for {shown(action)}"
     if action == "result":
-        what = f"Tool {shown(tool)} has run, and its result was withheld"
+        outcome = f"Tool {shown(tool)} has run, and its result was withheld"
     return RpcError(
         "not_approved",
-        f"{what}: {_end(why)}.",
+        f"{outcome}: {_end(why)}.",
         tool=tool,
         action=action,
     )
@@ -392,10 +394,10 @@ def handle_stopped(handle: str, state: object) -> RpcError:
     )
 
 
-def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
+def limit_exceeded(limit: str, value: int, subject: str) -> RpcError:
     """Report a limit of section 1, with its name and value."""
     return RpcError(
-        "limit_exceeded", f"{what}: the limit `{limit}` is {value}.", limit=limit, value=value
+        "limit_exceeded", f"{subject}: the limit `{limit}` is {value}.", limit=limit, value=value
     )
 
 

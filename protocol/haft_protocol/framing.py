@@ -199,10 +199,10 @@ class Framer:
                 f"the header block does not end within {_MAX_HEADER_BYTES} bytes"
             )
             return -1
-        found: bytes | None = None
+        digits: bytes | None = None
         lines = block[:-4].split(b"\r\n")
         if len(lines) == 1 and lines[0].startswith(_USUAL) and lines[0][len(_USUAL) :].isdigit():
-            found, lines = lines[0][len(_USUAL) :], []
+            digits, lines = lines[0][len(_USUAL) :], []
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon or b"\n" in line or not name.strip():
@@ -211,22 +211,22 @@ class Framer:
             if name.strip().lower() != b"content-length":
                 continue
             value = value.strip()
-            if found is not None or not value.isdigit():
+            if digits is not None or not value.isdigit():
                 self.fault = parse_error(
                     f"`Content-Length` is given once, in digits, not {shown(value, 40)[1:]}"
                 )
                 return -1
-            found = value
-        if found is None:
+            digits = value
+        if digits is None:
             self.fault = parse_error("the header block has no `Content-Length`")
             return -1
-        found = found.lstrip(b"0") or b"0"
-        if len(found) > _MAX_DIGITS or int(found) > self._max:
+        digits = digits.lstrip(b"0") or b"0"
+        if len(digits) > _MAX_DIGITS or int(digits) > self._max:
             self._too_long("A message")
             return -1
-        return int(found)
+        return int(digits)
 
-    def _too_long(self, what: str) -> list[bytes]:
+    def _too_long(self, subject: str) -> list[bytes]:
         self._buffer.clear()
-        self.fault = limit_exceeded("max_message", self._max, f"{what} is too long, in bytes")
+        self.fault = limit_exceeded("max_message", self._max, f"{subject} is too long, in bytes")
         return []

@@ -184,11 +184,11 @@ def read_remembered_answer(inquiry: Inquiry, reply: object) -> tuple[Answer, Rem
 def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
     """Raise `InvalidAnswer` if `remember` is set for an answer that cannot be kept."""
     if remember is not UNSET and not inquiry.can_be_remembered:
-        what = "a secret" if inquiry.is_secret else "what a model is asked"
+        reason = "a secret" if inquiry.is_secret else "what a model is asked"
         if inquiry.handle is UNSET:
-            what = "for this once"
+            reason = "for this once"
         raise InvalidAnswer(
-            f"the answer to question {inquiry.question.id!r} cannot be remembered, as it is {what}; "
+            f"the answer to question {inquiry.question.id!r} cannot be remembered, as it is {reason}; "
             "leave `remember` out"
         )
 

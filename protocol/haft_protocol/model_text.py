@@ -156,8 +156,8 @@ def _prompt(state: HandleState) -> str:
     """Return the line that asks, if the output is text."""
     if not isinstance(state, Running) or not isinstance(state.screen, UnsetType):
         return ""
-    wanted = state.input_wanted
-    return _printable(wanted.prompt) if isinstance(wanted, InputWanted) else ""
+    input_wanted = state.input_wanted
+    return _printable(input_wanted.prompt) if isinstance(input_wanted, InputWanted) else ""
 
 
 def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
@@ -165,7 +165,11 @@ def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
     its last row."""
     if body.endswith(prompt):
         return True
-    is_key = isinstance(state, Running) and (wanted := state.input_wanted) and wanted.kind == "key"
+    is_key = (
+        isinstance(state, Running)
+        and (input_wanted := state.input_wanted)
+        and input_wanted.kind == "key"
+    )
     return bool(is_key) and body.rstrip().endswith(prompt.rstrip())
 
 

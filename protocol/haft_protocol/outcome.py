@@ -79,10 +79,10 @@ def _read_object(text: bytes) -> dict[str, Any] | None:
     if not (text.lstrip(_BLANK).startswith(b"{") and text.rstrip(_BLANK).endswith(b"}")):
         return None
     try:
-        found = _decode(text)
+        form = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError):
         return None
-    return found if isinstance(found, dict) else None
+    return form if isinstance(form, dict) else None
 
 
 def read_outcome(stdout: bytes) -> Outcome:
@@ -125,10 +125,10 @@ def _read(form: dict[str, Any]) -> Outcome:
     return _RAW
 
 
-def _check(fits: bool, form: dict[str, Any], key: str, wanted: str, path: str = "") -> None:
+def _check(fits: bool, form: dict[str, Any], key: str, expected: str, path: str = "") -> None:
     if not fits:
-        is_what = _KINDS.get(type(form[key]), "a number") if key in form else "missing"
-        raise _Wrong(f"`{path}{key}` is {is_what}; it must be {wanted}")
+        actual = _KINDS.get(type(form[key]), "a number") if key in form else "missing"
+        raise _Wrong(f"`{path}{key}` is {actual}; it must be {expected}")
 
 
 _KINDS = {str: "a string", bool: "a boolean", list: "a list", dict: "an object", type(None): "null"}

@@ -87,10 +87,10 @@ def with_login_folder(
         return env
     folder = f"/run/user/{uid}"
     try:
-        found = lstat(folder)
+        status = lstat(folder)
     except OSError:
         return env
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & 0o022:
         return env
     return {**env, "XDG_RUNTIME_DIR": folder}
 
@@ -158,10 +158,10 @@ def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
     """
     from hashlib import sha256
 
-    known = machine_id.strip()
-    if not re.fullmatch(r"[0-9a-f]{32}", known):
-        known = f"{boot_id.strip()}.{pid_namespace}"
-    return sha256(f"haftd:{known}".encode()).hexdigest()[:16]
+    identity = machine_id.strip()
+    if not re.fullmatch(r"[0-9a-f]{32}", identity):
+        identity = f"{boot_id.strip()}.{pid_namespace}"
+    return sha256(f"haftd:{identity}".encode()).hexdigest()[:16]
 
 
 def machine_lock(state: str, machine: str) -> str:

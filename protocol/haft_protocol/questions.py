@@ -111,14 +111,14 @@ def read_question(form: object) -> Question:
     """Read a question of either generation; raise `msgspec.ValidationError`."""
     if not isinstance(form, dict):
         raise msgspec.ValidationError("a question is an object with `id`, `text` and `answer_type`")
-    known = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
+    fields = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
     if "answer_type" not in form:
         raise msgspec.ValidationError("the question has no `answer_type`")
     try:
         answer_type = _read_answer_type(form["answer_type"])
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(f"its `answer_type` is wrong: {error}") from None
-    return msgspec.convert({**known, "answer_type": msgspec.to_builtins(answer_type)}, Question)
+    return msgspec.convert({**fields, "answer_type": msgspec.to_builtins(answer_type)}, Question)
 
 
 def _same(value: Scalar, option: Scalar) -> bool:

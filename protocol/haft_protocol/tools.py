@@ -66,24 +66,24 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
     format: Literal["json", "text"] = "json"
 
     def __post_init__(self) -> None:
-        given: object = self.arguments
-        if not isinstance(given, dict):
-            arguments = _read_arguments(self.tool, given if isinstance(given, str) else "")
+        text: object = self.arguments
+        if not isinstance(text, dict):
+            arguments = _read_arguments(self.tool, text if isinstance(text, str) else "")
             msgspec.structs.force_setattr(self, "arguments", arguments)
 
 
-def _read_arguments(tool: str, given: str) -> dict[str, Any]:
+def _read_arguments(tool: str, text: str) -> dict[str, Any]:
     """Decode the JSON text of arguments; an empty text and `null` stand for none.
 
     Raises `RpcError` (invalid_arguments, limit_exceeded).
     """
-    if not given.strip():
+    if not text.strip():
         return {}
     try:
-        arguments = decode_text(given)
+        arguments = decode_text(text)
     except TooManyValues:
-        what = "`arguments` has too many names and values; put them into a file"
-        raise limit_exceeded("max_values", MAX_VALUES, what) from None
+        message = "`arguments` has too many names and values; put them into a file"
+        raise limit_exceeded("max_values", MAX_VALUES, message) from None
     except ValueError as error:
         why = f"it is a text that is not JSON ({error}); give an object, or the JSON text of one"
         raise invalid_arguments(tool, [{"path": "arguments", "message": why}]) from None

@@ -30,7 +30,7 @@ _ELSEWHERE = {
     "protocolVersion": "protocol",
 }
 """Fields of other protocols (MCP, the providers' tool calls) and their counterparts here."""
-_WORDS = {
+_TYPE_NAMES = {
     "int": "an integer",
     "str": "a text",
     "bool": "true or false",
@@ -65,12 +65,12 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
     place = _PLACE.match(problem)
     if place is None:
         raise AssertionError("the pattern matches every text")
-    what, path = place["what"], (place["path"] or "").removeprefix(".")
-    if what.endswith("out of range"):
+    fault, path = place["what"], (place["path"] or "").removeprefix(".")
+    if fault.endswith("out of range"):
         where = f" at `{path}`" if path else ""
         return parse_error(f"a number is out of range{where}")
     node = _walk(inspect.type_info(kind), path)
-    named = _NAMED.match(what)
+    named = _NAMED.match(fault)
     if named is not None:
         name, inner = named["name"], node if isinstance(node, inspect.StructType) else None
         field = shown(name)[1:-1]
@@ -82,38 +82,38 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
         hint = f" (is `{meant}` meant?)" if meant else ""
         return invalid_params(f"unknown field `{full}`{hint}; {takes}", field=full)
     field = shown(path, 200)[1:-1] if path else "params"
-    return invalid_params(_expected(field, what, node), field=field)
+    return invalid_params(_expected(field, fault, node), field=field)
 
 
-def _meant(name: str, known: list[str]) -> str | None:
+def _meant(name: str, fields: list[str]) -> str | None:
     """Return the known field meant by an unknown one."""
-    if (ours := _ELSEWHERE.get(name)) in known:
-        return ours
-    near = difflib.get_close_matches(name, known, 1)
+    if (field := _ELSEWHERE.get(name)) in fields:
+        return field
+    near = difflib.get_close_matches(name, fields, 1)
     return near[0] if near else None
 
 
-def _expected(field: str, what: str, node: inspect.Type | None) -> str:
+def _expected(field: str, fault: str, node: inspect.Type | None) -> str:
     described = _described(node)
     values = _literals(node)
-    if what.startswith("Invalid enum value") and values:
-        given = what.removeprefix("Invalid enum value ")
-        return f"`{field}` must be {_one_of(values)}, not {shown(given, 60)[1:-1]}"
-    if "matching regex" in what:
-        return f"`{field}` must be {described or 'of another form: ' + what}"
-    wrong = re.fullmatch(r"Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`", what)
+    if fault.startswith("Invalid enum value") and values:
+        value = fault.removeprefix("Invalid enum value ")
+        return f"`{field}` must be {_one_of(values)}, not {shown(value, 60)[1:-1]}"
+    if "matching regex" in fault:
+        return f"`{field}` must be {described or 'of another form: ' + fault}"
+    wrong = re.fullmatch(r"Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`", fault)
     if wrong is not None:
-        want = " or ".join(_WORDS.get(word, word) for word in wrong["want"].split(" | "))
+        want = " or ".join(_TYPE_NAMES.get(word, word) for word in wrong["want"].split(" | "))
         fraction = wrong["got"] == "float" and "int" in wrong["want"]
-        got = "one with a fraction" if fraction else _WORDS.get(wrong["got"], wrong["got"])
+        got = "one with a fraction" if fraction else _TYPE_NAMES.get(wrong["got"], wrong["got"])
         if values:
             want = _one_of(values)
         return f"`{field}` must be {described or want}, not {got}"
-    bound = re.fullmatch(r"Expected `(?P<want>[^`]*)` (?P<how>.*)", what)
+    bound = re.fullmatch(r"Expected `(?P<want>[^`]*)` (?P<how>.*)", fault)
     if bound is not None:
-        want = _WORDS.get(bound["want"], bound["want"])
+        want = _TYPE_NAMES.get(bound["want"], bound["want"])
         return f"`{field}` must be {want} {bound['how']}"
-    return f"`{field}`: {what}"
+    return f"`{field}`: {fault}"
 
 
 def _one_of(values: tuple[Any, ...]) -> str:

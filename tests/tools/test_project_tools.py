@@ -296,9 +296,9 @@ def test_removed_tools_are_still_known_to_their_handles(desk: Desk) -> None:
     tool = desk.catalogue.find("x", desk.root())
     desk.write("a.toml", X + "#")
     assert desk.refused("x").code == -32010
-    assert desk.catalogue.known("x", desk.root()) is tool
+    assert desk.catalogue.find_for_handle("x", desk.root()) is tool
     with pytest.raises(RpcError) as caught:
-        desk.catalogue.known("y", desk.root())
+        desk.catalogue.find_for_handle("y", desk.root())
     assert caught.value.code == -32003
 
 

@@ -331,7 +331,7 @@ def test_remembered_answers_of_roots_are_bounded() -> None:
     for at in range(100):
         known.learn(one, f"/{at}", "printed nothing")
     assert known.lacks(one, "/0") and not known.lacks(one, "/99")
-    assert len(known._mute[one]) <= 32
+    assert len(known._failures[one]) <= 32
 
 
 def test_a_definitions_answer_is_forgotten_with_it() -> None:
@@ -341,7 +341,7 @@ def test_a_definitions_answer_is_forgotten_with_it() -> None:
         known.learn(one, "/", read_description(one, say({"name": "x"})))
         assert known.of(one) is not one
     del one
-    assert len(known._known) == 0
+    assert len(known._described) == 0
 
 
 def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from haftd.tools.lists.verb_tools import start_words
+from haftd.tools.lists.verb_tools import start_names
 
 from .making import packed, tool
 
@@ -16,9 +16,9 @@ from .making import packed, tool
 def test_a_start_takes_a_first_line_where_the_definition_describes_one(
     name: str, words: set[str]
 ) -> None:
-    assert start_words(packed(name)) == words
+    assert start_names(packed(name)) == words
 
 
 def test_names_of_the_definition_are_its_own() -> None:
     own = '[tools.x]\ncommand = "a"\nparameters.wait_s = { type = "integer" }\n'
-    assert start_words(tool(own)) == {"id"}
+    assert start_names(tool(own)) == {"id"}

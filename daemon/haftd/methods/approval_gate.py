@@ -174,7 +174,7 @@ def _changed(
 
 def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
     try:
-        return dict(catalogue.known(handle.tool, handle.root).style)
+        return dict(catalogue.find_for_handle(handle.tool, handle.root).style)
     except RpcError:
         return {}  # its definition is gone since
 

@@ -50,7 +50,7 @@ _SIZE_THRESHOLD = 256 * 1024
 
 def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
-    tool = catalogue.known(params.tool, root)
+    tool = catalogue.find_for_handle(params.tool, root)
     _refuse_what_acts_for_a_person(tool.name, tool.may)
     return tool
 

@@ -32,7 +32,13 @@ from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 from haftd.schemas import validation
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.lists.verb_tools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
+from haftd.tools.lists.verb_tools import (
+    MAX_WAIT_S,
+    START_PARAMETERS,
+    WAIT_S,
+    handle_schema,
+    start_names,
+)
 
 from .abort import abort
 from .access import Access
@@ -121,12 +127,12 @@ def _start(
     call_id: str,
     tool: Tool,
 ) -> object:
-    words = start_words(tool)
+    added_names = start_names(tool)
     start_arguments = {
-        n: item for n, item in params.arguments.items() if n in words and item is not None
+        n: item for n, item in params.arguments.items() if n in added_names and item is not None
     }
-    own = {n: item for n, item in params.arguments.items() if n not in words}
-    start_arguments = validation.check(tool.name, start_arguments, *WORDS)
+    own = {n: item for n, item in params.arguments.items() if n not in added_names}
+    start_arguments = validation.check(tool.name, start_arguments, *START_PARAMETERS)
     wait_s = start_arguments.get("wait_s", WAIT_S)
     spawned = spawn(
         services,

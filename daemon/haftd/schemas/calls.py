@@ -137,7 +137,7 @@ AWAIT_PARAMETERS: dict[str, Any] = {
 }
 """Parameters of the builtin `await`."""
 
-_TAKEN = ("action", "id")
+_RESERVED = ("action", "id")
 _OWN = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
 _COMPOSED = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else", "dependentSchemas")
 _IN_DEFINITIONS = ("#/$defs/", "#/definitions/")
@@ -176,7 +176,7 @@ def stateful(
     own, notes = flatten(normalize(parameters))
     notes += sentences(own, _OF_ALL_NAMES)  # not about `action` and `id`
     own = {word: value for word, value in own.items() if word not in _OF_ALL_NAMES}
-    for name in _TAKEN:
+    for name in _RESERVED:
         if name in own.get("properties", {}):
             raise UnsupportedSchema(
                 f"its parameter `{name}` has a name that every call of a stateful tool needs;"

@@ -182,11 +182,11 @@ class _Schemas:
         names."""
         cached = self._named.get(id(schema))
         if cached is None:
-            properties = self._known(schema)
+            properties = self._all_properties(schema)
             cached = self._named[id(schema)] = properties, own_properties(properties)
         return cached
 
-    def _known(self, schema: _Schema) -> dict[str, Any]:
+    def _all_properties(self, schema: _Schema) -> dict[str, Any]:
         all_properties: dict[str, Any] = {}
         seen: set[int] = set()
         waiting: list[Any] = [schema]

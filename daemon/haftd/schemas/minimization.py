@@ -156,7 +156,7 @@ class _Search:
         self._holder = [value]
         self._is_wrong = is_wrong
         self._names = names
-        self._found = Part(None)
+        self._part = Part(None)
         self._weight = _weight(value)
         self._left = _PASSES * self._weight
         # Nodes that are valid, or have an error of their own.
@@ -169,9 +169,9 @@ class _Search:
                 parent, key, path = waiting.popleft()
                 self._halve(parent, key, path, few)
                 for inner, _ in _inside(parent[key]):
-                    waiting.append((parent[key], inner, self._found.step(path, inner)))
-        self._found.value = self._holder[0]
-        return self._found
+                    waiting.append((parent[key], inner, self._part.step(path, inner)))
+        self._part.value = self._holder[0]
+        return self._part
 
     def _halve(self, parent: Any, key: Any, path: _Path, few: int) -> None:
         # A copy even without a cut: children are replaced.
@@ -182,13 +182,13 @@ class _Search:
                 self._left -= self._weight
                 if self._is_wrong(self._holder[0]):
                     whole = parent[key]
-                    self._found.cut_off(path, half[0] if isinstance(whole, list) else 0)
+                    self._part.cut_off(path, half[0] if isinstance(whole, list) else 0)
                     self._weight = _weight(self._holder)
                     break
             else:
                 parent[key] = whole
                 self._whole.add(path)
-                self._found.end = path
+                self._part.end = path
 
     def _count(self, node: Any) -> int:
         if isinstance(node, list):

@@ -153,10 +153,10 @@ def _form(branch: Node) -> str:
     needs = branch.get("required", [])
     fixed = {n: p["enum"][0] for n, p in properties.items() if len(p.get("enum", ())) == 1}
     parts = [f"`{name}` = {compact(value, 60)}" for name, value in fixed.items()]
-    wanted = [name for name in needs if name not in fixed]
+    required = [name for name in needs if name not in fixed]
     more = [name for name in properties if name not in needs and name not in fixed]
-    if wanted:
-        parts.append(names(wanted))
+    if required:
+        parts.append(names(required))
     if more:
         parts.append(f"perhaps {names(more)}")
     return ", ".join(parts) if parts else phrase(branch, 120)

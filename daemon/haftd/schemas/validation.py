@@ -27,7 +27,7 @@ _MAX_NAME_LENGTH = 120
 _MAX_TRIALS = 64
 """Defaults tried one by one if not all are valid together."""
 
-_Found = tuple[Path, str]
+_Finding = tuple[Path, str]
 
 # Errors of a part that are errors of the whole: those of present values,
 _SURE = frozenset(
@@ -108,7 +108,7 @@ def _wrong(
     most, few = (8, 4) if is_larger(schema, _LARGE_SCHEMA) else (_MAX_EXPLAINED, 64)
     if not is_larger(value, most):
         return _listed(_explained(validator, Part(value), schema)[0])
-    doubtful: list[_Found] = []
+    doubtful: list[_Finding] = []
     end: Path = ()
     for part in parts(
         value, lambda candidate: not validator.is_valid(candidate), names_in(schema), few
@@ -123,7 +123,7 @@ def _wrong(
     return _listed([(path, "it does not fit, and is too large to say why") for path in where])
 
 
-def _listed(findings: Iterable[_Found]) -> list[dict[str, str]]:
+def _listed(findings: Iterable[_Finding]) -> list[dict[str, str]]:
     distinct = dict.fromkeys(
         (path_text(path) or "arguments", message) for path, message in findings
     )
@@ -135,10 +135,10 @@ def _listed(findings: Iterable[_Found]) -> list[dict[str, str]]:
 
 def _explained(
     validator: jsonschema_rs.Validator, part: Part, schema: Mapping[str, Any]
-) -> tuple[list[_Found], list[_Found]]:
+) -> tuple[list[_Finding], list[_Finding]]:
     """Return the certain errors, and those that the cut may have caused."""
-    sure: dict[_Found, None] = {}
-    doubtful: dict[_Found, None] = {}
+    sure: dict[_Finding, None] = {}
+    doubtful: dict[_Finding, None] = {}
     names = Names()
     for error in validator.iter_errors(part.value):
         place = part.path(error.instance_path)

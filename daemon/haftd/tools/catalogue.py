@@ -23,7 +23,7 @@ from .definitions.load import FORMS, Layer, layers_of, shared_fields, tools_of
 from .definitions.self_description import Descriptions
 from .definitions.server_tools import ServerState, absence, place_tools, server_of
 from .lists.full_description import describe, describe_await
-from .lists.tool_list import AWAIT, OURS
+from .lists.tool_list import AWAIT, RESERVED_NAMES
 from .lists.toolset import Toolset
 from .projects.project_tools import ProjectTools, UserTools
 from .projects.roots import (
@@ -144,8 +144,8 @@ class Catalogue:
         not described it.
         """
         tool = self.find(name, root)
-        if (gone := absence(tool, self.servers)) is not None:
-            raise gone
+        if (error := absence(tool, self.servers)) is not None:
+            raise error
         if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
             raise refusal
         return tool
@@ -172,7 +172,7 @@ class Catalogue:
         """Return the servers that must list their tools before this tool, or the whole list, is
         complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]
-        if not unlisted or name in OURS:
+        if not unlisted or name in RESERVED_NAMES:
             return []
         defined = {
             where[0] for tool in self.own.toolset.tools.values() if (where := server_of(tool))
@@ -222,7 +222,7 @@ class Catalogue:
             )
         return tool
 
-    def known(self, name: str, root: str | None = None) -> Tool:
+    def find_for_handle(self, name: str, root: str | None = None) -> Tool:
         """Return the tool of an existing handle, also a root's former tool."""
         try:
             return self.find(name, root)
@@ -298,9 +298,9 @@ class Catalogue:
         # A root since removed, or replaced by a link, is stored under the path of its grant.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
         path = next((candidate for candidate in paths if candidate in trusted), paths[0])
-        was = self._store().revoke(path)
+        was_trusted = self._store().revoke(path)
         self.on_changed()
-        return path, was
+        return path, was_trusted
 
     def trusted_roots(self) -> Mapping[str, TrustedRoot]:
         return {} if self._trust is None else self._trust.roots()
@@ -332,8 +332,8 @@ class Catalogue:
         problems: _Problems = []
         layers: _Layers = []
         packed = self._packed(toolpack)
-        taken = {name for document in packed for name in document.data.get("tools", ())}
-        for document in (*packed, *packaged_functions(self._packages, taken, problems)):
+        packed_names = {name for document in packed for name in document.data.get("tools", ())}
+        for document in (*packed, *packaged_functions(self._packages, packed_names, problems)):
             layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
             # A definition's `command` replaces a function, like a tool of the toolpack.

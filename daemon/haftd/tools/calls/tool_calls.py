@@ -24,7 +24,7 @@ from haftd.tools.definitions.definition import Action, Tool
 from .arguments import check
 
 _ID = re.compile(ID_FORM)
-_WORDS: dict[Action, dict[str, Any]] = {
+_ACTION_FIELDS: dict[Action, dict[str, Any]] = {
     "spawn": READING,
     "fetch": READING,
     "apply": {**READING, "input": {}},
@@ -33,11 +33,11 @@ _WORDS: dict[Action, dict[str, Any]] = {
 _SCHEMAS: dict[Action, dict[str, Any]] = {
     action: {
         "type": "object",
-        "properties": {**words},
-        "required": ["input"] if "input" in words else [],
+        "properties": {**fields},
+        "required": ["input"] if "input" in fields else [],
         "additionalProperties": False,
     }
-    for action, words in _WORDS.items()
+    for action, fields in _ACTION_FIELDS.items()
 }
 _PROTOCOL = {*READING, "input", "action", "id"}
 _FORM = INPUT["anyOf"][-1]
@@ -70,7 +70,7 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     faults = _wrong_id(arguments)
     args: dict[str, Any] = {}
     if action == "spawn":
-        own = _given(tool, protocol)
+        own = _drop_protocol_nulls(tool, protocol)
         # A name of the tool's own shadows a protocol name.
         reading = own.keys() & READING.keys() - _own_names(tool)
         protocol = {name: own.pop(name) for name in reading}
@@ -93,7 +93,7 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     names that need an action."""
     if not tool.stateful:
         return dict(arguments)
-    own = _given(tool, arguments)
+    own = _drop_protocol_nulls(tool, arguments)
     stray = [name for name in own if name in _PROTOCOL - _own_names(tool)]
     if stray and tool.parameters.get("additionalProperties") is False:
         why = "it goes with an `action`, as `spawn`; leave it out to run the tool to its end"
@@ -103,7 +103,7 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_protocol_nulls(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Drop the nulls that providers send for omitted properties."""
     others = _PROTOCOL - _own_names(tool)
     return {n: item for n, item in arguments.items() if item is not None or n not in others}
@@ -115,8 +115,8 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
         return [{"path": "id", "message": "it is required"}]
     if isinstance(name, str) and _ID.fullmatch(name):
         return []
-    wanted = "a name of 1 to 64 letters, digits or `_.:-` that begins with a letter or digit"
-    return [{"path": "id", "message": f"it is {wanted}"}]
+    form = "a name of 1 to 64 letters, digits or `_.:-` that begins with a letter or digit"
+    return [{"path": "id", "message": f"it is {form}"}]
 
 
 def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:

@@ -63,10 +63,10 @@ def policy_of(tool: Tool) -> dict[str, RunMode]:
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
     """Format the arguments as `style.parameters` demands; as JSON for a command."""
-    wanted = style.get("parameters")
-    if wanted == "off":
+    form = style.get("parameters")
+    if form == "off":
         return ""
-    if wanted == "function_call":
+    if form == "function_call":
         listed = ", ".join(f"{key}={_json(value)}" for key, value in arguments.items())
         return escape_invisible(f"{name}({listed})")
     return escape_invisible(_json(dict(arguments), indent=2))

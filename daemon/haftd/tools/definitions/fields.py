@@ -54,7 +54,7 @@ FLAT = frozenset({"style"})
 """Tables whose fields a later layer replaces one by one, each as a whole."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
+_RESERVED_VARIABLES = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
 _SIZE = re.compile(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
 _UNITS = {
     "": 1,
@@ -146,7 +146,7 @@ def _read_extent(value: object) -> int | str:
 def _read_env(value: object) -> dict[str, str | bool]:
     env: dict[str, str | bool] = {}
     for name, item in _table(value).items():
-        if not _ENV_NAME.fullmatch(name) or name in _OURS:
+        if not _ENV_NAME.fullmatch(name) or name in _RESERVED_VARIABLES:
             raise _wrong("this name cannot be set", name)
         if isinstance(item, bool):
             env[name] = item

@@ -163,7 +163,7 @@ def _is_short(parameters: object) -> bool:
 
 def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
     values = merged((*under, *own))
-    said_by = {key: layer for layer in (*under, *own) for key in layer.values}
+    origins = {key: layer for layer in (*under, *own) for key in layer.values}
     last = own[-1]
     try:
         read = {key: fields.READERS[key](value) for key, value in values.items()}
@@ -171,18 +171,18 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
             name, last.document.file, last.document.line((*last.form, last.name)), read
         )
     except parameters.InvalidField as wrong:
-        layer = said_by.get(wrong.path[0], last) if wrong.path else last
+        layer = origins.get(wrong.path[0], last) if wrong.path else last
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
         return None
     if "access" in read and not read.get("unsafe", False):
-        layer = said_by["access"]
+        layer = origins["access"]
         if layer.form == ("tools",):
             problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}, {_UNSAFE}"))
             return None
         problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
     for path, message in fields.remarks(tool, read):
-        problems.append(said_by.get(path[0], last).problem(path, message))
+        problems.append(origins.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
     tool = replace(tool, older=older, details=read_details(values.get("parameters")))
     tool = mark_self_describing(tool, values)
@@ -191,6 +191,6 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     try:
         check_names(tool, arguments=not is_described_later(tool))
     except parameters.InvalidField as wrong:
-        problems.append(said_by.get(wrong.path[0], last).problem(wrong.path, wrong.message))
+        problems.append(origins.get(wrong.path[0], last).problem(wrong.path, wrong.message))
         return None
     return tool

@@ -21,23 +21,23 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
         if id(start) in done:
             continue
         # Depth-first: each open subschema with its unvisited references.
-        way = [(start, _same(start, schema))]
+        path = [(start, _same(start, schema))]
         open_ = {id(start)}
         through: list[str | None] = []
-        while way:
-            part, others = way[-1]
+        while path:
+            part, others = path[-1]
             for reference, other in others:
                 if id(other) in open_:
-                    first = next(at for at, (candidate, _) in enumerate(way) if candidate is other)
-                    taken = [*through[first:], reference]
-                    return next((candidate for candidate in taken if candidate is not None), None)
+                    first = next(at for at, (candidate, _) in enumerate(path) if candidate is other)
+                    cycle = [*through[first:], reference]
+                    return next((candidate for candidate in cycle if candidate is not None), None)
                 if id(other) not in done:
-                    way.append((other, _same(other, schema)))
+                    path.append((other, _same(other, schema)))
                     through.append(reference)
                     open_.add(id(other))
                     break
             else:
-                way.pop()
+                path.pop()
                 open_.discard(id(part))
                 done.add(id(part))
                 if through:

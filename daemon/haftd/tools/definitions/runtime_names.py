@@ -18,7 +18,7 @@ from .entry_points import EntryPoint, entry_points
 
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty")
-_TAKEN = (*_OWN, "builtin", "mcp")
+_RESERVED = (*_OWN, "builtin", "mcp")
 _UNSERVED = ("vfs", "wasm")
 
 
@@ -51,7 +51,7 @@ def _entries() -> list[EntryPoint]:
 
 
 def _fault(entry: EntryPoint) -> str:
-    if entry.name in _TAKEN:
+    if entry.name in _RESERVED:
         return f"haftd has a runtime {shown(entry.name)} of its own, which stays"
     if not entry.name.replace("_", "").replace("-", "").isalnum():
         return f"{shown(entry.name)} is no name for a runtime: letters, digits, `_`, `-`"

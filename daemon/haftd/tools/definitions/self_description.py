@@ -233,35 +233,35 @@ class Descriptions:
     """Cache of self-descriptions, alive as long as their definitions."""
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Tool, Tool] = WeakKeyDictionary()
-        self._mute: WeakKeyDictionary[Tool, dict[str, str]] = WeakKeyDictionary()
+        self._described: WeakKeyDictionary[Tool, Tool] = WeakKeyDictionary()
+        self._failures: WeakKeyDictionary[Tool, dict[str, str]] = WeakKeyDictionary()
         self.revision = 0
         """Incremented by each change."""
 
     def of(self, tool: Tool) -> Tool:
-        return self._known.get(tool, tool) if tool.is_asked else tool
+        return self._described.get(tool, tool) if tool.is_asked else tool
 
     def lacks(self, tool: Tool, root: str) -> bool:
         """Return True if the program must be asked before the tool is usable."""
-        if not tool.is_asked or tool in self._known:
+        if not tool.is_asked or tool in self._described:
             return False
-        return not {tool.root or root, _ANYWHERE} & self._mute.get(tool, {}).keys()
+        return not {tool.root or root, _ANYWHERE} & self._failures.get(tool, {}).keys()
 
     def learn(self, tool: Tool, root: str, outcome: Tool | str, *, anywhere: bool = False) -> None:
         """Store a description, or the clause of a failure in `root` or `anywhere`, until `forget`."""
         self.revision += 1
         if isinstance(outcome, Tool):
-            self._known[tool] = outcome
-            self._mute.pop(tool, None)
+            self._described[tool] = outcome
+            self._failures.pop(tool, None)
             return
-        mute = self._mute.setdefault(tool, {})
-        while len(mute) >= _MAX_ROOTS:
-            del mute[next(iter(mute))]
-        mute[_ANYWHERE if anywhere else tool.root or root] = outcome
+        failures = self._failures.setdefault(tool, {})
+        while len(failures) >= _MAX_ROOTS:
+            del failures[next(iter(failures))]
+        failures[_ANYWHERE if anywhere else tool.root or root] = outcome
 
     def forget(self, tool: Tool) -> None:
-        was_known = self._known.pop(tool, None) is not None
-        if self._mute.pop(tool, None) is not None or was_known:
+        was_described = self._described.pop(tool, None) is not None
+        if self._failures.pop(tool, None) is not None or was_described:
             self.revision += 1
 
     def refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
@@ -278,19 +278,23 @@ class Descriptions:
         return tuple(self._problem(tool, root) for tool in tools if self._is_missed(tool))
 
     def _is_missed(self, tool: Tool) -> bool:
-        if tool in self._known:
+        if tool in self._described:
             return False
-        return tool.self_describing or (tool.may_describe and not tool.older and tool in self._mute)
+        return tool.self_describing or (
+            tool.may_describe and not tool.older and tool in self._failures
+        )
 
     def failures(self) -> tuple[Problem, ...]:
-        return tuple(self._problem(tool, None) for tool in list(self._mute) if not tool.older)
+        return tuple(self._problem(tool, None) for tool in list(self._failures) if not tool.older)
 
     def _problem(self, tool: Tool, root: str | None) -> Problem:
         return problem(tool.file, f"tools.{tool.name}", self._why(tool, root), tool.line)
 
     def _why(self, tool: Tool, root: str | None) -> str:
-        asked = self._mute.get(tool, {})
-        reason = asked.get(tool.root or root or _ANYWHERE) or next(reversed(asked.values()), None)
+        failures = self._failures.get(tool, {})
+        reason = failures.get(tool.root or root or _ANYWHERE) or next(
+            reversed(failures.values()), None
+        )
         why = "has not been asked yet" if reason is None else reason
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         return (

@@ -17,7 +17,7 @@ from .tool_list import AWAIT
 
 _MAX_DEPTH = 5
 _MAX_PARAMETERS = 256
-_TOLD_ELSEWHERE = frozenset(
+_SHOWN_ELSEWHERE = frozenset(
     ["type", "description", "title", "default", "properties", "required", "items", "enum", "anyOf"]
 )
 
@@ -66,7 +66,7 @@ def _parameters(
         texts = [schema.get("description"), details.get(path)]
         if "enum" in schema:
             texts.append(choice_sentence(schema["enum"]))
-        texts.extend(sentences(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
+        texts.extend(sentences(schema, [word for word in schema if word not in _SHOWN_ELSEWHERE]))
         yield ParameterInfo(
             name=path,
             type=_type(schema),

@@ -11,10 +11,10 @@ from haft_protocol.methods import ParameterInfo, ToolDescription
 
 
 def page(tools: Iterable[ToolDescription]) -> str:
-    return "\n\n".join(map(_one, tools))
+    return "\n\n".join(map(_tool, tools))
 
 
-def _one(tool: ToolDescription) -> str:
+def _tool(tool: ToolDescription) -> str:
     parts = [f"# {tool.name}", tool.summary, tool.description]
     if tool.stateful:
         parts.append(f"It is held: call it with `action` ({', '.join(tool.actions)}) and `id`.")

@@ -32,7 +32,7 @@ AWAIT = ToolInfo(
     runtime="builtin",
 )
 
-OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
+RESERVED_NAMES = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 """Reserved names, not available to definitions."""
 
 
@@ -87,7 +87,7 @@ def listing(
     else:
         # A provider without a choice at the root gets one object in any style.
         style = (style or dialect.style) if dialect.root_choice else "flat"
-    names = exposed([*OURS, *(tool.name for tool in all_tools)])
+    names = exposed([*RESERVED_NAMES, *(tool.name for tool in all_tools)])
     infos: list[ToolInfo] = []
     problems: list[Problem] = []
     for tool in listed(all_tools):

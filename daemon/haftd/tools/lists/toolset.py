@@ -10,7 +10,7 @@ from haftd.schemas import exposed
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions
 
-from .tool_list import AWAIT, OURS, listed, listing
+from .tool_list import AWAIT, RESERVED_NAMES, listed, listing
 
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
@@ -30,7 +30,7 @@ class Toolset:
 
     @cached_property
     def _own_names(self) -> dict[str, str]:
-        return {shown: name for name, shown in exposed([*OURS, *self.tools]).items()}
+        return {shown: name for name, shown in exposed([*RESERVED_NAMES, *self.tools]).items()}
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))

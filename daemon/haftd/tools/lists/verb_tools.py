@@ -157,17 +157,19 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**parameters, "properties": properties, "additionalProperties": False}
 
 
-_WORDS = _checked(_object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, []))
-WORDS = (_WORDS, compile_schema(_WORDS))
+_START_PARAMETERS = _checked(
+    _object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, [])
+)
+START_PARAMETERS = (_START_PARAMETERS, compile_schema(_START_PARAMETERS))
 """Schema and validator of the parameters that a start adds."""
 
 
-def start_words(tool: Tool) -> frozenset[str]:
+def start_names(tool: Tool) -> frozenset[str]:
     """Return the names that a start adds to the definition's own."""
-    words = {"id", "wait_s"}
+    names = {"id", "wait_s"}
     if tool.verbs is not None and tool.verbs.first_line:
-        words.add("command")
-    return frozenset(words - set(_own(tool).get("properties", {})))
+        names.add("command")
+    return frozenset(names - set(_own(tool).get("properties", {})))
 
 
 def start_info(tool: Tool) -> ToolInfo:

@@ -120,12 +120,12 @@ def available_tools(reading: ParsedFile, own: UserTools) -> tuple[dict[str, Tool
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
     for name, tool in reading.tools.items():
-        theirs = own.toolset.get(name)
-        if theirs is None:
+        existing = own.toolset.get(name)
+        if existing is None:
             tools[name] = tool
             continue
         message = (
-            f"it is not used: the name is taken by a tool of {theirs.file}, and a root only adds"
+            f"it is not used: the name is taken by a tool of {existing.file}, and a root only adds"
         )
         problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
     return tools, problems
@@ -145,14 +145,14 @@ class ProjectTools:
         self.toolset = Toolset({})
         self._untrusted: tuple[tuple[HashedFile, str], ...] = ()
         self._former: dict[str, Tool] = {}
-        self._made_of: tuple[object, ...] = ()
+        self._sources: tuple[object, ...] = ()
 
     def look(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
         files = self.folder.look()
-        made_of = (own, files, trusted)
-        if all(map(_same, made_of, self._made_of)) and self._made_of:
+        sources = (own, files, trusted)
+        if all(map(_same, sources, self._sources)) and self._sources:
             return
-        self._made_of = made_of
+        self._sources = sources
         self._former = dict([*self._former.items(), *self.toolset.tools.items()][-_MAX_FORMER:])
         self._untrusted = tuple(
             (file, state)
@@ -167,8 +167,8 @@ class ProjectTools:
             if not isinstance(file, HashedFile) or file.name in waiting:
                 continue
             reading = parse_definitions(file, own)
-            usable, taken = available_tools(reading, own)
-            problems += [*reading.problems, *taken]
+            usable, conflicts = available_tools(reading, own)
+            problems += [*reading.problems, *conflicts]
             for name, tool in usable.items():
                 tool = replace(tool, root=self.root)
                 if (first := tools.setdefault(name, tool)) is not tool:

@@ -61,8 +61,8 @@ def project_of(root: str) -> str:
     while True:
         with contextlib.suppress(OSError, ValueError):
             status = os.stat(os.path.join(path, FOLDER))  # noqa: PTH116, PTH118
-            ours = path == start or status.st_uid in (0, os.geteuid())
-            if ours and stat.S_ISDIR(status.st_mode):
+            is_trusted_owner = path == start or status.st_uid in (0, os.geteuid())
+            if is_trusted_owner and stat.S_ISDIR(status.st_mode):
                 return path
         if path == "/":
             return start
@@ -91,7 +91,7 @@ class Folder:
         self._folder = os.path.join(root, FOLDER)  # noqa: PTH118
         self._clock = clock
         self._seen: object = None
-        self._found: tuple[HashedFile | RefusedFile, ...] = ()
+        self._files: tuple[HashedFile | RefusedFile, ...] = ()
 
     def look(self) -> tuple[HashedFile | RefusedFile, ...]:
         """Return the definition files by name; an unchanged folder returns the identical tuple."""
@@ -106,7 +106,7 @@ class Folder:
             return self._keep((RefusedFile("", self._folder, _TOO_MANY),), None)
         seen = [(name, _signature(status)) for name, status in entries]
         if seen == self._seen:
-            return self._found
+            return self._files
         read = tuple(self._read(name, status) for name, status in entries)
         if sum(len(file.data) for file in read if isinstance(file, HashedFile)) > _MAX_BYTES:
             read = (RefusedFile("", self._folder, f"its files are larger than {_MAX_BYTES} bytes"),)
@@ -117,9 +117,9 @@ class Folder:
         self, read: tuple[HashedFile | RefusedFile, ...], seen: object
     ) -> tuple[HashedFile | RefusedFile, ...]:
         self._seen = seen
-        if read != self._found:
-            self._found = read
-        return self._found
+        if read != self._files:
+            self._files = read
+        return self._files
 
     def _entries(self) -> list[_Entry] | None:
         """Return the definition files, and unlistable folders; None above the limit."""

@@ -27,15 +27,17 @@ def show(
     if isinstance(file, RefusedFile):
         return DefinitionFile(file=file.path, state="refused", why=file.why)
     reading = parse_definitions(file, own)
-    _, taken = available_tools(reading, own)
+    _, conflicts = available_tools(reading, own)
     tools = []
     for name, fields in reading.raw.items():
         tool = reading.tools.get(name)
-        why = next((problem.message for problem in taken if problem.key == f"tools.{name}"), None)
+        why = next(
+            (problem.message for problem in conflicts if problem.key == f"tools.{name}"), None
+        )
         if tool is None:
             why = "it is wrong, so there is no such tool"
         shown = DefinedTool(name=name, says=dict(fields), unused=UNSET if why is None else why)
-        tools.append(shown if tool is None else _with_what_runs(shown, tool))
+        tools.append(shown if tool is None else _with_command(shown, tool))
     return DefinitionFile(
         file=file.path,
         state=state_of(file, {} if trusted is None else {file.name: trusted}),
@@ -47,7 +49,7 @@ def show(
     )
 
 
-def _with_what_runs(shown: DefinedTool, tool: Tool) -> DefinedTool:
+def _with_command(shown: DefinedTool, tool: Tool) -> DefinedTool:
     words: tuple[str | Each, ...] = () if tool.command is None else tool.command.words
     shell = None if tool.command is None else tool.command.shell
     modes = {action: mode_of(tool, action) for action in _ACTIONS}

@@ -35,7 +35,7 @@ _FUEL = 250_000
 """minijinja fuel: steps, plus the length of each constructed text; some ten milliseconds."""
 
 # Without `namespace`: a namespace that contains itself crashes the process when rendered.
-_KNOWN = frozenset(
+_GLOBALS = frozenset(
     {
         "tool",
         "context",
@@ -173,7 +173,7 @@ class Scope:
         return [shell, "-c", _JOIN, shell, *_parts(text)]
 
 
-def _said(error: minijinja.TemplateError) -> str:
+def _message_of(error: minijinja.TemplateError) -> str:
     if error.kind == "OutOfFuel":
         return "it takes too many steps"
     return (error.detail or error.kind or "it cannot be rendered")[:200]
@@ -186,7 +186,7 @@ def render(source: str, scope: Scope) -> str:
     try:
         return _PLAIN.render_str(source, **scope.variables)
     except minijinja.TemplateError as error:
-        raise BadTemplate(_said(error)) from None
+        raise BadTemplate(_message_of(error)) from None
 
 
 @lru_cache(maxsize=1024)
@@ -205,7 +205,7 @@ def value_of(source: str, scope: Scope) -> str | None:
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
-        raise BadTemplate(_said(error)) from None
+        raise BadTemplate(_message_of(error)) from None
     return None if value is None else text_of(value)
 
 
@@ -214,7 +214,7 @@ def spread(expression: str, scope: Scope) -> list[str]:
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
-        raise BadTemplate(_said(error)) from None
+        raise BadTemplate(_message_of(error)) from None
     if value is None:
         return []
     if isinstance(value, Mapping):
@@ -238,7 +238,7 @@ def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[
     try:
         return _environment(keep).render_str(source, **scope.variables), values
     except minijinja.TemplateError as error:
-        raise BadTemplate(_said(error)) from None
+        raise BadTemplate(_message_of(error)) from None
 
 
 @lru_cache(maxsize=4096)
@@ -254,8 +254,8 @@ def check(source: str) -> None:
         names = checking.undeclared_variables_in_str(source)
         checking.add_template("it", source)
     except minijinja.TemplateError as error:
-        raise BadTemplate(_said(error)) from None
-    if unknown := sorted(names - _KNOWN):
+        raise BadTemplate(_message_of(error)) from None
+    if unknown := sorted(names - _GLOBALS):
         raise BadTemplate(f"it names `{unknown[0]}`; a template knows `tool` and `context`")
 
 
