@@ -26,6 +26,8 @@ MAX_UNREAD = 4 << 20
 """Unread output at which reading from the host stops."""
 
 _CHUNK = 1 << 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Some hosts on Windows write one before their first message."""
 
 
 class DaemonLink:
@@ -153,8 +155,8 @@ class StdioTransport:
         self._partial += rest
         now = time.monotonic()
         for line in lines:
-            if line.strip():
-                bridge.receive(line.strip(), now)
+            if message := line.strip().removeprefix(_BYTE_ORDER_MARK):
+                bridge.receive(message, now)
         if len(self._partial) > MAX_LINE:
             self._partial.clear()
             self._is_too_long = True

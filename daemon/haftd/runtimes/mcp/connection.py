@@ -55,8 +55,6 @@ perhaps never."""
 TASKS = "io.modelcontextprotocol/tasks"
 _MAX_PAGES = 100
 _MAX_TOOLS = 2000
-_MAX_LISTS = 10
-"""Changes of a list that a server may announce in a row while the list is read."""
 _CLIENT = {"name": "haftd", "version": __version__}
 _ELICITATION: dict[str, Any] = {"form": {}, "url": {}}
 _MODERN_META = {

@@ -22,6 +22,8 @@ from .process import ServerProcess
 log = structlog.get_logger("haftd.mcp")
 
 _LISTENING_S = 1.0
+_LIST_PAUSE_S = 1.0
+"""After a list was read again: a server may announce a change at each reading, or without end."""
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
@@ -257,6 +259,7 @@ class Server:
                 self._take(link.admit(await connection.list_tools()))
             except (Disconnected, ServerError, Unusable) as error:
                 log.warning("the tools could not be listed again", server=self.name, why=str(error))
+            await trio.sleep(_LIST_PAUSE_S)
 
     def _take(self, tools: tuple[ServedTool, ...]) -> None:
         self.tools = tools

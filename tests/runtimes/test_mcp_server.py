@@ -1,0 +1,81 @@
+"""One configured server, without a server: the list of tools."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haftd.config.mcp_settings import McpServer
+from haftd.runtimes.mcp.peer import Disconnected
+from haftd.runtimes.mcp.server import Server
+
+
+class Link:
+    """A link and connection in one: each reading of the list takes `takes_s` and is announced as a change."""
+
+    def __init__(self, takes_s: float = 0.0, *, fails: bool = False) -> None:
+        self.changed = trio.Event()
+        self.read_at: list[float] = []
+        self.takes_s = takes_s
+        self.fails = fails
+        self.readings = 0
+
+    async def list_tools(self) -> tuple[str, ...]:
+        assert self.readings == 0, "one list is read at a time"
+        assert len(self.read_at) < 100, "the list is read without end"
+        self.readings += 1
+        self.read_at.append(trio.current_time())
+        self.changed.set()
+        await trio.sleep(self.takes_s)
+        self.readings -= 1
+        if self.fails:
+            raise Disconnected("is gone")
+        return (f"tool{len(self.read_at)}",)
+
+    def admit(self, tools: Any) -> Any:
+        return tools
+
+
+class Environment:
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def listed(self, name: str, tools: object) -> None:
+        self.told.append(tools)
+
+
+def keep(link: Link, environment: Environment) -> Any:
+    server = Server("s", McpServer(command=("x",)), cast(Any, environment))
+    return lambda: server._keep_list(cast(Any, link), cast(Any, link))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_flood_of_changes_is_read_once_a_second(
+    autojump_clock: MockClock, fails: bool
+) -> None:
+    link, environment = Link(0.5, fails=fails), Environment()
+    begun = trio.current_time()
+    with trio.move_on_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep(link, environment))
+            while True:
+                link.changed.set()
+                await trio.sleep(0.01)
+    assert 15 <= len(link.read_at) <= 21
+    assert link.read_at[0] == begun and len(environment.told) == (0 if fails else 20)
+
+
+async def test_a_change_during_a_reading_is_read_after_it(mock_clock: MockClock) -> None:
+    link, environment = Link(), Environment()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep(link, environment))
+        link.changed.set()
+        await wait_all_tasks_blocked()
+        assert environment.told == [("tool1",)]
+        mock_clock.jump(1)
+        await wait_all_tasks_blocked()
+        assert environment.told == [("tool1",), ("tool2",)]
+        nursery.cancel_scope.cancel()
