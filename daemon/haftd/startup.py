@@ -118,7 +118,7 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
 
 def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
     try:
-        return find_base(settings.daemon.cgroup, told=os.environ.get("HAFT_DELEGATED") == "1")
+        return find_base(settings.daemon.cgroup, declared=os.environ.get("HAFT_DELEGATED") == "1")
     except OSError as error:
         problems.append(
             Problem(

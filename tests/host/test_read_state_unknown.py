@@ -173,7 +173,7 @@ async def test_an_unknown_architecture_is_unknown(
 ) -> None:
     async with stage("cat") as on:
         await on.until()
-        monkeypatch.setattr(thread_wait, "_OURS", {})
+        monkeypatch.setattr(thread_wait, "_CALLS", {})
         assert on.look() == ReadState("unknown", "line", pids=(on.it.pid,))
 
 

@@ -43,7 +43,7 @@ def test_a_thread_that_went_on_during_the_look_is_not_hidden(
         thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]]()
     )
     monkeypatch.setattr(thread_wait, "_judge", judge)
-    monkeypatch.setattr(thread_wait, "_OURS", {0: syscalls.CALLS["x86_64"][0]})
+    monkeypatch.setattr(thread_wait, "_CALLS", {0: syscalls.CALLS["x86_64"][0]})
     assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
     runs = iter((b"1 1 1", b"1 1 1"))
     assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "hidden"

@@ -72,17 +72,17 @@ def _delegated(folder: Path) -> bool:
     return False
 
 
-def find_base(setting: str, *, told: bool = False) -> Path | None:
+def find_base(setting: str, *, declared: bool = False) -> Path | None:
     """Return the parent cgroup for handles. `setting`: `auto`, `off`, or a path.
 
-    `told`: the service manager declares the delegation; systemd set no attribute for a user's units
+    `declared`: the service manager declares the delegation; systemd set no attribute for a user's units
     for years. Raises OSError if a path is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
     if setting == "auto":
         own = find_own()
-        usable = own is not None and not _is_root(own) and (told or _delegated(own))
+        usable = own is not None and not _is_root(own) and (declared or _delegated(own))
         return own if usable and own is not None and os.access(own, os.W_OK) else None
     base = Path(setting)
     if not base.is_absolute() or not (base / "cgroup.procs").exists():
@@ -160,9 +160,9 @@ class Cgroup:
         finally:
             self._freeze(b"0")
 
-    def _freeze(self, wanted: bytes) -> None:
+    def _freeze(self, state: bytes) -> None:
         with contextlib.suppress(OSError):
-            (self.path / "cgroup.freeze").write_bytes(wanted)
+            (self.path / "cgroup.freeze").write_bytes(state)
 
     def empty(self, timeout_s: float) -> bool:
         """Kill until no process is left, blocking for `timeout_s` at most; return whether none is."""

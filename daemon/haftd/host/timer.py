@@ -27,13 +27,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class _Timer:
     def __init__(self) -> None:
         self.fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
-        self._rings: dict[Callable[[], object], float] = {}
+        self._callbacks: dict[Callable[[], object], float] = {}
         self._armed = _NEVER
         if self.fd >= 0:
             trio.lowlevel.spawn_system_task(self._run)
 
-    def set(self, ring: Callable[[], object], when: float) -> None:
-        self._rings[ring] = when
+    def set(self, callback: Callable[[], object], when: float) -> None:
+        self._callbacks[callback] = when
         if when < self._armed:
             self._arm(when)
 
@@ -53,10 +53,10 @@ class _Timer:
                     continue  # set anew meanwhile
                 self._armed = _NEVER
                 now = time.monotonic()
-                for ring in [due for due, when in self._rings.items() if when <= now]:
-                    del self._rings[ring]
-                    ring()
-                if self._rings and (first := min(self._rings.values())) < self._armed:
+                for callback in [due for due, when in self._callbacks.items() if when <= now]:
+                    del self._callbacks[callback]
+                    callback()
+                if self._callbacks and (first := min(self._callbacks.values())) < self._armed:
                     self._arm(first)
         finally:
             os.close(self.fd)
@@ -66,13 +66,13 @@ class _Timer:
 _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
-def call_in(seconds: float, ring: Callable[[], object]) -> None:
-    """Call `ring` once after `seconds`, in place of its earlier time. The waiter may be gone;
-    `ring` must not raise."""
+def call_in(seconds: float, callback: Callable[[], object]) -> None:
+    """Call `callback` once after `seconds`, in place of its earlier time. The waiter may be gone;
+    `callback` must not raise."""
     try:
         timer = _alarm.get()
     except LookupError:
         timer = _Timer()
         _alarm.set(timer)
     if timer.fd >= 0:
-        timer.set(ring, time.monotonic() + seconds)
+        timer.set(callback, time.monotonic() + seconds)

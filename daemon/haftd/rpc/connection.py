@@ -149,7 +149,7 @@ class Connection:
         self.graceful = False
         self._wire = wire
         self._caller = caller
-        self._rim = rpc_context
+        self._context = rpc_context
         self._reading = trio.CancelScope()
         self._in_flight = 0
         self._held = 0
@@ -168,7 +168,7 @@ class Connection:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._outbox = Outbox(self._wire, nursery, self._rim.limits.max_queued, self._gone)
+            self._outbox = Outbox(self._wire, nursery, self._context.limits.max_queued, self._gone)
             try:
                 await self._listen()
                 await self._deliver()
@@ -177,18 +177,18 @@ class Connection:
             nursery.cancel_scope.cancel()
 
     def _gone(self, why: str) -> None:
-        self._rim.log.debug("client gone", client=self._caller.label, why=why)
+        self._context.log.debug("client gone", client=self._caller.label, why=why)
         self.graceful = False
         self._nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
         """Read messages, with pauses while the peer does not read."""
-        wire, outbox, clients = self._wire, self._outbox, self._rim.clients
+        wire, outbox, clients = self._wire, self._outbox, self._context.clients
 
         def send(message: bytes) -> None:
             outbox.send(wire.frame(message))
 
-        clients.open(ClientRequests(self._caller, outbox, send, self._rim.limits.max_nesting))
+        clients.open(ClientRequests(self._caller, outbox, send, self._context.limits.max_nesting))
         try:
             with self._reading:
                 await self._read()
@@ -196,7 +196,7 @@ class Connection:
             clients.close(self._caller)
 
     async def _read(self) -> None:
-        wire, outbox, dispatcher = self._wire, self._outbox, self._rim.dispatcher
+        wire, outbox, dispatcher = self._wire, self._outbox, self._context.dispatcher
         frame = wire.frame
         while (messages := await wire.receive()) is not None:
             answers: list[bytes] = []
@@ -222,25 +222,25 @@ class Connection:
                 outbox.send(answers[0] if len(answers) == 1 else b"".join(answers))
             if wire.fault is not None:
                 self.graceful = True
-                self._rim.connections.refuse("fault", self._rim.log, why=wire.fault.message)
+                self._context.connections.refuse("fault", self._context.log, why=wire.fault.message)
                 outbox.send(frame(encode_error(b"null", wire.fault)))
                 return
             if not outbox.has_room:
                 await outbox.room()
 
     async def _decide_long(self, message: bytes) -> Answer:
-        counter = ValueCounter(message, self._rim.limits.max_values)
+        counter = ValueCounter(message, self._context.limits.max_values)
         while not counter.step():
             await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
-        dispatcher = self._rim.dispatcher
+        dispatcher = self._context.dispatcher
         read = dispatcher.read(message, counter.count)
         await trio.lowlevel.checkpoint()
         return dispatcher.decide(self._caller, read, self._room)
 
     @property
     def _room(self) -> int:
-        return self._rim.limits.max_in_flight - self._in_flight
+        return self._context.limits.max_in_flight - self._in_flight
 
     def _accept_answer(self, answer: Answer) -> bytes | None:
         """Return the encoded reply; None without one, or while pending."""
@@ -275,7 +275,7 @@ class Connection:
             if self._room >= 0:  # Without room, each request of the batch is refused.
                 await deferred.ready()
             # Room that the batch itself occupies.
-            steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
+            steps = self._context.dispatcher.resume(self._caller, deferred, self._room + 1)
             answer = await _run_steps(steps)
             self._deferred.remove(deferred)
             if isinstance(answer, PendingBatch):
@@ -297,7 +297,7 @@ class Connection:
     async def _wait(
         self, waiting: PendingRequest, scope: trio.CancelScope, batch: PendingBatch | None
     ) -> None:
-        dispatcher = self._rim.dispatcher
+        dispatcher = self._context.dispatcher
         answer: Reply | None = None
         try:
             with scope:
@@ -325,7 +325,7 @@ class Connection:
         self._outbox.send(self._wire.frame(reply))
 
     async def _hold_reply(self, size: int) -> None:
-        bound = _HELD_FACTOR * self._rim.limits.max_queued
+        bound = _HELD_FACTOR * self._context.limits.max_queued
         self._held += size
         try:
             if self._held > bound:

@@ -239,20 +239,20 @@ class Dispatcher:
 
         The reservation keeps other callers from an id between two spawns.
         """
-        clash, kept = yield from self._reserved(caller, spawns)
+        conflicts, releases = yield from self._reserved(caller, spawns)
         try:
-            return (yield from self._decide(caller, items, spawns, clash, kept, room))
+            return (yield from self._decide(caller, items, spawns, conflicts, releases, room))
         finally:
-            for give_up in kept.values():
-                give_up()
+            for release in releases.values():
+                release()
 
     def _decide(
         self,
         caller: Caller,
         items: Sequence[Item],
         spawns: _Spawns,
-        clash: dict[int, RpcError] | None,
-        kept: dict[int, Callable[[], None]],
+        conflicts: dict[int, RpcError] | None,
+        releases: dict[int, Callable[[], None]],
         room: int,
     ) -> Steps:
         slots: list[Slot] = [None] * len(items)
@@ -262,12 +262,12 @@ class Dispatcher:
             item = items[at]
             if not isinstance(item, Request):
                 slots[at] = self._unasked(caller, item)
-            elif clash is not None:
-                error = clash.get(at) or clash[-1]
+            elif conflicts is not None:
+                error = conflicts.get(at) or conflicts[-1]
                 slots[at] = None if item.id is None else encode_error(item.id, error)
             else:
-                if at in kept:
-                    kept.pop(at)()
+                if at in releases:
+                    releases.pop(at)()
                 answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
@@ -276,7 +276,7 @@ class Dispatcher:
                         room -= 1
                         answer.in_batch = True
                     slots[at] = answer
-            if at not in spawns or len(kept) % _AT_ONCE == _AT_ONCE - 1:
+            if at not in spawns or len(releases) % _AT_ONCE == _AT_ONCE - 1:
                 yield
         if any(isinstance(slot, PendingRequest) for slot in slots):
             return PendingBatch(slots, cancels)

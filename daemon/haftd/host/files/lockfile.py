@@ -38,9 +38,9 @@ class LockHeld(Exception):
     """Another daemon holds the lock; `pid` and `socket` as recorded, None if absent."""
 
     def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
-        who = "" if pid is None else f" (process {pid})"
+        process = "" if pid is None else f" (process {pid})"
         where = "" if socket is None else f" and serves {socket}"
-        super().__init__(f"another daemon{who} holds {path}{where}")
+        super().__init__(f"another daemon{process} holds {path}{where}")
         self.path = path
         self.pid = pid
         self.socket = socket
@@ -103,11 +103,11 @@ class DaemonLock:
 
     def is_in_place(self) -> bool:
         try:
-            there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
+            current = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
         except OSError:
             return False
-        here = os.fstat(self._fd)
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        held = os.fstat(self._fd)
+        return (current.st_dev, current.st_ino) == (held.st_dev, held.st_ino)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -137,20 +137,20 @@ def _read_holder(fd: int) -> _Holder:
     try:
         form = json.loads(os.pread(fd, _LINE, 0))
         socket = form.get("socket") if isinstance(form, dict) else None
-        who = Identity(*(form[key] for key in ("pid", "ticks", "inode", "boot", "ns")))
+        identity = Identity(*(form[key] for key in ("pid", "ticks", "inode", "boot", "ns")))
     except (OSError, ValueError, KeyError, TypeError):
         return _Holder()
-    if who.ns != pid_namespace() and who.boot == boot_id():
-        return _Holder(who.pid, socket)  # its numbers mean nothing here
-    pidfd = open_verified(who)
+    if identity.ns != pid_namespace() and identity.boot == boot_id():
+        return _Holder(identity.pid, socket)  # its numbers mean nothing here
+    pidfd = open_verified(identity)
     if pidfd is None:
-        return _Holder(who.pid, socket, alive=False)
+        return _Holder(identity.pid, socket, alive=False)
     try:
-        stat = read_stat(who.pid)
+        stat = read_stat(identity.pid)
         dying = has_ended(pidfd) or stat is None or bool(stat.flags & _PF_EXITING)
     finally:
         os.close(pidfd)
-    return _Holder(who.pid, socket, alive=not dying)
+    return _Holder(identity.pid, socket, alive=not dying)
 
 
 def holds_daemon_lock(pid: int) -> bool:

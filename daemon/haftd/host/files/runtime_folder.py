@@ -209,15 +209,15 @@ async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
     if is_done():
         return
     with contextlib.ExitStack() as stack:
-        bell = _ChangeWatcher(paths)
-        stack.callback(bell.close)
+        watcher = _ChangeWatcher(paths)
+        stack.callback(watcher.close)
         while not is_done():
-            if bell.complete:
-                await trio.lowlevel.wait_readable(bell.fileno())
+            if watcher.complete:
+                await trio.lowlevel.wait_readable(watcher.fileno())
             else:
                 with trio.move_on_after(_CHECK_S):
-                    await trio.lowlevel.wait_readable(bell.fileno())
-            bell.clear()
+                    await trio.lowlevel.wait_readable(watcher.fileno())
+            watcher.clear()
 
 
 _IN_MOVED_FROM = 0x40
@@ -257,13 +257,13 @@ class _ChangeWatcher:
         if self._inotify < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         self._epoll.register(self._inotify, select.EPOLLIN)
-        wanted: dict[Path, int] = {}
+        masks: dict[Path, int] = {}
         for path in paths:
             folder, *ancestors = path.parents
-            wanted[folder] = _OF_FOLDER
+            masks[folder] = _OF_FOLDER
             for ancestor in ancestors:
-                wanted.setdefault(ancestor, _OF_ANCESTOR)
-        for folder, mask in wanted.items():
+                masks.setdefault(ancestor, _OF_ANCESTOR)
+        for folder, mask in masks.items():
             if libc.inotify_add_watch(self._inotify, os.fsencode(folder), mask | _IN_ONLYDIR) < 0:
                 raise OSError(ctypes.get_errno(), "inotify_add_watch")
 

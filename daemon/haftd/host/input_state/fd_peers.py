@@ -22,8 +22,8 @@ _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
 _SHOW_PEER = 4
 _PEER = 2
 _ANY = 0xFFFF_FFFF
-_ASK = struct.Struct("=BBHIIIII")
-_TOLD = struct.Struct("=BBBBIII")
+_REQUEST = struct.Struct("=BBHIIIII")
+_REPLY = struct.Struct("=BBBBIII")
 _ATTRIBUTE = struct.Struct("=HH")
 _INT = struct.Struct("=I")
 
@@ -96,7 +96,7 @@ def _copy(pid: int, fd: int) -> int | None:
     return int(copy) if copy >= 0 else None
 
 
-def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
+def _holds(pid: int, matches: Callable[[os.stat_result, str], bool]) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208 - half the time of Path.iterdir
@@ -104,7 +104,7 @@ def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
         return False
     for name in names:
         try:
-            if wanted(os.stat(f"{folder}/{name}"), name):  # noqa: PTH116
+            if matches(os.stat(f"{folder}/{name}"), name):  # noqa: PTH116
                 return True
         except OSError:
             continue  # closed meanwhile
@@ -122,7 +122,7 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 def peer_of(inode: int) -> int | None:
     """Return the inode of a Unix socket's peer; None where unknown."""
-    request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
+    request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)
     except OSError:
@@ -131,7 +131,7 @@ def peer_of(inode: int) -> int | None:
 
 
 def _peer_attribute(answer: bytes) -> int | None:
-    at = _TOLD.size
+    at = _REPLY.size
     while at + _ATTRIBUTE.size <= len(answer):
         size, name = _ATTRIBUTE.unpack_from(answer, at)
         if name == _PEER and size >= _ATTRIBUTE.size + _INT.size:

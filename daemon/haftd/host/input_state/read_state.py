@@ -40,7 +40,7 @@ from haftd.host.tty import pseudo_terminal
 Kind = Literal["line", "key", "secret"]
 
 _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py
-_THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+_SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _MAX_DEPTH = 3
@@ -143,13 +143,16 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
     """Add the evidence of idleness, where that may have to decide."""
     if result.certain and not (result.relays or result.loops):
         return result
-    who = related(snapshot, group)
-    newest_s = max((process.ticks for process in who), default=0) / _TICKS_A_SECOND
+    relatives = related(snapshot, group)
+    newest_s = max((process.ticks for process in relatives), default=0) / _TICKS_A_SECOND
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
     return replace(
         result,
         processes=frozenset(
-            {(group or 0, 0, 0), *((process.pid, process.ticks, process.reaped) for process in who)}
+            {
+                (group or 0, 0, 0),
+                *((process.pid, process.ticks, process.reaped) for process in relatives),
+            }
         ),
         is_settled=bool(snapshot.members or snapshot.unsure) and age_s >= _SETTLED_S,
     )
@@ -180,10 +183,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     snapshot = take_snapshot([*pids, group], group, sought)
     add_strangers(snapshot, itself)
     kind, patience_ms = _kind(fd)
-    carried = _carried_terminal(snapshot)
-    within = (
-        None if carried is None or depth >= _MAX_DEPTH else _inside(carried, snapshot, depth + 1)
-    )
+    inner = _carried_terminal(snapshot)
+    within = None if inner is None or depth >= _MAX_DEPTH else _inside(inner, snapshot, depth + 1)
     waits = confirm(snapshot)
     if waits and within is not None and within.state != "unknown":
         result = within
@@ -203,19 +204,21 @@ def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
     """Return the number of the one inner terminal that every waiting process relays, and nothing
     else."""
     waits = snapshot.waits
-    carried = {number for wait in waits for number, _ in wait.seen.terminals}
-    if len(carried) != 1 or any(
+    inner = {number for wait in waits for number, _ in wait.seen.terminals}
+    if len(inner) != 1 or any(
         not wait.seen.terminals or wait.pid in snapshot.outward or _is_fed(wait, snapshot.members)
         for wait in waits
     ):
         return None
-    return min(carried)
+    return min(inner)
 
 
 def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
     below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
-        lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
+        lambda: _foreground_of(below, number),
+        lambda: os.open(f"/dev/pts/{number}", _SLAVE_FLAGS),
+        None,
     )
     try:
         result = _reading(terminal, below, depth)
@@ -255,24 +258,24 @@ def _reads(
     snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
     """Combine several waits into a state; `patience_ms` is the timeout of a read."""
-    who = {wait.pid for wait in waits}
+    waiting = {wait.pid for wait in waits}
     fed = {wait.pid for wait in waits if _is_fed(wait, snapshot.members)}
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in waits]
     timed = [bound for bound in bounds if bound is not None]
     within = max(timed) if len(timed) == len(bounds) else None
     carriers = {wait.pid for wait in waits if wait.seen.terminals}
-    relays = who <= snapshot.outward | fed | carriers
+    relays = waiting <= snapshot.outward | fed | carriers
     loops = all(wait.seen.loops for wait in waits)
-    at_work = not who.isdisjoint(snapshot.at_work) or _has_started(who, snapshot)
-    return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
+    at_work = not waiting.isdisjoint(snapshot.at_work) or _has_started(waiting, snapshot)
+    return ReadState("reads", kind, True, tuple(sorted(waiting)), within, relays, loops, at_work)
 
 
-def _has_started(who: set[int], snapshot: WaitSnapshot) -> bool:
+def _has_started(waiting: set[int], snapshot: WaitSnapshot) -> bool:
     for member in snapshot.members:
-        if member not in who:
+        if member not in waiting:
             ancestor = snapshot.processes.get(member)
             while ancestor is not None:
-                if ancestor.parent in who:
+                if ancestor.parent in waiting:
                     return True
                 ancestor = snapshot.processes.get(ancestor.parent)
     return False
@@ -286,9 +289,9 @@ def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
 
 def _peer(master: int, slave: str) -> int:
     try:
-        return fcntl.ioctl(master, _TIOCGPTPEER, _THEIRS)
+        return fcntl.ioctl(master, _TIOCGPTPEER, _SLAVE_FLAGS)
     except OSError:
-        return os.open(slave, _THEIRS)
+        return os.open(slave, _SLAVE_FLAGS)
 
 
 def _has_unread(fd: int) -> bool:

@@ -59,7 +59,7 @@ _AWAY: Final = ThreadState("away")
 _HIDDEN: Final = ThreadState("hidden")
 
 
-_OURS: Final = CALLS.get(os.uname().machine, {})
+_CALLS: Final = CALLS.get(os.uname().machine, {})
 
 _4_GIB = 1 << 32
 _X32 = 1 << 30
@@ -105,9 +105,9 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     args = [int(word, 16) for word in words[1:7]]
     ran = _run_count(pid, tid)
     try:
-        if not _OURS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
+        if not _CALLS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
             return _HIDDEN
-        call = _OURS.get(number)
+        call = _CALLS.get(number)
         if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
             return _AWAY
         return replace(_judge(pid, call, args, sought, line), ran=ran)
@@ -168,14 +168,14 @@ def _judge(
     pipes = frozenset(file.inode for file in files if file.kind == "pipe")
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
-        loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in files
+        loops = call.shape == "epoll" and kinds != {"sought"} and _SOUGHT_ONCE not in files
         return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Undecidable
     # An event loop that hears only its own program is housekeeping: V8 clears its memory by such a
     # loop, in a thread of its own, with timers of up to a second.
-    kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
-    idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
+    is_housekeeping = call.shape == "epoll" and kinds <= {"other", "pipe"}
+    idle = (within is None or is_housekeeping) and call.shape in ("poll", "select", "epoll")
     return ThreadState("away", within, "socket" in kinds, terminals, idle=idle)
 
 
@@ -234,7 +234,7 @@ def _files(
     for fd, inode, once in watched:
         file = _file(pid, fd, inode, sought)
         if once and file is _SOUGHT:
-            file = _ASKED
+            file = _SOUGHT_ONCE
         if file.kind != "epoll":
             files.add(file)
         elif depth > _MAX_DEPTH:
@@ -268,7 +268,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
 
 
 _SOUGHT: Final = _File("sought")
-_ASKED: Final = _File("sought", once=True)
+_SOUGHT_ONCE: Final = _File("sought", once=True)
 _UNCLEAR: Final = _File("unclear")
 _OTHER: Final = _File("other")
 

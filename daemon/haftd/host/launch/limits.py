@@ -26,8 +26,8 @@ def limits_of(
         most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
         bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
 
-    if mark and (branded := rlimit_tag.limits_for(mark)) is not None:
-        bounds[rlimit_tag.RESOURCE] = branded
+    if mark and (tag_limits := rlimit_tag.limits_for(mark)) is not None:
+        bounds[rlimit_tag.RESOURCE] = tag_limits
     if nofile is not None:
         bound(resource.RLIMIT_NOFILE, nofile)
     if "memory" in limits:

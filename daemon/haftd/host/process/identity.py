@@ -212,28 +212,28 @@ def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
     return True
 
 
-def open_verified(who: Identity) -> int | None:
+def open_verified(identity: Identity) -> int | None:
     """Open a pidfd of exactly this process; None when gone, or of another boot or namespace.
 
     The caller closes the descriptor. A zombie still counts. Raises OSError as `open_pidfd`.
     """
-    if who.pid <= 1 or who.boot != boot_id() or who.ns != pid_namespace():
+    if identity.pid <= 1 or identity.boot != boot_id() or identity.ns != pid_namespace():
         return None
-    pidfd = open_pidfd(who.pid)
+    pidfd = open_pidfd(identity.pid)
     if pidfd is None:
         return None
     same = False
     try:
-        same = _is_same(who, pidfd)
+        same = _is_same(identity, pidfd)
     finally:
         if not same:
             os.close(pidfd)
     return pidfd if same else None
 
 
-def is_alive(who: Identity) -> bool:
+def is_alive(identity: Identity) -> bool:
     """Return whether exactly this process runs."""
-    pidfd = open_verified(who)
+    pidfd = open_verified(identity)
     if pidfd is None:
         return False
     try:
@@ -242,13 +242,13 @@ def is_alive(who: Identity) -> bool:
         os.close(pidfd)
 
 
-def _is_same(who: Identity, pidfd: int) -> bool:
+def _is_same(identity: Identity, pidfd: int) -> bool:
     inode = pidfd_inode(pidfd)
     # A record without an inode (of an older kernel) is judged by ticks alone.
-    if who.inode and inode != who.inode:
+    if identity.inode and inode != identity.inode:
         return False
-    stat = read_stat(who.pid)
-    if stat is None or stat.ticks != who.ticks:
+    stat = read_stat(identity.pid)
+    if stat is None or stat.ticks != identity.ticks:
         return False
     # The ticks are the process's own only if the pidfd's process is still there.
     try:

@@ -34,7 +34,7 @@ from haftd.host.process.identity import (
 
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")
-_ASK = struct.Struct("=BBBBI")
+_REQUEST = struct.Struct("=BBBBI")
 _SOCKET = struct.Struct("!HH16s16s")
 _ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
 _ANSWER = struct.Struct("=4s48sIIIII")
@@ -119,8 +119,10 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
     addresses = [
         socket.inet_pton(sock.family, address[0].partition("%")[0]) for address in (theirs, ours)
     ]
-    named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
-    answer = sock_diag.ask(_ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named)
+    socket_id = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
+    answer = sock_diag.ask(
+        _REQUEST.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + socket_id
+    )
     if answer is None or len(answer) < _ANSWER.size:
         return None
     *_, uid, inode = _ANSWER.unpack_from(answer)
@@ -142,13 +144,13 @@ def _descendants() -> dict[int, None]:
 
 
 async def _holder(inode: int, pids: Iterable[int]) -> int | None:
-    wanted = f"socket:[{inode}]"
+    link = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
             for name in os.listdir(folder):  # noqa: PTH208
                 try:
-                    if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115
+                    if os.readlink(f"{folder}/{name}") == link:  # noqa: PTH115
                         return pid
                 except FileNotFoundError:
                     continue  # closed meanwhile

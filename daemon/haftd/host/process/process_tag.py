@@ -84,18 +84,20 @@ def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
 
     Call this first: the execution closes descriptors that are not inheritable.
     """
-    mine = ProcessTag.read(environ.get(VARIABLE, ""))
+    own_tag = ProcessTag.read(environ.get(VARIABLE, ""))
     # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits
     # another process's tag.
-    if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
+    if own_tag is not None and own_tag.home == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
-        return mine.instance
+        return own_tag.instance
     mark = ProcessTag(home, new_instance(), 0)
-    again = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
+    new_environ = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
     outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
-    kept = [text for text in outer if (tag := ProcessTag.read(text)) is not None and tag.n != 0]
-    again.pop(OUTER, None)
-    if kept:
-        again[OUTER] = ":".join(dict.fromkeys(kept))
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], again)
+    outer_tags = [
+        text for text in outer if (tag := ProcessTag.read(text)) is not None and tag.n != 0
+    ]
+    new_environ.pop(OUTER, None)
+    if outer_tags:
+        new_environ[OUTER] = ":".join(dict.fromkeys(outer_tags))
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], new_environ)
     raise AssertionError("exec does not return")

@@ -32,12 +32,12 @@ def encode(mark: str) -> int:
     return _BIT | home << 38 | instance << 18 | number & 0x3FFFF
 
 
-def home_prefix(brand: int) -> int:
-    return brand >> 38
+def home_prefix(tag: int) -> int:
+    return tag >> 38
 
 
-def instance_prefix(brand: int) -> int:
-    return brand >> 18
+def instance_prefix(tag: int) -> int:
+    return tag >> 18
 
 
 def limits_for(mark: str) -> tuple[int, int] | None:

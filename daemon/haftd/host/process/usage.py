@@ -23,9 +23,9 @@ ended: Final[dict[int, float]] = {}
 entry. Global, as the kernel's table of children."""
 
 
-def count_end(brand: int | None, seconds: float) -> None:
-    if brand in ended:
-        ended[brand] += seconds
+def count_end(tag: int | None, seconds: float) -> None:
+    if tag in ended:
+        ended[tag] += seconds
 
 
 def cpu_s(pids: Iterable[int]) -> float:

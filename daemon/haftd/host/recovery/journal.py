@@ -161,13 +161,13 @@ class Journal:
 
     def is_in_place(self) -> bool:
         try:
-            there = self.path.lstat()
+            current = self.path.lstat()
         except OSError:
             return False
         if self._fd is None:
             return True
-        here = os.fstat(self._fd)
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        held = os.fstat(self._fd)
+        return (current.st_dev, current.st_ino) == (held.st_dev, held.st_ino)
 
     def close(self) -> None:
         if self._fd is not None:

@@ -39,7 +39,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 class Target:
     """Process to kill; `mark` is the handle's tag."""
 
-    who: Identity
+    identity: Identity
     pidfd: int
     mark: str
     leads_group: bool
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def pid(self) -> int:
-        return self.who.pid
+        return self.identity.pid
 
 
 class KillSet:
@@ -94,20 +94,20 @@ class KillSet:
             return "gone"
         return "new"
 
-    def add(self, who: Identity, mark: str) -> AddResult:
-        if who.pid in self.protected:
-            pidfd = open_verified(who)
+    def add(self, identity: Identity, mark: str) -> AddResult:
+        if identity.pid in self.protected:
+            pidfd = open_verified(identity)
             if pidfd is None:
                 return "gone"
             os.close(pidfd)
             return "protected"
-        if who.pid in self._targets:
+        if identity.pid in self._targets:
             return "known"
         self._make_room()
-        pidfd = open_verified(who)
+        pidfd = open_verified(identity)
         if pidfd is None:
             return "gone"
-        if has_ended(pidfd) or not self._take(who.pid, pidfd, mark):
+        if has_ended(pidfd) or not self._take(identity.pid, pidfd, mark):
             os.close(pidfd)
             return "gone"
         return "new"
@@ -166,12 +166,12 @@ class KillSet:
         if stat is None:
             return False
         try:
-            who = identify_child(pid, pidfd)
+            identity = identify_child(pid, pidfd)
         except ProcessLookupError:
             return False
         if has_ended(pidfd):
             return False
-        target = Target(who, pidfd, mark, stat.group == pid, stat.session == pid)
+        target = Target(identity, pidfd, mark, stat.group == pid, stat.session == pid)
         self._targets[pid] = target
         self._send(target, signal.SIGSTOP)
         return True

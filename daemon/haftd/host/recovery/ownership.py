@@ -64,8 +64,8 @@ class Ownership:
         for mark in () if environ is None else find_tags(environ):
             if self.covers(mark):
                 return mark
-        branded = self._rlimit_tagged(pid)
-        return branded if self.covers(branded) else None
+        rlimit_tagged = self._rlimit_tagged(pid)
+        return rlimit_tagged if self.covers(rlimit_tagged) else None
 
     def exempt_living_daemons(self) -> list[int]:
         """Exempt the processes of daemons that run on without the lock; return the daemons' pids.
@@ -98,10 +98,10 @@ class Ownership:
         if named := {pid: run for pid, run in named.items() if pid not in daemons}:
             # Only the daemon's processes show its home.
             runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
-            brands = {
+            tags = {
                 number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None
             }
-            numbers = {rlimit_tag.instance_prefix(number) for number in brands}
+            numbers = {rlimit_tag.instance_prefix(number) for number in tags}
             for pid, run in named.items():
                 own = rlimit_tag.instance_prefix(
                     rlimit_tag.encode(str(ProcessTag(self.home, run, 0)))

@@ -89,8 +89,10 @@ def stopped_line(mark: str) -> bytes:
 
 
 def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
-    who = [[process.pid, process.ticks, process.inode, process.boot, process.ns] for process in kin]
-    return _encode({"t": "kin", "mark": mark, "who": who})
+    identities = [
+        [process.pid, process.ticks, process.inode, process.boot, process.ns] for process in kin
+    ]
+    return _encode({"t": "kin", "mark": mark, "who": identities})
 
 
 def _read_record(form: dict[str, object]) -> Record | None:
@@ -118,11 +120,11 @@ def _read_record(form: dict[str, object]) -> Record | None:
 
 
 def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | None:
-    mark, who = form.get("mark"), form.get("who")
-    if not isinstance(mark, str) or not isinstance(who, list):
+    mark, identities = form.get("mark"), form.get("who")
+    if not isinstance(mark, str) or not isinstance(identities, list):
         return None
     kin = []
-    for entry in who:
+    for entry in identities:
         match entry:
             case [int(pid), int(ticks), int(inode), str(boot), int(ns)]:
                 kin.append(Identity(pid, ticks, inode, boot, ns))

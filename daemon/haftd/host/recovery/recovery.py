@@ -233,12 +233,12 @@ class _Recovery:
         for record in records:
             if not self.ownership.covers(ProcessTag.read(record.mark)):
                 continue
-            for who in (record.identity, *record.kin):
-                result = self.kill_set.add(who, record.mark)
+            for identity in (record.identity, *record.kin):
+                result = self.kill_set.add(identity, record.mark)
                 if result in ("new", "known"):
                     self.alive_tags.add(record.mark)
                 elif result == "protected":
-                    self.spared[who.pid] = record.mark
+                    self.spared[identity.pid] = record.mark
         self._kill_targets()
 
     def _kill_targets(self) -> None:
@@ -316,7 +316,7 @@ class _Recovery:
 
     def _report(self, ours: Sequence[Record], dropped: tuple[Record, ...]) -> Report:
         for target in self.kill_set.remaining():
-            self.remains.setdefault(target.mark, []).append(target.who)
+            self.remains.setdefault(target.mark, []).append(target.identity)
             self.unconfirmed.add(target.pid)
             why = "may not be signalled" if target.pid in self.kill_set.refused else "does not end"
             self.problems.append(f"process {target.pid} of {target.mark} {why}")
@@ -331,7 +331,9 @@ class _Recovery:
                 keep.append(record)
             elif mark in self.remains:
                 kin = {*record.kin, *self.remains[mark]} - {record.identity}
-                keep.append(replace(record, kin=tuple(sorted(kin, key=lambda who: who.pid))))
+                keep.append(
+                    replace(record, kin=tuple(sorted(kin, key=lambda identity: identity.pid)))
+                )
             elif not self.is_scanned:
                 keep.append(record)
             else:

@@ -75,9 +75,9 @@ class ProcessTree:
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
         """Signal the tree's processes in a group, by default the leader's; return how many."""
-        wanted = self.leader.pid if group is None else group
+        group_id = self.leader.pid if group is None else group
         processes, _ = self._find()
-        chosen = {pid: stat for pid, stat in processes.items() if stat.group == wanted}
+        chosen = {pid: stat for pid, stat in processes.items() if stat.group == group_id}
         return self._send(chosen, (signum,), among=processes)
 
     async def gone(self) -> None:
@@ -241,10 +241,10 @@ class ProcessTree:
         pid = stat.pid
         if leaders.get(pid) is self.leader:
             return True
-        carried = rlimit_tag.read_tag(pid)
-        if carried is not None and carried == self._rlimit_tag:
+        tag = rlimit_tag.read_tag(pid)
+        if tag is not None and tag == self._rlimit_tag:
             return True
-        if carried is not None and rlimit_tag.instance_prefix(carried) == self._instance_prefix:
+        if tag is not None and rlimit_tag.instance_prefix(tag) == self._instance_prefix:
             return False  # of another handle of this daemon
         if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
             return True

@@ -47,7 +47,9 @@ class Reaper:
 
     def reap(self) -> bool:
         """Reap the ended children; return whether some must be looked at again."""
-        mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all children have that tag
+        own_tag = rlimit_tag.read_tag(
+            os.getpid()
+        )  # a daemon in a handle: all children have that tag
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -60,15 +62,15 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif (carried := rlimit_tag.read_tag(info.si_pid)) in (None, mine):
+            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, own_tag):
                 break
             else:
-                _take(info.si_pid, carried)
+                _take(info.si_pid, tag)
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
         """Look at all children: waitid shows one dead child, and a stranger there hides the others."""
-        mine = rlimit_tag.read_tag(os.getpid())
+        own_tag = rlimit_tag.read_tag(os.getpid())
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):
             stat = read_stat(pid)
@@ -76,20 +78,20 @@ class Reaper:
                 continue
             if (leader := leaders.get(pid)) is not None:
                 leader.reap()
-            elif (carried := rlimit_tag.read_tag(pid)) not in (None, mine) or self._dead.get(
+            elif (tag := rlimit_tag.read_tag(pid)) not in (None, own_tag) or self._dead.get(
                 pid
             ) == stat.ticks:
-                _take(pid, carried)
+                _take(pid, tag)
             else:
                 dead[pid] = stat.ticks
         self._dead = dead
         return bool(dead)
 
 
-def _take(pid: int, carried: int | None) -> None:
-    used_s = usage.cpu_s((pid,)) if carried in usage.ended else 0.0
+def _take(pid: int, tag: int | None) -> None:
+    used_s = usage.cpu_s((pid,)) if tag in usage.ended else 0.0
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return  # another waiter has reaped the child
-    usage.count_end(carried, used_s)
+    usage.count_end(tag, used_s)

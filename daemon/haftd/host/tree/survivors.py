@@ -60,6 +60,6 @@ def _carries(pid: int, mark: str) -> bool:
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
     # The rlimit tag first: reading the environment of a hanging process may block.
-    if (carried := rlimit_tag.read_tag(pid)) is not None and carried == rlimit_tag.encode(mark):
+    if (tag := rlimit_tag.read_tag(pid)) is not None and tag == rlimit_tag.encode(mark):
         return True
     return bool(mark) and has_tag(read_environ(pid) or b"", os.fsencode(mark))

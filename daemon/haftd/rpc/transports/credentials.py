@@ -40,10 +40,10 @@ class Credentials:
     def keep(cls, places: Runtime) -> Credentials:
         """Read or create the files, for a service manager's port. Raises `OSError`."""
         token, key = _read_trusted(Path(places.token)), _read_trusted(Path(places.proof_key))
-        kept = cls(token or secrets.token_urlsafe(32), key or secrets.token_urlsafe(32))
+        credentials = cls(token or secrets.token_urlsafe(32), key or secrets.token_urlsafe(32))
         if token is None or key is None:
-            kept.write(places)
-        return kept
+            credentials.write(places)
+        return credentials
 
     @staticmethod
     def remove(places: Runtime) -> None:
