@@ -118,7 +118,7 @@ class Recorder:
 
     grace_s: float = 2.0
     answers: dict[str, Any] = field(default_factory=dict)
-    grip: ExecutionControl | None = None
+    control: ExecutionControl | None = None
     output: bytearray = field(default_factory=bytearray)
     end: Ending | None = None
     is_end_complete: bool = False
@@ -134,14 +134,14 @@ class Recorder:
 
     def _note(self, *, after_end: bool = False) -> None:
         assert not self.done, "reported after the coroutine had returned"
-        assert self.grip is not None, "reported before started"
+        assert self.control is not None, "reported before started"
         assert after_end or self.end is None, "reported after ended"
         self._changed.set()
         self._changed = trio.Event()
 
-    def started(self, grip: ExecutionControl) -> None:
-        assert self.grip is None, "started twice"
-        self.grip = grip
+    def started(self, control: ExecutionControl) -> None:
+        assert self.control is None, "started twice"
+        self.control = control
         self._note()
         self.on_started()
 
@@ -188,9 +188,9 @@ class Recorder:
 
     async def wants(self, state: str) -> None:
         """Poll until the input state is `state`; fail if a tool that works is seen to read."""
-        assert self.grip is not None
+        assert self.control is not None
         with trio.fail_after(PATIENCE_S):
-            while (seen := self.grip.wanted().state) != state:
+            while (seen := self.control.wanted().state) != state:
                 assert state == "reads" or seen != "reads", "it was taken for one that reads"
                 await trio.sleep(0.01)
 
@@ -233,9 +233,9 @@ class Performance:
     finished: trio.Event = field(default_factory=trio.Event)
 
     @property
-    def grip(self) -> ExecutionControl:
-        assert self.port.grip is not None
-        return self.port.grip
+    def control(self) -> ExecutionControl:
+        assert self.port.control is not None
+        return self.port.control
 
     async def finish(self) -> None:
         with trio.fail_after(PATIENCE_S):
@@ -259,7 +259,7 @@ async def perform(
             performance.refused = refused
         performance.port.done = True
         performance.finished.set()
-        if performance.port.grip is None:
+        if performance.port.control is None:
             task_status.started()
 
     with trio.fail_after(PATIENCE_S):
@@ -288,8 +288,8 @@ async def check_runtime(bench: Bench) -> list[str]:
             finally:
                 performance.scope.cancel()
         assert not bench.left(call), f"{part.name}: something is left"
-        if port.grip is not None:
-            assert port.grip.wanted().state == "busy", f"{part.name}: what has ended wants input"
+        if port.control is not None:
+            assert port.control.wanted().state == "busy", f"{part.name}: what has ended wants input"
         if performance.refused is None:
             assert port.end is not None, f"{part.name}: the end was not reported"
             assert port.is_end_complete or port.is_complete, f"{part.name}: never completed"
@@ -318,8 +318,8 @@ async def _check_signalled(bench: Bench, part: Part, run: Performance) -> None:
 
 async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
-    assert run.grip.members()
-    assert run.grip.left_behind() == ()
+    assert run.control.members()
+    assert run.control.left_behind() == ()
     await run.port.wants("busy")
     run.port.grace_s = 10.0
     with trio.fail_after(PATIENCE_S):
@@ -346,20 +346,20 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
 async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
     await run.port.wants("reads")
-    assert run.grip.wanted().kind is not None, "it is not said what is read"
+    assert run.control.wanted().kind is not None, "it is not said what is read"
     lines = [b"%d " % n + bytes((97 + n % 26,)) * (n % 300) for n in range(200)]
-    numbers = [run.grip.write(Input("line", line.decode())) for line in lines]
+    numbers = [run.control.write(Input("line", line.decode())) for line in lines]
     assert numbers == sorted(set(numbers)), "numbers of inputs must grow"
     await run.port.until(lambda: run.port.number >= numbers[-1])
     await run.port.until(lambda: lines[-1] in run.port.output)
     await run.port.wants("reads")
-    run.grip.write(Input("eof"))
+    run.control.write(Input("eof"))
     await run.finish()
     assert run.port.end == Ending(exit=Exit(code=0))
     lines_read = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
     assert lines_read == [b"ready", *lines], "input was lost, cut or out of order"
     try:
-        run.grip.write(Input("line", "late"))
+        run.control.write(Input("line", "late"))
     except InputRefused as refused:
         assert str(refused)
     else:
@@ -392,17 +392,17 @@ async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert run.refused is not None
     assert run.refused.reason == "program"
-    assert run.port.grip is None, "what could not start was said to have started"
+    assert run.port.control is None, "what could not start was said to have started"
 
 
 async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
     assert run.port.end.exit == Exit(code=3)
-    assert run.grip.wanted().state == "busy", "what is left behind was taken for the tool"
+    assert run.control.wanted().state == "busy", "what is left behind was taken for the tool"
     assert run.port.is_end_complete
     assert bytes(run.port.output) == bench.shown(part.text)
-    left = run.grip.left_behind()
+    left = run.control.left_behind()
     assert len(left) == 1 and left[0].command, left
     assert not run.finished.is_set(), "returned while something of it lives"
     run.scope.cancel()
@@ -416,7 +416,7 @@ async def _check_holds(bench: Bench, part: Part, run: Performance) -> None:
     assert bench.shown(part.text) in bytes(run.port.output)
     with trio.fail_after(PATIENCE_S):
         await run.port.until(lambda: run.port.is_complete)
-    assert run.grip.left_behind()
+    assert run.control.left_behind()
     assert not run.finished.is_set()
     run.scope.cancel()
 

@@ -42,7 +42,7 @@ def shot(revision: int, *lines: str) -> Screen:
 
 
 class Shows:
-    """A grip on a terminal that shows this."""
+    """A control of a terminal that shows this."""
 
     pid, command, terminal, rendering = 1, "t", True, cast(Any, None)
 
@@ -78,12 +78,12 @@ def test_a_handles_execution_is_not_cancelled_with_a_call_that_finds_it() -> Non
 
 
 def test_screen_changes_are_relative_to_one_of_the_last_screens() -> None:
-    use, grip = use_of_a_tool(), Shows()
-    use.grip = cast(Any, grip)
+    use, control = use_of_a_tool(), Shows()
+    use.control = cast(Any, control)
     for revision in range(1, 6):
-        grip.shown = shot(revision, "a", str(revision))
+        control.shown = shot(revision, "a", str(revision))
         assert use.screen() is not None
-    grip.shown = shot(6, "a", "6")
+    control.shown = shot(6, "a", "6")
     told = {since: use.screen(since) for since in (5, 4, 3)}
     assert all(one is not None and one.changed == {"1": "6"} for one in told.values())
     whole = use.screen(1)
@@ -112,7 +112,7 @@ def test_only_changed_rows_are_returned_unless_the_size_changed() -> None:
 
 def test_a_picture_is_no_base_for_screen_changes() -> None:
     use = use_of_a_tool()
-    use.grip = cast(Any, Shows())
+    use.control = cast(Any, Shows())
     assert use.picture() is not None
     told = use.screen(1)
     assert told is not None and told.lines == ("a", "b")
@@ -185,10 +185,10 @@ async def test_of_two_write_reports_the_later_input_counts(
 def test_an_ended_execution_releases_its_control() -> None:
     """The control refers to the execution: the cycle would be freed by the garbage collector
     only."""
-    use, grip = use_of_a_tool(), Shows()
-    use.grip = cast(Any, grip)
-    gone = weakref.ref(grip)
-    del grip
+    use, control = use_of_a_tool(), Shows()
+    use.control = cast(Any, control)
+    gone = weakref.ref(control)
+    del control
     assert gone() is not None
     use.finish()
     assert gone() is None and use.done.is_set()
@@ -204,7 +204,7 @@ async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_eac
         return len(looks) == 1
 
     use = use_of_a_tool()
-    use.grip = SimpleNamespace(is_suspended=look, write=lambda item: 1)
+    use.control = SimpleNamespace(is_suspended=look, write=lambda item: 1)
     assert [use.is_suspended() for _ in range(50)] == [True] * 50 and len(looks) == 1
     use.write(Input("signal", "CONT"))
     assert not use.is_suspended() and len(looks) == 2

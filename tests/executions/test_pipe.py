@@ -42,7 +42,7 @@ async def copied(output: bytes, memory: int) -> tuple[Reads, list[EndedBy]]:
     """Pipe the output of a source that keeps `memory` bytes and runs on, until the pipe waits or ends."""
     source, reader = started("source", memory), Execution(started("reader"), 1.0)
     control, ends = Reads(reader), list[EndedBy]()
-    reader.grip = cast(Any, control)
+    reader.control = cast(Any, control)
     reader.begun.set()
     source.append_output(output, 0.0)
     pipe = Pipe(source, None, reader, 0, lambda _, by: ends.append(by))

@@ -221,8 +221,8 @@ class Failing:
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
         await trio.lowlevel.checkpoint()
         if self.has_started:
-            grip = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
-            port.started(cast(Any, grip))
+            control = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
+            port.started(cast(Any, control))
         if self.has_ended:
             port.ended(ending(code=3))
         raise self.fault

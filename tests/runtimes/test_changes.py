@@ -30,9 +30,9 @@ def use() -> tuple[Execution, _Grip]:
     spool = make(memory=1 << 16, disk=0)
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0, wall=0.0)
     one = Execution(handle, 0.0)
-    grip: Any = _Grip()
-    one.grip = grip
-    return one, grip
+    control: Any = _Grip()
+    one.control = control
+    return one, control
 
 
 _STEP = st.tuples(
@@ -43,7 +43,7 @@ _STEP = st.tuples(
 @settings(max_examples=150)
 @given(st.lists(_STEP, max_size=12), st.integers(0, 5))
 def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], back: int) -> None:
-    one, grip = use()
+    one, control = use()
     seen: dict[int, list[str]] = {}
     revisions: list[int] = []
 
@@ -51,7 +51,7 @@ def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], ba
         since = revisions[-1 - back % len(revisions)] if revisions else None
         told = one.screen(since)
         assert told is not None
-        present = list(grip.shown.snapshot().lines)
+        present = list(control.shown.snapshot().lines)
         if told.changed is UNSET:
             assert list(told.lines) == present
         else:
@@ -61,16 +61,16 @@ def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], ba
                 assert lines[int(row)] != text, "a row that has not changed was given"
                 lines[int(row)] = text
             assert lines == present
-        assert (told.rows, told.cols) == (len(present), grip.shown.snapshot().cols)
+        assert (told.rows, told.cols) == (len(present), control.shown.snapshot().cols)
         seen[told.revision] = present
         revisions.append(told.revision)
         return told
 
     for kind, data, size in steps:
         if kind == "print":
-            grip.shown.feed(data)
+            control.shown.feed(data)
         elif kind == "resize":
-            grip.shown.resize(size, size * 5)
+            control.shown.resize(size, size * 5)
         else:
             look()
     last = look()
@@ -80,12 +80,12 @@ def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], ba
 
 
 def test_a_revision_that_was_not_shown_gives_all() -> None:
-    one, grip = use()
-    grip.shown.feed(b"abc")
+    one, control = use()
+    control.shown.feed(b"abc")
     first = one.screen()
     assert first is not None
     for number in range(6):
-        grip.shown.feed(b"%d" % number)
+        control.shown.feed(b"%d" % number)
         one.screen()
     for since in (first.revision, 10**9, -1):
         told = one.screen(since)
@@ -93,9 +93,9 @@ def test_a_revision_that_was_not_shown_gives_all() -> None:
 
 
 def test_another_size_gives_all() -> None:
-    one, grip = use()
-    grip.shown.feed(b"abc")
+    one, control = use()
+    control.shown.feed(b"abc")
     first = one.screen()
-    grip.shown.resize(8, 31)
+    control.shown.resize(8, 31)
     told = one.screen(first.revision)  # type: ignore[union-attr]
     assert told is not None and told.changed is UNSET

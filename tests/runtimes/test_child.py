@@ -22,7 +22,7 @@ async def test_unread_output_is_kept_when_detached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader has fallen behind: it waits for the processing of the first piece."""
-    monkeypatch.setattr(room, "_LOOSE_S", 3600.0)
+    monkeypatch.setattr(room, "_DETACH_AFTER_S", 3600.0)
     for name in ("behind", "ended", "late"):
         os.mkfifo(tmp_path / name)
     late = "read x <ended; echo late; echo >late; exec sleep 60"

@@ -30,7 +30,7 @@ async def a_pass() -> None:
 
 
 async def finish(one: Screen) -> None:
-    while await draw_scheduler.in_line(one.draw):
+    while await draw_scheduler.in_turn(one.draw):
         pass
 
 
@@ -152,7 +152,7 @@ async def test_queued_terminals_take_turns(slow: None) -> None:
             return True
 
         for _ in range(3):
-            await draw_scheduler.in_line(draw)
+            await draw_scheduler.in_turn(draw)
 
     async with trio.open_nursery() as nursery:
         for number in range(4):

@@ -83,17 +83,17 @@ def test_no_step_of_a_flooded_loop_draws_much(
     """Nor the step that sees the end; and the program is not read faster than drawn."""
     if late:
         monkeypatch.setattr(Screen, "feed", Screen.hold)
-        monkeypatch.setattr(TerminalControl, "keep_up", lambda grip: None)
+        monkeypatch.setattr(TerminalControl, "keep_up", lambda control: None)
     steps = _Steps(drawn)
 
     async def main() -> bytes:
         async with trio.open_nursery() as nursery:
             call = kit.python(FLOOD.format(times=20, data=COSTLY), terminal=True)
             performance = await perform(nursery, TerminalRuntime(), call)
-            steps.screen = vars(performance.grip)["_screen"]
+            steps.screen = vars(performance.control)["_screen"]
             with trio.fail_after(PATIENCE_S):
                 await performance.finish()
-        shot = performance.grip.screen()
+        shot = performance.control.screen()
         assert shot is not None
         assert "LAST" in shot.lines
         return bytes(performance.port.output)
@@ -142,12 +142,12 @@ async def test_undrawn_output_may_contain_a_query() -> None:
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))
         await performance.port.until(lambda: b"PROMPT" in performance.port.output)
-        grip = performance.grip
-        while grip.wanted().state != "reads":
+        control = performance.control
+        while control.wanted().state != "reads":
             await trio.sleep(0.01)
-        held: Screen = vars(grip)["_screen"]
+        held: Screen = vars(control)["_screen"]
         held.hold(b"\x1b[6n")
-        assert grip.wanted().state == "busy"
+        assert control.wanted().state == "busy"
         held.draw()
-        assert grip.wanted().state == "reads"
+        assert control.wanted().state == "reads"
         performance.scope.cancel()

@@ -131,12 +131,12 @@ hear()
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, stdio, tool(script), port)
         await port.until(lambda: bool(port.asked))
-        grip = performance.grip
-        assert isinstance(grip, PipeControl)
+        control = performance.control
+        assert isinstance(control, PipeControl)
         with trio.fail_after(PATIENCE_S):
-            while PipeControl.wanted(grip).state != "reads":
+            while PipeControl.wanted(control).state != "reads":
                 await trio.sleep(0.001)
-        assert grip.wanted().state == "busy"
+        assert control.wanted().state == "busy"
         nursery.cancel_scope.cancel()
 
 
@@ -149,9 +149,9 @@ say({'type': 'stopped', 'result': json.dumps([one['params']['input'] for one in 
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, stdio, tool(script))
         await performance.port.until(lambda: b"ready" in performance.port.output)
-        performance.grip.write(Input("text", "a\nb"))
-        performance.grip.write(Input("line", "c"))
-        number = performance.grip.write(Input("keys", keys=("y",)))
+        performance.control.write(Input("text", "a\nb"))
+        performance.control.write(Input("line", "c"))
+        number = performance.control.write(Input("keys", keys=("y",)))
         assert performance.port.number <= number
         await performance.finish()
     assert performance.result == '["a\\nb", "c", "y"]'
@@ -242,7 +242,7 @@ async def test_closed_stdin_is_reported_on_write() -> None:
         performance = await perform(nursery, stdio, tool(script))
         await performance.port.until(lambda: b"ready" in performance.port.output)
         with pytest.raises(InputRefused, match="closed"):
-            performance.grip.write(Input("line", "x"))
+            performance.control.write(Input("line", "x"))
         await performance.finish()
 
 
@@ -321,7 +321,7 @@ say({'type': 'stopped', 'result': 'done'})
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, stdio, tool(script))
         await performance.port.until(lambda: performance.port.output == b"10 %")
-        performance.grip.write(Input("line", "go on"))
+        performance.control.write(Input("line", "go on"))
         await performance.finish()
     assert performance.result == "done"
     assert performance.port.output == b"10 % 20 %\n"

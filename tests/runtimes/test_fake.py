@@ -45,16 +45,16 @@ async def test_a_result_is_returned_and_reported() -> None:
 async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing.MockClock) -> None:
     async with trio.open_nursery() as nursery:
         run = await perform(nursery, FakeRuntime(), call(TakeInput(), TakeInput(), WaitFor()))
-        first = run.grip.write(Input("line", "one"))
-        second = run.grip.write(Input("keys", keys=("C-c", "Up")))
+        first = run.control.write(Input("line", "one"))
+        second = run.control.write(Input("keys", keys=("C-c", "Up")))
         assert (first, second) == (1, 2)
         await run.port.until(lambda: run.port.number == 2)
         assert run.port.output == b"one\nC-c Up"
-        assert run.grip.write(Input("signal", signal="HUP")) == 2
+        assert run.control.write(Input("signal", signal="HUP")) == 2
         await run.finish()
     assert run.port.end == ending(signal="HUP")
     with pytest.raises(InputRefused, match="ended"):
-        run.grip.write(Input("text", "x"))
+        run.control.write(Input("text", "x"))
 
 
 async def test_an_abort_of_a_stubborn_script_takes_the_grace(
@@ -79,12 +79,12 @@ async def test_a_process_left_behind_ends_by_the_script(
         run = await perform(nursery, FakeRuntime(), call(left, Exit(4)))
         await run.port.until(lambda: run.port.is_complete)
         assert run.port.end == ending(code=4) and not run.port.is_end_complete
-        (over,) = run.grip.left_behind()
+        (over,) = run.control.left_behind()
         assert over.command == "server"
-        assert run.grip.members() == (over.pid,)
+        assert run.control.members() == (over.pid,)
         left.until.set()
         await run.finish()
-    assert run.grip.members() == ()
+    assert run.control.members() == ()
 
 
 async def test_an_invalid_answer_is_raised_unchanged() -> None:
@@ -99,12 +99,12 @@ async def test_a_terminal_has_a_screen(autojump_clock: trio.testing.MockClock) -
         script = (Emit(b"one\ntwo"), WaitFor())
         run = await perform(nursery, FakeRuntime(), call(*script, terminal=True))
         await run.port.until(lambda: run.port.output)
-        first = run.grip.screen()
+        first = run.control.screen()
         assert first is not None
         assert first.lines[:2] == ("one", "two") and len(first.lines) == 24
         assert first.cursor == (1, 3)
-        run.grip.write(Input("resize", rows=10, cols=20))
-        second = run.grip.screen()
+        run.control.write(Input("resize", rows=10, cols=20))
+        second = run.control.screen()
         assert second is not None
         assert (second.rows, second.cols) == (10, 20)
         assert second.revision > first.revision

@@ -21,7 +21,7 @@ class _Broken(Exception):
 
 
 class _Deaf(Recorder):
-    def started(self, grip: ExecutionControl) -> None:
+    def started(self, control: ExecutionControl) -> None:
         raise _Broken
 
 

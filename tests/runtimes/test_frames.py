@@ -103,7 +103,7 @@ SCRIPT = (
 
 
 def first_row(performance: Performance) -> str:
-    shot = performance.grip.screen()
+    shot = performance.control.screen()
     assert shot is not None
     return shot.lines[0]
 
@@ -115,9 +115,9 @@ async def test_a_program_within_a_frame_is_not_waiting(
     monkeypatch.setattr(terminal, "MAX_FRAME_S", math.inf)
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.python(SCRIPT, terminal=True), b"READY")
-        assert performance.grip.wanted().state == "busy"
+        assert performance.control.wanted().state == "busy"
         assert first_row(performance) == "old"
-        performance.grip.write(Input("text", text="x"))
+        performance.control.write(Input("text", text="x"))
         await performance.port.wants("reads")
         assert first_row(performance) == "newREADY"
         nursery.cancel_scope.cancel()

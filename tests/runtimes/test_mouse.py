@@ -116,11 +116,11 @@ async def test_a_program_gets_its_requested_reports_each_as_its_own_read() -> No
     async with trio.open_nursery() as nursery:
         call = kit.call(sys.executable, "-I", "-c", script, terminal=True)
         performance = await started(nursery, call, b"READY\r\n")
-        performance.grip.write(Input("mouse", mouse=mouse()))
-        performance.grip.write(Input("mouse", mouse=mouse("scroll_down")))
+        performance.control.write(Input("mouse", mouse=mouse()))
+        performance.control.write(Input("mouse", mouse=mouse("scroll_down")))
         with pytest.raises(InputRefused, match="no row 24"):
-            performance.grip.write(Input("mouse", mouse=mouse(row=24)))
-        performance.grip.write(Input("keys", keys=("q",)))
+            performance.control.write(Input("mouse", mouse=mouse(row=24)))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     expected = [b"\x1b[<0;5;3M", b"\x1b[<0;5;3m", b"\x1b[<65;5;3M", b"q"]
     assert reads(performance.port) == expected
@@ -130,8 +130,8 @@ async def test_a_program_without_a_request_gets_nothing() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
         with pytest.raises(InputRefused, match="takes no mouse"):
-            performance.grip.write(Input("mouse", mouse=mouse()))
-        performance.grip.write(Input("line", "x"))
+            performance.control.write(Input("mouse", mouse=mouse()))
+        performance.control.write(Input("line", "x"))
         await performance.finish()
     assert performance.port.output.endswith(b"got:x\r\n")
 
@@ -141,6 +141,6 @@ async def test_a_handle_on_a_pipe_has_no_mouse() -> None:
         call = kit.shell("read a", stdin="pipe")
         performance = await perform(nursery, ProcessRuntime(), call)
         with pytest.raises(InputRefused, match="no terminal"):
-            performance.grip.write(Input("mouse", mouse=mouse()))
-        performance.grip.write(Input("line", ""))
+            performance.control.write(Input("mouse", mouse=mouse()))
+        performance.control.write(Input("line", ""))
         await performance.finish()

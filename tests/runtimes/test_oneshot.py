@@ -153,8 +153,8 @@ async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> N
     assert port.end == ending(code=0, result="hello Ada")
     assert port.output == b"on stderr\n" * 2
     assert len(pids) == 2
-    assert port.grip is not None
-    assert port.grip.pid == pids[1]
+    assert port.control is not None
+    assert port.control.pid == pids[1]
 
 
 async def test_an_abort_during_a_question_is_an_end_without_a_process() -> None:
@@ -164,7 +164,7 @@ async def test_an_abort_during_a_question_is_an_end_without_a_process() -> None:
         port = Recorder(answers={"name": trio.Event()})
         performance = await perform(nursery, stdio, call, port)
         await port.until(lambda: port.asked)
-        assert performance.grip.members() == ()
+        assert performance.control.members() == ()
         performance.scope.cancel()
         await performance.finish()
     assert port.end == ending(by="lost")

@@ -67,7 +67,7 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_delay_the_end() -> No
             assert performance.port.end == ending(code=0)
             assert not performance.port.is_end_complete
             await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
-            (left,) = performance.grip.left_behind()
+            (left,) = performance.control.left_behind()
             assert left.command == "sleep 30"
             # Two pidfds are held, of the leader and of the process left behind, and no pipe.
             assert kit.fds() <= before + 2
@@ -138,7 +138,7 @@ async def test_an_abort_ends_processes_in_their_own_sessions() -> None:
     )
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script), b"ready\n")
-        assert len(performance.grip.members()) >= 4
+        assert len(performance.control.members()) >= 4
         performance.port.grace_s = 0.2
         performance.scope.cancel()
         await performance.finish()
@@ -172,7 +172,7 @@ async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
             await trio.sleep(0.001)
         return await end(group, grace_s)
 
-    monkeypatch.setattr(child, "_keeps_term", lambda pid: True)
+    monkeypatch.setattr(child, "_handles_term", lambda pid: True)
     monkeypatch.setattr(ProcessTree, "end", late)
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")
@@ -201,7 +201,7 @@ async def test_an_abort_signals_once_and_reports_survivors(
         performance.port.grace_s = 1.5
         performance.scope.cancel()
         await performance.finish()
-    pid = performance.grip.pid
+    pid = performance.control.pid
     assert pid is not None and attempts == [1.5]
     assert performance.port.end == ending(signal="TERM", by="lost", unconfirmed=(pid,))
 
@@ -213,7 +213,7 @@ async def test_a_start_cancelled_before_it_began_leaves_nothing() -> None:
         port = Recorder(grace_s=0.1)
         with trio.move_on_after(pause / 4000):
             await stdio.run(call, port)
-        assert port.grip is None or port.end is not None
+        assert port.control is None or port.end is not None
         assert kit.lives(call) == []
     assert kit.fds() == before
 
@@ -285,11 +285,11 @@ async def test_an_unrecordable_start_runs_nothing() -> None:
 async def test_lines_texts_and_end_of_input_are_written() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.call("cat", stdin="pipe"))
-        grip = performance.grip
-        assert grip.write(Input("text", "a\tb")) == 1
-        assert grip.write(Input("line", "é")) == 2
-        assert grip.write(Input("paste", "c\nd\n")) == 3
-        assert grip.write(Input("keys", keys=("y", "Enter", "C-d"))) == 4
+        control = performance.control
+        assert control.write(Input("text", "a\tb")) == 1
+        assert control.write(Input("line", "é")) == 2
+        assert control.write(Input("paste", "c\nd\n")) == 3
+        assert control.write(Input("keys", keys=("y", "Enter", "C-d"))) == 4
         await performance.finish()
         assert performance.port.number == 4
     assert performance.port.output.decode() == "a\tbé\nc\nd\ny\n"
@@ -300,21 +300,21 @@ async def test_keys_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.call("cat", stdin="pipe"))
         with pytest.raises(InputRefused, match=r"after C-d.*nothing of it was given"):
-            performance.grip.write(Input("keys", keys=("a", "C-d", "b")))
+            performance.control.write(Input("keys", keys=("a", "C-d", "b")))
         with pytest.raises(InputRefused, match="needs a terminal"):
-            performance.grip.write(Input("keys", keys=("a", "Up")))
-        performance.grip.write(Input("line", "x"))
-        performance.grip.write(Input("keys", keys=("y", "C-d", "C-d")))
+            performance.control.write(Input("keys", keys=("a", "Up")))
+        performance.control.write(Input("line", "x"))
+        performance.control.write(Input("keys", keys=("y", "C-d", "C-d")))
         await performance.finish()
     assert performance.port.output == b"x\ny"
     go = tmp_path / "go"
     script = f"trap : INT; echo ready; until [ -e {go} ]; do sleep 0.02; done; exec wc -c"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script, stdin="pipe"), b"ready\n")
-        performance.grip.write(Input("text", "x" * 1_100_000))
+        performance.control.write(Input("text", "x" * 1_100_000))
         with pytest.raises(InputRefused, match="does not read"):
-            performance.grip.write(Input("keys", keys=("a", "C-c", *"b" * 20_000)))
-        performance.grip.write(Input("eof"))
+            performance.control.write(Input("keys", keys=("a", "C-c", *"b" * 20_000)))
+        performance.control.write(Input("eof"))
         go.touch()
         await performance.finish()
     assert performance.port.output == b"ready\n1100000\n"
@@ -324,9 +324,9 @@ async def test_keys_around_an_interrupt_keep_their_order() -> None:
     script = "trap 'read b; echo $a-$b; exit' INT; read a; echo got; while :; do sleep 0.05; done"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script, stdin="pipe"))
-        performance.grip.write(Input("line", "one"))
+        performance.control.write(Input("line", "one"))
         await performance.port.until(lambda: performance.port.output == b"got\n")
-        performance.grip.write(Input("keys", keys=("C-c", "2", "Enter")))
+        performance.control.write(Input("keys", keys=("C-c", "2", "Enter")))
         await performance.finish()
     assert performance.port.output == b"got\none-2\n"
 
@@ -335,7 +335,7 @@ async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
     script = "trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell(script), b"ready\n")
-        performance.grip.write(Input("keys", keys=("C-c",)))
+        performance.control.write(Input("keys", keys=("C-c",)))
         await performance.finish()
     assert performance.port.output == b"ready\ncaught\n"
     assert performance.port.end == ending(code=3)
@@ -344,7 +344,7 @@ async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
 async def test_a_users_signal_is_a_natural_end() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("echo ready; exec sleep 60"), b"ready\n")
-        performance.grip.write(Input("signal", signal="HUP"))
+        performance.control.write(Input("signal", signal="HUP"))
         await performance.finish()
     assert performance.port.end == ending(signal="HUP")
 
@@ -354,26 +354,26 @@ async def test_RB_020_input_to_a_closed_stdin_is_refused() -> None:
         call = kit.shell("exec <&-; echo ready; sleep 1; exit 3", stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
         with pytest.raises(InputRefused, match="closed its input"):
-            performance.grip.write(Input("line", "x"))
+            performance.control.write(Input("line", "x"))
         with pytest.raises(InputRefused, match="closed"):
-            performance.grip.write(Input("line", "x"))
+            performance.control.write(Input("line", "x"))
         with pytest.raises(InputRefused, match="closed"):
-            performance.grip.write(Input("eof"))
+            performance.control.write(Input("eof"))
         await performance.finish()
         assert performance.port.end == ending(code=3)
         for kind in ("line", "eof", "signal", "keys"):
             with pytest.raises(InputRefused, match="has ended"):
-                performance.grip.write(Input(kind, "x", ("C-c",), "INT"))
+                performance.control.write(Input(kind, "x", ("C-c",), "INT"))
 
 
 async def test_an_empty_input_accepts_none_and_reads_as_empty() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("cat; echo end; sleep 1"), b"end\n")
         with pytest.raises(InputRefused, match="takes no input"):
-            performance.grip.write(Input("text", "x"))
+            performance.control.write(Input("text", "x"))
         with pytest.raises(InputRefused, match="no terminal"):
-            performance.grip.write(Input("resize", rows=2, cols=2))
-        assert performance.grip.screen() is None
+            performance.control.write(Input("resize", rows=2, cols=2))
+        assert performance.control.screen() is None
         await performance.finish()
 
 
@@ -387,12 +387,12 @@ async def test_unread_input_is_bounded_and_never_cut(tmp_path: Path) -> None:
         taken = 0
         with pytest.raises(InputRefused, match="does not read"):
             for _ in range(100):
-                performance.grip.write(Input("line", line))
+                performance.control.write(Input("line", line))
                 taken += 1
         assert 10 <= taken <= 13
         go.touch()
         await performance.port.until(lambda: performance.port.number >= taken)
-        performance.grip.write(Input("eof"))
+        performance.control.write(Input("eof"))
         await performance.finish()
     assert performance.port.output.decode() == "ready\n" + (line + "\n") * taken
 
@@ -401,7 +401,7 @@ async def test_never_read_input_counts_as_resolved() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("echo ready; sleep 0.2", stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
-        number = performance.grip.write(Input("text", "x" * 500_000))
+        number = performance.control.write(Input("text", "x" * 500_000))
         await performance.finish()
         assert performance.port.number == number
 

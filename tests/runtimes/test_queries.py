@@ -145,7 +145,7 @@ stty -echo -icanon min 0 time 5; echo READY; dd bs=100 count=1 2>/dev/null | od 
         call = kit.call("bash", "-ic", "set -m\n" + script, terminal=True)
         performance = await started(nursery, call, b"\x1b[c")
         with trio.fail_after(PATIENCE_S):
-            while not performance.grip._typist._answers:  # type: ignore[attr-defined]
+            while not performance.control._input._answers:  # type: ignore[attr-defined]
                 await trio.sleep(0.005)  # the library is loaded and the question drawn
         go.touch()
         await performance.finish()
@@ -157,10 +157,10 @@ async def test_an_untaken_answer_is_dropped_in_the_end() -> None:
         script = "printf '\\033[6n\\033[5n'; echo READY; read a; stty -echo; read b; echo got:$a:$b"
         performance = await started(nursery, kit.shell(script, terminal=True), b"READY")
         with trio.fail_after(PATIENCE_S):
-            while performance.grip._typist._answers:  # type: ignore[attr-defined]
+            while performance.control._input._answers:  # type: ignore[attr-defined]
                 await trio.sleep(0.02)  # no event marks the end of the wait
-        performance.grip.write(Input("line", "one"))
-        performance.grip.write(Input("line", "two"))
+        performance.control.write(Input("line", "one"))
+        performance.control.write(Input("line", "two"))
         await performance.finish()
     assert performance.port.output.endswith(b"got:one:two\r\n")
 
@@ -171,6 +171,6 @@ async def test_pending_answers_are_bounded() -> None:
             "i=0; while [ $i -lt 300 ]; do printf '\\033[6n'; i=$((i+1)); done; echo READY; read a"
         )
         performance = await started(nursery, kit.shell(script, terminal=True), b"READY")
-        assert len(performance.grip._typist._answers) <= 64  # type: ignore[attr-defined]
-        performance.grip.write(Input("line", ""))
+        assert len(performance.control._input._answers) <= 64  # type: ignore[attr-defined]
+        performance.control.write(Input("line", ""))
         await performance.finish()

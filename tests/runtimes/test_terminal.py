@@ -115,12 +115,12 @@ async def test_RB_041_the_size_is_set_from_the_start_and_follows_resizes() -> No
     script = "trap 'stty size; exit' WINCH; echo READY; while :; do sleep 0.05; done"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell(script), b"READY")
-        performance.grip.write(Input("resize", rows=33, cols=101))
+        performance.control.write(Input("resize", rows=33, cols=101))
         await performance.finish()
-        shot = performance.grip.screen()
+        shot = performance.control.screen()
         assert shot is not None and (shot.rows, shot.cols, len(shot.lines)) == (33, 101, 33)
         with pytest.raises(InputRefused, match="ended"):
-            performance.grip.write(Input("resize", rows=1, cols=1))
+            performance.control.write(Input("resize", rows=1, cols=1))
     assert b"33 101" in performance.port.output
 
 
@@ -128,12 +128,12 @@ async def test_signals_go_to_the_foreground() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.call("bash", "--norc", "-i", terminal=True, env={"PS1": "$ "})
         performance = await started(nursery, call, b"$ ")
-        performance.grip.write(Input("line", "sh -c 'echo U''P; exec sleep 1000'"))
+        performance.control.write(Input("line", "sh -c 'echo U''P; exec sleep 1000'"))
         await performance.port.until(lambda: b"UP" in performance.port.output)
-        performance.grip.write(Input("signal", signal="INT"))
-        performance.grip.write(Input("line", "echo alive"))
+        performance.control.write(Input("signal", signal="INT"))
+        performance.control.write(Input("line", "echo alive"))
         await performance.port.until(lambda: b"\ralive" in performance.port.output)
-        performance.grip.write(Input("line", "exit 4"))
+        performance.control.write(Input("line", "exit 4"))
         await performance.finish()
     assert performance.port.end == ending(code=4)
 
@@ -142,11 +142,11 @@ async def test_RB_020_the_end_of_a_shell_is_reported_at_once() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.call("bash", "--norc", terminal=True, env={"PS1": "$ "})
         performance = await started(nursery, call, b"$ ")
-        performance.grip.write(Input("line", "set -euo pipefail; false"))
+        performance.control.write(Input("line", "set -euo pipefail; false"))
         await performance.finish()
         assert performance.port.end == ending(code=1)
         with pytest.raises(InputRefused, match="has ended"):
-            performance.grip.write(Input("line", "echo hi"))
+            performance.control.write(Input("line", "echo hi"))
 
 
 # -- the screen
@@ -168,8 +168,8 @@ async def test_an_answer_that_would_be_echoed_is_not_given() -> None:
     async with trio.open_nursery() as nursery:
         script = "printf '\\033[6n'; echo READY; read a; echo got:$a"
         performance = await started(nursery, shell(script), b"READY\r\n")
-        assert performance.grip.screen() is not None
-        performance.grip.write(Input("line", "mine"))
+        assert performance.control.screen() is not None
+        performance.control.write(Input("line", "mine"))
         await performance.finish()
     assert performance.port.output == b"\x1b[6nREADY\r\nmine\r\ngot:mine\r\n"
 
@@ -178,17 +178,17 @@ async def test_the_screen_stays_readable_after_the_end() -> None:
     async with trio.open_nursery() as nursery:
         script = "printf 'one\\n\\033[31mtwo\\033[0m'; read a; printf 'three'"
         performance = await started(nursery, shell(script, rows=5, cols=20), b"two\x1b[0m")
-        shot = performance.grip.screen()
+        shot = performance.control.screen()
         assert shot is not None
         assert shot.lines == ("one", "two", "", "", "")
         assert shot.cursor == (1, 3)
-        performance.grip.write(Input("resize", rows=6, cols=30))
-        other = performance.grip.screen()
+        performance.control.write(Input("resize", rows=6, cols=30))
+        other = performance.control.screen()
         assert other is not None
         assert (other.rows, other.cols, len(other.lines)) == (6, 30, 6)
-        performance.grip.write(Input("line", ""))
+        performance.control.write(Input("line", ""))
         await performance.finish()
-        last = performance.grip.screen()
+        last = performance.control.screen()
         assert last is not None
         assert last.lines[2] == "three"
         assert last.revision > other.revision > shot.revision
@@ -210,7 +210,7 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_for_its_last_scr
         async with trio.open_nursery() as nursery:
             performance = await perform(nursery, pty, shell("printf last"))
             await performance.finish()
-        shot = performance.grip.screen()
+        shot = performance.control.screen()
         assert shot is not None
         assert shot.lines[0] == "last"
     assert in_the_loop == [False]
@@ -225,7 +225,7 @@ async def test_a_terminal_without_output_loads_nothing_for_its_last_screen(
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, pty, shell("exit 3"))
         await performance.finish()
-    assert performance.grip.screen() is None
+    assert performance.control.screen() is None
 
 
 async def test_a_full_screen_program_is_drawn() -> None:
@@ -234,13 +234,13 @@ async def test_a_full_screen_program_is_drawn() -> None:
         performance = await started(nursery, call, b"\x1b[?1049h")
         await performance.port.until(lambda: b"23" in performance.port.output)
         await performance.port.until(lambda: performance.port.output.rstrip().endswith(b"K"))
-        shot = performance.grip.screen()
+        shot = performance.control.screen()
         assert shot is not None
         assert shot.alt
         assert shot.lines[:3] == ("1", "2", "3")
-        performance.grip.write(Input("keys", keys=("NPage",)))
-        await performance.port.until(lambda: performance.grip.screen().lines[0] == "24")  # type: ignore[union-attr]
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("keys", keys=("NPage",)))
+        await performance.port.until(lambda: performance.control.screen().lines[0] == "24")  # type: ignore[union-attr]
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert b"over" in performance.port.output
 
@@ -265,7 +265,7 @@ async def test_an_abort_ends_a_shell_with_all_its_jobs() -> None:
             "setsid sleep 1002 &",
             "echo go",
         ):
-            performance.grip.write(Input("line", line))
+            performance.control.write(Input("line", line))
         await performance.port.until(lambda: b"\rgo" in performance.port.output)
         performance.port.grace_s = 0.3
         performance.scope.cancel()

@@ -193,7 +193,7 @@ async def test_any_output_restarts_quick_checks_of_the_echo(
 
     async def print_something() -> None:
         await trio.sleep(2.1)
-        desk.typist.stirred()
+        desk.typist.recheck_echo()
 
     nursery.start_soon(print_something)
     await desk.typist._no_echo(lambda: True, hides)

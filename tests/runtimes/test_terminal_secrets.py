@@ -23,10 +23,10 @@ async def test_RB_022_a_secret_is_typed_when_the_echo_is_off() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.python(script, terminal=True)
         performance = await started(nursery, call, b"WORKING")
-        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        number = performance.control.write(Input("line", "hunter2", secret=True))
         assert performance.port.number < number
         with pytest.raises(InputRefused, match="secret input waits"):
-            performance.grip.write(Input("line", "x"))
+            performance.control.write(Input("line", "x"))
         await performance.finish()
         assert performance.port.number == number
     assert b"LEN 7" in performance.port.output
@@ -37,7 +37,7 @@ async def test_a_secret_is_typed_however_late_the_echo_goes_off() -> None:
     script = "printf 'Password: '; sleep 0.6; stty -echo; read x; stty echo; echo; echo LEN ${#x}"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell(script), b"Password: ")
-        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        number = performance.control.write(Input("line", "hunter2", secret=True))
         with trio.fail_after(PATIENCE_S):
             await performance.finish()
         assert performance.port.number == number
@@ -50,7 +50,7 @@ async def test_a_secret_for_an_open_prompt_is_typed_at_once() -> None:
         script = "import getpass; print('LEN', len(getpass.getpass('Password: ')))"
         call = kit.python(script, terminal=True)
         performance = await started(nursery, call, b"Password: ")
-        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        number = performance.control.write(Input("line", "hunter2", secret=True))
         assert performance.port.number == number
         await performance.finish()
     assert b"LEN 7" in performance.port.output
@@ -67,7 +67,7 @@ async def test_a_raw_reader_gets_a_secret_only_when_reading(tmp_path: Path) -> N
     )
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.python(script, terminal=True), b"READY")
-        number = performance.grip.write(Input("text", "hunter2", secret=True))
+        number = performance.control.write(Input("text", "hunter2", secret=True))
         assert performance.port.number < number
         go.touch()
         await performance.finish()
@@ -79,11 +79,11 @@ async def test_an_interrupt_drops_a_pending_secret() -> None:
     async with trio.open_nursery() as nursery:
         script = "trap 'echo caught; read a; echo got:$a; exit' INT; echo READY; while :; do sleep 0.05; done"
         performance = await started(nursery, shell(script), b"READY\r\n")
-        number = performance.grip.write(Input("line", "hunter2", secret=True))
-        performance.grip.write(Input("signal", signal="INT"))
+        number = performance.control.write(Input("line", "hunter2", secret=True))
+        performance.control.write(Input("signal", signal="INT"))
         await performance.port.until(lambda: b"caught" in performance.port.output)
         assert performance.port.number == number
-        performance.grip.write(Input("line", "plain"))
+        performance.control.write(Input("line", "plain"))
         await performance.finish()
     assert b"got:plain" in performance.port.output
     assert b"hunter2" not in performance.port.output

@@ -18,13 +18,13 @@ from .test_terminal import RAW_READER, reader, reads, shell, started
 async def test_a_line_ends_with_enter() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
-        performance.grip.write(Input("line", "y"))
+        performance.control.write(Input("line", "y"))
         await performance.finish()
     assert b"got:y\r\n" in performance.port.output
     async with trio.open_nursery() as nursery:
         call = shell("stty -icrnl; echo READY; read a; echo got:$a")
         performance = await started(nursery, call, b"READY")
-        performance.grip.write(Input("line", "y"))
+        performance.control.write(Input("line", "y"))
         await performance.finish()
     assert b"got:y\r\n" in performance.port.output
 
@@ -32,11 +32,11 @@ async def test_a_line_ends_with_enter() -> None:
 async def test_RB_027_enter_is_a_read_of_its_own() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader(), b"READY\r\n")
-        performance.grip.write(Input("line", "hello"))
-        performance.grip.write(Input("keys", keys=("a", "Escape", "b", "Up")))
-        performance.grip.write(Input("text", "text and more"))
-        performance.grip.write(Input("keys", keys=("Enter",)))
-        number = performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("line", "hello"))
+        performance.control.write(Input("keys", keys=("a", "Escape", "b", "Up")))
+        performance.control.write(Input("text", "text and more"))
+        performance.control.write(Input("keys", keys=("Enter",)))
+        number = performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
         assert performance.port.number == number
     expected = [b"hello", b"\r", b"a", b"\x1b", b"b", b"\x1b[A", b"text and more", b"\r", b"q"]
@@ -48,16 +48,16 @@ async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.python(script, terminal=True)
         performance = await started(nursery, call, b"READY\r\n")
-        performance.grip.write(Input("line", "hello"))
+        performance.control.write(Input("line", "hello"))
         await performance.port.until(lambda: performance.port.number == 1)
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert reads(performance.port) == [b"hello", b"\r", b"q"]
     script = "stty raw -echo; echo READY; sleep 60"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell(script), b"READY")
         with trio.fail_after(PATIENCE_S):
-            performance.grip.write(Input("line", "hello"))
+            performance.control.write(Input("line", "hello"))
             await performance.port.until(lambda: performance.port.number == 1)
         performance.scope.cancel()
 
@@ -68,8 +68,8 @@ async def test_a_key_without_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader(), b"READY\r\n")
         with pytest.raises(InputRefused, match="sends nothing for the key 'Up'"):
-            performance.grip.write(Input("keys", keys=("a", "Up")))
-        performance.grip.write(Input("keys", keys=("q",)))
+            performance.control.write(Input("keys", keys=("a", "Up")))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert reads(performance.port) == [b"q"]
 
@@ -81,11 +81,11 @@ async def test_only_an_unsendable_key_is_dropped(
     script = RAW_READER.replace('b"READY\\r\\n")', 'b"READY\\r\\n"); import time; time.sleep(0.4)')
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.python(script, terminal=True), b"READY\r\n")
-        performance.grip.write(Input("text", "hello"))
-        dropped = performance.grip.write(Input("keys", keys=("a", "Up")))
+        performance.control.write(Input("text", "hello"))
+        dropped = performance.control.write(Input("keys", keys=("a", "Up")))
         monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
         await performance.port.until(lambda: performance.port.number == dropped)
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert reads(performance.port) == [b"hello", b"q"]
 
@@ -97,8 +97,8 @@ async def test_text_is_text_and_never_a_key() -> None:
             nursery, shell("stty -echo; echo READY; exec cat"), b"READY\r\n"
         )
         for line in lines:
-            performance.grip.write(Input("text", line + "\n"))
-        performance.grip.write(Input("eof"))
+            performance.control.write(Input("text", line + "\n"))
+        performance.control.write(Input("eof"))
         await performance.finish()
     said = bytes(performance.port.output).decode().split("\r\n")[1:]
     assert said == [line.replace("\x16", "") for line in lines] + [""]
@@ -109,9 +109,9 @@ async def test_RB_018_end_of_input_also_ends_an_unfinished_line() -> None:
         async with trio.open_nursery() as nursery:
             performance = await started(nursery, shell("echo READY; exec cat"), b"READY\r\n")
             if text:
-                performance.grip.write(Input("text", text))
+                performance.control.write(Input("text", text))
             with trio.fail_after(PATIENCE_S):
-                performance.grip.write(Input("eof"))
+                performance.control.write(Input("eof"))
                 await performance.finish()
         assert performance.port.end == ending(code=0)
         assert performance.port.output.count(b"foo") == (2 if text else 0)
@@ -121,11 +121,11 @@ async def test_end_of_input_ends_one_reader_only() -> None:
     async with trio.open_nursery() as nursery:
         script = "echo READY; cat; echo between; cat; echo after"
         performance = await started(nursery, shell(script), b"READY\r\n")
-        performance.grip.write(Input("line", "one"))
-        performance.grip.write(Input("eof"))
+        performance.control.write(Input("line", "one"))
+        performance.control.write(Input("eof"))
         await performance.port.until(lambda: b"between" in performance.port.output)
-        performance.grip.write(Input("text", "two"))
-        performance.grip.write(Input("eof"))
+        performance.control.write(Input("text", "two"))
+        performance.control.write(Input("eof"))
         await performance.finish()
     assert b"after" in performance.port.output
     assert performance.port.output.count(b"two") == 2
@@ -134,14 +134,14 @@ async def test_end_of_input_ends_one_reader_only() -> None:
 async def test_RB_028_a_paste_is_bracketed_only_on_request() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader("--paste"), b"READY\r\n")
-        performance.grip.write(Input("paste", "a\nb\x1b[201~c"))
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("paste", "a\nb\x1b[201~c"))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert b"".join(reads(performance.port)) == b"\x1b[200~a\nbc\x1b[201~q"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader(), b"READY\r\n")
-        performance.grip.write(Input("paste", "a\nb"))
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("paste", "a\nb"))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert b"".join(reads(performance.port)) == b"a\rbq"
 
@@ -149,7 +149,7 @@ async def test_RB_028_a_paste_is_bracketed_only_on_request() -> None:
 async def test_the_application_cursor_mode_reaches_the_keys() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader("--app"), b"READY\r\n")
-        performance.grip.write(Input("keys", keys=("Up", "Home", "F5", "C-c", "q")))
+        performance.control.write(Input("keys", keys=("Up", "Home", "F5", "C-c", "q")))
         await performance.finish()
     assert reads(performance.port) == [b"\x1bOA", b"\x1bOH", b"\x1b[15~", b"\x03", b"q"]
 
@@ -158,20 +158,20 @@ async def test_a_line_too_long_for_the_terminal_is_refused_with_the_alternative(
     async with trio.open_nursery() as nursery:
         script = "stty -echo; echo READY; wc -c"
         performance = await started(nursery, shell(script), b"READY\r\n")
-        grip = performance.grip
+        control = performance.control
         for item in (
             Input("line", "x" * 4096),
             Input("text", "a\n" + "x" * 5000),
             Input("paste", "é" * 2100),
         ):
             with pytest.raises(InputRefused, match="too long for a terminal"):
-                grip.write(item)
-        assert grip.write(Input("text", "x" * 2000)) == 1
+                control.write(item)
+        assert control.write(Input("text", "x" * 2000)) == 1
         with pytest.raises(InputRefused, match="4,096 bytes"):
-            grip.write(Input("line", "x" * 2096))
-        assert grip.write(Input("line", "x" * 2095)) == 2
-        assert grip.write(Input("text", ("y" * 4000 + "\n") * 50)) == 3
-        grip.write(Input("eof"))
+            control.write(Input("line", "x" * 2096))
+        assert control.write(Input("line", "x" * 2095)) == 2
+        assert control.write(Input("text", ("y" * 4000 + "\n") * 50)) == 3
+        control.write(Input("eof"))
         await performance.finish()
     assert performance.port.output == b"READY\r\n%d\r\n" % (4096 + 50 * 4001)
 
@@ -179,8 +179,8 @@ async def test_a_line_too_long_for_the_terminal_is_refused_with_the_alternative(
 async def test_a_raw_program_takes_lines_of_any_length() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, reader(), b"READY\r\n")
-        performance.grip.write(Input("text", "x" * 300_000))
-        performance.grip.write(Input("keys", keys=("q",)))
+        performance.control.write(Input("text", "x" * 300_000))
+        performance.control.write(Input("keys", keys=("q",)))
         await performance.finish()
     assert b"".join(reads(performance.port)) == b"x" * 300_000 + b"q"
 
@@ -191,5 +191,5 @@ async def test_unread_input_is_bounded() -> None:
         performance = await started(nursery, shell(script), b"READY")
         with pytest.raises(InputRefused, match="does not read"):
             for _ in range(100):
-                performance.grip.write(Input("text", "x" * 100_000))
+                performance.control.write(Input("text", "x" * 100_000))
         performance.scope.cancel()

@@ -72,9 +72,9 @@ class Execution:
         "_suspension_known_until",
         "begun",
         "callers",
+        "control",
         "done",
         "grace_s",
-        "grip",
         "handle",
         "inquiries",
         "is_stop_requested",
@@ -102,7 +102,7 @@ class Execution:
         self.scope = trio.CancelScope()
         self.begun = trio.Event()
         self.done = trio.Event()
-        self.grip: ExecutionControl | None = None
+        self.control: ExecutionControl | None = None
         self.is_stop_requested = False
         """True after a request to end the execution, or the processes left behind."""
         self._suspended = False
@@ -163,14 +163,14 @@ class Execution:
 
     # -- reports of the runtime
 
-    def started(self, grip: ExecutionControl) -> None:
-        self.grip = grip
+    def started(self, control: ExecutionControl) -> None:
+        self.control = control
         self.handle.start(
             trio.current_time(),
-            pid=grip.pid,
-            command=grip.command,
-            terminal=grip.terminal,
-            rendering=grip.rendering,
+            pid=control.pid,
+            command=control.command,
+            terminal=control.terminal,
+            rendering=control.rendering,
         )
         self.begin()
         self.inquiries.go_on()
@@ -237,16 +237,16 @@ class Execution:
 
     def feed(self, data: bytes) -> int:
         """Queue output of another handle as input; raises `InputRefused`."""
-        if self.grip is None:
+        if self.control is None:
             raise InputRefused("The program has not started.")
-        return self.grip.feed(data)
+        return self.control.feed(data)
 
     def write(self, item: Input) -> int:
         """Queue input for the running tool; raises `RpcError` if the tool takes none."""
-        if self.grip is None:
+        if self.control is None:
             raise AssertionError("input before the tool runs is queued by when_begun")
         try:
-            number = self.grip.write(item)
+            number = self.control.write(item)
         except InputRefused as refused:
             if refused.malformed:
                 raise invalid_params(str(refused), field="input") from None
@@ -275,17 +275,17 @@ class Execution:
 
     def picture(self) -> Screen | None:
         """Return the terminal's whole screen, if any; no later `screen` is relative to it."""
-        return self.grip.screen() if self.grip is not None else None
+        return self.control.screen() if self.control is not None else None
 
     def paint(self) -> bytes | None:
-        return self.grip.paint() if self.grip is not None else None
+        return self.control.paint() if self.control is not None else None
 
     def screen_digest(self) -> int | None:
-        return None if self.grip is None else self.grip.screen_digest()
+        return None if self.control is None else self.control.screen_digest()
 
     def wanted(self) -> Wanted:
         """Return the current input state; some 0.2 ms for a terminal."""
-        wanted = Wanted("busy") if self.grip is None else self.grip.wanted()
+        wanted = Wanted("busy") if self.control is None else self.control.wanted()
         self.silence.see(wanted, trio.current_time())
         return wanted
 
@@ -299,13 +299,13 @@ class Execution:
         """Return True while a signal has stopped the tool; the kernel is asked at most ten times a second."""
         now = trio.current_time()
         if now >= self._suspension_known_until:
-            self._suspended = self.grip is not None and self.grip.is_suspended()
+            self._suspended = self.control is not None and self.control.is_suspended()
             self._suspension_known_until = now + _SUSPENSION_KNOWN_S
         return self._suspended
 
     def hides_input(self) -> bool:
         """Return True while the terminal does not echo, as at a password prompt."""
-        return self.grip is not None and self.grip.hides_input()
+        return self.control is not None and self.control.hides_input()
 
     def begin(self) -> None:
         self.begun.set()
@@ -316,18 +316,18 @@ class Execution:
     def kill(self) -> None:
         """Send KILL; the aborting task then sees the end."""
         self.grace_s = 0.0
-        if self.grip is not None:
-            self.grip.kill()
+        if self.control is not None:
+            self.control.kill()
 
     def members(self) -> tuple[int, ...]:
-        return () if self.grip is None else self.grip.members()
+        return () if self.control is None else self.control.members()
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        return () if self.grip is None else self.grip.left_behind()
+        return () if self.control is None else self.control.left_behind()
 
     def finish(self) -> None:
         """Record that no process is left; drop the control, as its reference back makes a cycle."""
-        self.grip = None
+        self.control = None
         self.done.set()
 
     def reject(self, error: RpcError) -> None:

@@ -141,7 +141,9 @@ class Supervisor:
                 return use, True
         for use in self._uses.values():
             # A pid stays taken while a session has it as its id.
-            if use.grip is not None and use.grip.pid in {process.session for process in lineage}:
+            if use.control is not None and use.control.pid in {
+                process.session for process in lineage
+            }:
                 return use, False
         return None
 

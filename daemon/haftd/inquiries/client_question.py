@@ -59,7 +59,7 @@ class ClientQuestion(InquiryKind):
     def admits(self, caller: Caller) -> bool:
         return caller is not self.context.caller and super().admits(caller)
 
-    def known(self) -> Unanswered | None:
+    def known_end(self) -> Unanswered | None:
         if self._is_secret and self.target not in ("caller", "user"):
             return Unanswered("a secret is asked of a person only: the `target` is `user`")
         return None

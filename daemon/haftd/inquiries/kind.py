@@ -131,7 +131,7 @@ class InquiryKind(ABC):
         may_answer = caller.may(self.permission) or not needs_a_person
         return may_answer and caller.may_reach(self.may)
 
-    def known(self) -> Answered | Unanswered | None:
+    def known_end(self) -> Answered | Unanswered | None:
         """Return an end that needs no question."""
         return None
 

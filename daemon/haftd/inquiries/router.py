@@ -87,7 +87,7 @@ class InquiryRouter:
                 pending.settle(Withdrawn())
 
         pending = PendingInquiry(kind, ended)
-        end = self._known(kind)
+        end = self._known_end(kind)
         if end is not None:
             pending.settle(end)
             return pending
@@ -159,16 +159,16 @@ class InquiryRouter:
         if not isinstance(until, UnsetType) and (key := kind.memory_key) is not None:
             subject, bound_to = key
             self.cache.keep(kind.session, subject, answer.value, until, bound_to)
-        self._write_down(kind, answer)
+        self._record_answer(kind, answer)
         return pending.settle(answer)
 
-    def _known(self, kind: InquiryKind) -> Answered | Unanswered | None:
+    def _known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
         """Return the end by the definition or the cache."""
-        end = kind.known()
+        end = kind.known_end()
         if end is None and (key := kind.memory_key) is not None:
             end = self._remembered(kind, *key)
         if isinstance(end, Answered):
-            self._write_down(kind, end)
+            self._record_answer(kind, end)
         return end
 
     def _remembered(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
@@ -181,7 +181,7 @@ class InquiryRouter:
             self.cache.drop(kind.session, subject)
             return None
 
-    def _write_down(self, kind: InquiryKind, answer: Answered) -> None:
+    def _record_answer(self, kind: InquiryKind, answer: Answered) -> None:
         record = kind.audit_record(answer)
         if record is not None:
             event, fields = record

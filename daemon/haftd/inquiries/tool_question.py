@@ -99,7 +99,7 @@ class ToolQuestion(InquiryKind):
         why = f"nobody has answered question {shown(question)} within {seconds:g} s ({setting})"
         return seconds, why
 
-    def known(self) -> Answered | Unanswered | None:
+    def known_end(self) -> Answered | Unanswered | None:
         is_secret = isinstance(self.question.answer_type, Secret)
         if self._policy.answer is UNSET:
             if is_secret and self._target() != "user":

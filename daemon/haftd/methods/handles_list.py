@@ -56,6 +56,6 @@ def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
         row["last_output_at"] = handle.last_output_at
     if handle.pid is not None:
         row["pid"] = handle.pid
-    if use is not None and use.grip is not None:
-        row["cpu_s"], row["memory"] = total_usage(use.grip.members())
+    if use is not None and use.control is not None:
+        row["cpu_s"], row["memory"] = total_usage(use.control.members())
     return row

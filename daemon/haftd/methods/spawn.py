@@ -175,7 +175,7 @@ def start(
     fed = {} if source is None else {"stdin_from": source[0].id}
 
     def record() -> None:
-        if use is not None and use.grip is not None:
+        if use is not None and use.control is not None:
             services.audit.record_action(
                 "spawn", caller, handle, tool=handle.tool, command=handle.command, **fed
             )

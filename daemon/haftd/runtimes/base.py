@@ -246,7 +246,7 @@ class RuntimeContext(Protocol):
     grace_s: float
     """Seconds between TERM and KILL on abort; read when cancellation arrives."""
 
-    def started(self, grip: ExecutionControl) -> None:
+    def started(self, control: ExecutionControl) -> None:
         """Report that the tool runs."""
 
     def emit(self, data: bytes) -> None:

@@ -130,12 +130,12 @@ Step = (
 
 
 class FakeControl:
-    """Control of one run. `given` holds every input, in order."""
+    """Control of one run. `inputs` holds every input, in order."""
 
     rendering = STRIPPED
 
     def __init__(self, call: Call, port: RuntimeContext, kill: Callable[[str], None]) -> None:
-        self.given: list[Input] = []
+        self.inputs: list[Input] = []
         self.alive: dict[int, str] = {next(_pids): call.tool}
         self._leader = next(iter(self.alive))
         self._call = call
@@ -169,13 +169,13 @@ class FakeControl:
         if self._leader not in self.alive:
             raise InputRefused("The tool has ended; it takes no input.")
         if item.kind == "signal":
-            self.given.append(item)
+            self.inputs.append(item)
             self._kill(item.signal)
             return self._number
         if item.kind == "resize":
             if not self._call.launch.terminal:
                 raise InputRefused("There is no terminal to resize.")
-            self.given.append(item)
+            self.inputs.append(item)
             self._size = (item.rows, item.cols)
             self._revision += 1
             return self._number
@@ -183,7 +183,7 @@ class FakeControl:
             raise InputRefused("There is no terminal to use a mouse on.")
         if self._closed or (self._call.launch.stdin == "null" and not self._call.launch.terminal):
             raise InputRefused("The input of the tool is closed.")
-        self.given.append(item)
+        self.inputs.append(item)
         self._number += 1
         self._closed = item.kind == "eof" and not self._call.launch.terminal
         self._queue.append((self._number, item))
@@ -262,10 +262,10 @@ class FakeRuntime:
         steps: deque[Step] = deque(call.script)
         if steps and isinstance(steps[0], CannotStart):
             raise StartFailed(steps[0].message, steps[0].reason)
-        return await _Play(call, port, steps).run()
+        return await _Run(call, port, steps).run()
 
 
-class _Play:
+class _Run:
     def __init__(self, call: Call, port: RuntimeContext, steps: deque[Step]) -> None:
         self._port = port
         self._steps = steps
@@ -274,15 +274,15 @@ class _Play:
         self._scope = trio.CancelScope()
         self._unkillable: list[int] = []
         self._left: list[LeaveBehind] = []
-        self._grip = FakeControl(call, port, self._take_signal)
+        self._control = FakeControl(call, port, self._take_signal)
         self._ended = False
 
     async def run(self) -> str | None:
-        self._port.started(self._grip)
+        self._port.started(self._control)
         try:
             end: Exit | Fail = Exit()
             with self._scope:
-                end = await self._play()
+                end = await self._run_steps()
             if self._scope.cancelled_caught:
                 end = Exit(None, self._signal)
             return await self._leave(end)
@@ -296,21 +296,21 @@ class _Play:
             self._signal = name
             self._scope.cancel()
 
-    async def _play(self) -> Exit | Fail:
+    async def _run_steps(self) -> Exit | Fail:
         for step in self._steps:
             match step:
                 case Emit(data=data):
-                    self._grip.show(data)
+                    self._control.show(data)
                 case Ask(question=question, show=show):
                     answer = await self._port.ask(question).wait()
                     if show:
-                        self._grip.show(msgspec.json.encode(answer) + b"\n")
+                        self._control.show(msgspec.json.encode(answer) + b"\n")
                 case TakeInput(show=show):
-                    item = await self._grip.take()
+                    item = await self._control.take()
                     if show and item.kind in ("text", "line", "paste"):
-                        self._grip.show(item.text.encode() + b"\n" * (item.kind == "line"))
+                        self._control.show(item.text.encode() + b"\n" * (item.kind == "line"))
                     elif show and item.kind == "keys":
-                        self._grip.show(" ".join(item.keys).encode())
+                        self._control.show(" ".join(item.keys).encode())
                 case WaitFor(event=event):
                     await event.wait()
                 case Stubborn():
@@ -328,8 +328,8 @@ class _Play:
     async def _leave(self, end: Exit | Fail) -> str | None:
         """Report the end, wait for the processes left behind, return the result."""
         left = {next(_pids): step for step in self._left if not step.until.is_set()}
-        self._grip.alive.update({pid: step.command for pid, step in left.items()})
-        self._grip.end_leader()
+        self._control.alive.update({pid: step.command for pid, step in left.items()})
+        self._control.end_leader()
         complete = not any(step.holds_output for step in left.values())
         failure = None
         result = None
@@ -349,7 +349,7 @@ class _Play:
             self._port.completed()
         for pid, step in left.items():
             await step.until.wait()
-            del self._grip.alive[pid]
+            del self._control.alive[pid]
         if failure is not None:
             raise failure
         return result
@@ -358,8 +358,8 @@ class _Play:
         with trio.CancelScope(shield=True):
             if self._stubborn and not self._ended:
                 await trio.sleep(self._port.grace_s)
-        self._grip.end_leader()
-        self._grip.alive.clear()
+        self._control.end_leader()
+        self._control.alive.clear()
         if not self._ended:
             signal = "KILL" if self._stubborn else "TERM"
             unconfirmed = tuple(self._unkillable)

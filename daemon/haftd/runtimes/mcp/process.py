@@ -60,7 +60,7 @@ class _Port:
         self.grace_s = grace_s
         self._on_end = on_end
 
-    def started(self, grip: ExecutionControl) -> None:
+    def started(self, control: ExecutionControl) -> None:
         pass
 
     def emit(self, data: bytes) -> None:

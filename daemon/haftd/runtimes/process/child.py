@@ -1,7 +1,7 @@
 """A started process: its bytes, its end, and the processes it leaves behind.
 
 - The end is the leader's, reported after all bytes available by then. Output that another process
-  holds is read for `_LOOSE_S` more. A terminal that no process has open while the leader lives is
+  holds is read for `_DETACH_AFTER_S` more. A terminal that no process has open while the leader lives is
   not at its end.
 - Bytes go on moving during an abort: a program that cleans up may print.
 - Limits hold until no process is left; those on a sum are polled, as no kernel event reports one.
@@ -30,8 +30,8 @@ from .resource_limits import ResourceLimits
 
 log = structlog.get_logger("haftd.runtimes.process.child")
 
-_LOOSE_S = 0.5
-_LOOKS_S = (0.02, 0.5)
+_DETACH_AFTER_S = 0.5
+_POLL_S = (0.02, 0.5)
 _TERM = 1 << 14
 
 
@@ -64,49 +64,49 @@ class Child:
     def __init__(
         self,
         launched: LaunchedProcess,
-        kin: ProcessTree,
+        tree: ProcessTree,
         port: RuntimeContext,
-        bounds: ResourceLimits,
+        limits: ResourceLimits,
     ) -> None:
         self.launched = launched
-        self.kin = kin
+        self.tree = tree
         self._port = port
-        self._bounds = bounds
+        self._limits = limits
         self._outputs: Sequence[Output] = ()
         self._io = trio.CancelScope(shield=True)
-        self._life = trio.CancelScope()
-        self._flowed = trio.Event()
-        self._still = trio.Event()
+        self._lifetime = trio.CancelScope()
+        self._outputs_ended = trio.Event()
+        self._io_ended = trio.Event()
         self._passed: str | None = None
         self._is_terminated = False
         self._reported = False
         self._complete = False
-        self._seen_through = False
-        self._gone = False
+        self._is_supervised = False
+        self._is_closed = False
 
     async def __aenter__(self) -> Child:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            if not self._seen_through:
+            if not self._is_supervised:
                 # An error of the daemon must not leak a process.
                 with trio.CancelScope(shield=True):
-                    await self.kin.end(self._port.grace_s)
+                    await self.tree.end(self._port.grace_s)
                     self.launched.reap()
         finally:
             self.close()
 
     @classmethod
-    async def start(cls, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> Child:
+    async def start(cls, call: Call, port: RuntimeContext, limits: ResourceLimits) -> Child:
         """Start the program of `call` and return when it runs; enter the child at once. Raises
         `StartFailed`."""
         try:
             launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
-        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), port, bounds)
-        bounds.follow(call.mark)
+        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), port, limits)
+        limits.follow(call.mark)
         try:
             await launched.confirm()
         except LaunchFailed as failed:
@@ -114,7 +114,7 @@ class Child:
             raise StartFailed(failed.message, failed.reason) from None
         except BaseException:
             with trio.CancelScope(shield=True):
-                await child.kin.end(0.0)
+                await child.tree.end(0.0)
             child.close()
             raise
         return child
@@ -125,34 +125,34 @@ class Child:
 
     @property
     def stdout(self) -> int:
-        return _have(self.launched.stdout)
+        return _require_fd(self.launched.stdout)
 
     @property
     def stderr(self) -> int:
-        return _have(self.launched.stderr)
+        return _require_fd(self.launched.stderr)
 
     @property
     def ended(self) -> bool:
-        return self._gone or self.launched.exit is not None
+        return self._is_closed or self.launched.exit is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        if self._gone or not self.ended:
+        if self._is_closed or not self.ended:
             return ()
-        return tuple(LeftBehind(pid, command) for pid, command in self.kin.left_behind().items())
+        return tuple(LeftBehind(pid, command) for pid, command in self.tree.left_behind().items())
 
     def kill(self) -> None:
         """Send KILL to all processes; the supervising task reports the end."""
-        if not self._gone:
-            self.kin.signal(signal.SIGKILL)
+        if not self._is_closed:
+            self.tree.signal(signal.SIGKILL)
 
     def members(self) -> tuple[int, ...]:
-        return () if self._gone else tuple(self.kin.members())
+        return () if self._is_closed else tuple(self.tree.members())
 
     def emit(self, data: bytes) -> None:
         """Report output within the limit."""
         if not data:
             return
-        kept, passed = self._bounds.count(data)
+        kept, passed = self._limits.count(data)
         if kept:
             self._port.emit(kept)
         if passed and self._passed is None:
@@ -161,12 +161,12 @@ class Child:
     def pass_limit(self, limit: str) -> None:
         """End the process for exceeding a limit."""
         self._passed = self._passed or limit
-        self._life.cancel()
+        self._lifetime.cancel()
 
     def terminate(self) -> None:
         """End the process after the tool's final state."""
         self._is_terminated = True
-        self._life.cancel()
+        self._lifetime.cancel()
 
     async def run(
         self,
@@ -181,60 +181,60 @@ class Child:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)
             try:
-                await self._see_through(interpreter, at_end)
-                self._seen_through = True
+                await self._supervise(interpreter, at_end)
+                self._is_supervised = True
             except BaseException as error:
-                self._seen_through = is_cancellation(error)
+                self._is_supervised = is_cancellation(error)
                 raise
             finally:
                 self._io.cancel()
 
     def close(self) -> None:
-        self._gone = True
+        self._is_closed = True
         self._outputs = ()
-        self._bounds.unfollow()
+        self._limits.unfollow()
         self.launched.close()
 
     async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
         try:
             with self._io:
                 if not tasks and len(self._outputs) == 1:
-                    await self._flow(self._outputs[0])
+                    await self._read_output(self._outputs[0])
                     return
                 async with trio.open_nursery() as nursery:
                     for task in tasks:
                         nursery.start_soon(task)
                     for output in self._outputs:
-                        nursery.start_soon(self._flow, output)
+                        nursery.start_soon(self._read_output, output)
         finally:
-            self._still.set()
+            self._io_ended.set()
 
-    async def _flow(self, output: Output) -> None:
+    async def _read_output(self, output: Output) -> None:
         await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
         output.at_end = True
         output.on_end()
         if all(output.at_end for output in self._outputs):
-            self._flowed.set()
+            self._outputs_ended.set()
 
     def _is_final(self) -> bool:
         """True if the end of an output is final; a terminal may be reopened."""
         return self.launched.master is None or self.ended
 
-    async def _see_through(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
+    async def _supervise(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         began = trio.current_time()
-        if self._bounds.wall_left is not None:
-            self._life.deadline = began + self._bounds.wall_left
+        if self._limits.wall_left is not None:
+            self._lifetime.deadline = began + self._limits.wall_left
         try:
-            with self._life:
-                await self._exit_within_bounds()
+            with self._lifetime:
+                await self._wait_exit()
         except BaseException as error:
             if not is_cancellation(error):
                 raise
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
             raise
-        wall_end = self._life.deadline
-        self._bounds.spent(trio.current_time() - began)
+        wall_end = self._lifetime.deadline
+        self._limits.spent(trio.current_time() - began)
         exit = self.launched.exit
         if exit is None:
             if not self._is_terminated:
@@ -243,17 +243,17 @@ class Child:
                 await self._stop(interpreter, at_end)
             return
         self._report(exit, interpreter, at_end)
-        self._life = trio.CancelScope(deadline=wall_end)
+        self._lifetime = trio.CancelScope(deadline=wall_end)
         if self._passed is not None:
-            self._life.cancel()
+            self._lifetime.cancel()
         await self._await_descendants()
 
-    async def _exit_within_bounds(self) -> None:
-        await self._within_sums(self.launched.wait_exit)
+    async def _wait_exit(self) -> None:
+        await self._poll_sums_during(self.launched.wait_exit)
 
-    async def _within_sums(self, wait: Callable[[], Awaitable[object]]) -> None:
+    async def _poll_sums_during(self, wait: Callable[[], Awaitable[object]]) -> None:
         """Run `wait` while polling the sums of resource use."""
-        if not self._bounds.are_summed:
+        if not self._limits.are_summed:
             await wait()
             return
         async with trio.open_nursery() as nursery:
@@ -262,10 +262,10 @@ class Child:
             nursery.cancel_scope.cancel()
 
     async def _watch_sums(self) -> None:
-        pause, longest = _LOOKS_S
+        pause, longest = _POLL_S
         while True:
             await trio.sleep(pause)
-            limit = self._bounds.passed(self.members())
+            limit = self._limits.passed(self.members())
             if limit is not None:
                 self.pass_limit(limit)
                 return
@@ -279,7 +279,7 @@ class Child:
         if result is None:
             return
         self._reported = True
-        limit = self._passed = self._passed or self._bounds.exceeded(exit)
+        limit = self._passed = self._passed or self._limits.exceeded(exit)
         self._port.ended(
             _ending(
                 exit,
@@ -296,40 +296,40 @@ class Child:
             output.at_end = pump.drain(output.fd, output.take) or output.at_end
         self._complete = all(output.at_end for output in self._outputs)
         if self._complete:
-            self._flowed.set()
+            self._outputs_ended.set()
 
     async def _await_descendants(self) -> None:
         try:
             if self._reported:
-                with trio.move_on_after(_LOOSE_S):
-                    await self._flowed.wait()
+                with trio.move_on_after(_DETACH_AFTER_S):
+                    await self._outputs_ended.wait()
             await self._detach_outputs()
             if not self._reported:
                 # The handle goes on with another run: end the rest of this one.
-                await self.kin.end(self._port.grace_s)
-            await self._rest_within_bounds()
+                await self.tree.end(self._port.grace_s)
+            await self._wait_rest()
         except BaseException as error:
             if is_cancellation(error):
                 with trio.CancelScope(shield=True):
-                    await self.kin.end(self._port.grace_s)
+                    await self.tree.end(self._port.grace_s)
                 await self._detach_outputs()
             raise
 
-    async def _rest_within_bounds(self) -> None:
+    async def _wait_rest(self) -> None:
         """Wait for the processes left behind, or kill them at a limit."""
-        with self._life:
-            await self._within_sums(self.kin.gone)
-        if self._life.cancelled_caught:
+        with self._lifetime:
+            await self._poll_sums_during(self.tree.gone)
+        if self._lifetime.cancelled_caught:
             limit = self._passed or "wall_s"
             log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)
             with trio.CancelScope(shield=True):
-                await self.kin.end(self._port.grace_s)
+                await self.tree.end(self._port.grace_s)
 
     async def _detach_outputs(self) -> None:
         self._io.cancel()
         # Only after every task has released the descriptors: their numbers are reused.
         with trio.CancelScope(shield=True):
-            await self._still.wait()
+            await self._io_ended.wait()
         cut = self._reported and not self._complete
         if cut:
             self._drain()
@@ -341,21 +341,21 @@ class Child:
 
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         grace_s = self._port.grace_s
-        heeds_term = not _keeps_term(self.launched.pid)
+        dies_of_term = not _handles_term(self.launched.pid)
         natural = self.launched.exiting()
-        parted = grace_s > 0 and not natural and interpreter.request_stop()
-        if parted:
-            heeds_term = False
+        asked_to_stop = grace_s > 0 and not natural and interpreter.request_stop()
+        if asked_to_stop:
+            dies_of_term = False
             with trio.move_on_after(grace_s / 2):
                 await self.launched.wait_exit()
-        unconfirmed = await self.kin.end(grace_s)
+        unconfirmed = await self.tree.end(grace_s)
         exit = self.launched.reap()
         if exit is None and self.launched.pid not in unconfirmed:
             exit = await self.launched.wait_exit()
         exit = exit or Exit()
         # A process with an exit code ended before the signal if TERM would have killed it or was
         # not sent: a shell blocks signals for a moment after its command has ended.
-        untouched = heeds_term or not (parted or self.kin.leader_was_signalled)
+        untouched = dies_of_term or not (asked_to_stop or self.tree.leader_was_signalled)
         natural = natural or self._is_terminated or (untouched and exit.code is not None)
         self._drain()
         at_end()
@@ -380,13 +380,13 @@ def _ending(exit: Exit, result: ToolResult, by: EndedBy, limit: str | None) -> E
     return replace(ending, by=by, exit=exit_state(exit), limit=limit)
 
 
-def _have(fd: int | None) -> int:
+def _require_fd(fd: int | None) -> int:
     if fd is None:
         raise AssertionError("the plan of the start asked for this descriptor")
     return fd
 
 
-def _keeps_term(pid: int) -> bool:
+def _handles_term(pid: int) -> bool:
     """Return True if the process handles, ignores or blocks TERM."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:

@@ -82,7 +82,7 @@ class Live:
         self._child = child
         self._questions: deque[tuple[str, PendingAnswer]] = deque()
         self._answering = trio.CancelScope()
-        self._grip = _LiveControl(call, port, child, self._questions)
+        self._control = _LiveControl(call, port, child, self._questions)
         self._line = bytearray()
         self._is_raw_line = False
         self._stderr = bytearray()
@@ -93,23 +93,25 @@ class Live:
 
     async def run(self) -> str | None:
         child = self._child
-        self._port.started(self._grip)
-        self._tell("init", _context(self._call))
+        self._port.started(self._control)
+        self._notify("init", _context(self._call))
         keep_up = self._port.keep_up
         outputs = [
             Output(child.stdout, self._feed, keep_up),
             Output(child.stderr, self._take_stderr, keep_up),
         ]
-        await child.run(outputs, self, (*self._grip.tasks, self._attend), self._grip.close)
+        await child.run(
+            outputs, self, (*self._control.tasks, self._serve_questions), self._control.close
+        )
         if self._final is None:
             return None
         if self._final.failure is not None:
             raise self._final.failure
         return self._final.result
 
-    def _tell(self, method: str, params: object) -> bool:
+    def _notify(self, method: str, params: object) -> bool:
         try:
-            self._grip.put(_notification(method, params))
+            self._control.put(_notification(method, params))
         except InputRefused:
             return False  # its input is closed
         return True
@@ -194,9 +196,9 @@ class Live:
                 answer = await pending.wait()
                 if self._final is None:
                     self._questions.popleft()
-                    self._tell("apply", {"question": name, "input": answer})
+                    self._notify("apply", {"question": name, "input": answer})
 
-    async def _attend(self) -> None:
+    async def _serve_questions(self) -> None:
         """Answer the questions; after the final state close the input and end the tool after the
         grace."""
         try:
@@ -208,7 +210,7 @@ class Live:
         finally:
             self._withdraw()
         try:
-            self._grip.open_writer().end()
+            self._control.open_writer().end()
         except InputRefused:
             pass
         await trio.sleep(self._port.grace_s)
@@ -255,4 +257,4 @@ class Live:
         return self._final or ToolResult()
 
     def request_stop(self) -> bool:
-        return self._tell("cancel", {})
+        return self._notify("cancel", {})

@@ -43,7 +43,7 @@ class _Port:
         self.scope = trio.CancelScope()
         self.end: Ending | None = None
 
-    def started(self, grip: ExecutionControl) -> None:
+    def started(self, control: ExecutionControl) -> None:
         pass
 
     def emit(self, data: bytes) -> None:
@@ -118,15 +118,15 @@ async def _run(call: Call, port: _Port, request: bytes | None, stderr_tail: byte
             if len(output) > MAX_OUTPUT_BYTES:
                 child.pass_limit("output")
 
-        def hear(data: bytes) -> None:
+        def take_stderr(data: bytes) -> None:
             stderr_tail.extend(data)
             del stderr_tail[:-_MAX_STDERR_BYTES]
 
-        grip = PipeControl(call, port, child)
+        control = PipeControl(call, port, child)
         if request is not None:
-            grip.put(request)
-            grip.open_writer().end()
-        outputs = [Output(child.stdout, take), Output(child.stderr, hear)]
+            control.put(request)
+            control.open_writer().end()
+        outputs = [Output(child.stdout, take), Output(child.stderr, take_stderr)]
         with port.scope:
-            await child.run(outputs, Plain(), grip.tasks, grip.close)
+            await child.run(outputs, Plain(), control.tasks, control.close)
     return bytes(output)

@@ -37,17 +37,17 @@ _MAX_HELD = 8 << 20
 
 
 class OneShot:
-    def __init__(self, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, limits: ResourceLimits) -> None:
         self._call = call
         self._port = port
-        self._bounds = bounds
-        self._grip: PipeControl | None = None
+        self._limits = limits
+        self._control: PipeControl | None = None
 
     async def run(self) -> str | None:
         """Run until an outcome. Raises `StartFailed` if the first run cannot start."""
         answers: dict[str, Any] = {}
-        outcome = await self._play(
-            await Child.start(self._call, self._port, self._bounds), may_ask=_MAX_RUNS > 1
+        outcome = await self._run_once(
+            await Child.start(self._call, self._port, self._limits), may_ask=_MAX_RUNS > 1
         )
         runs = 1
         while outcome.question is not None:
@@ -59,25 +59,25 @@ class OneShot:
             answers[outcome.question.id] = await self._ask(outcome.question, outcome)
             runs += 1
             again = await self._start(self._resolve(answers))
-            outcome = await self._play(again, may_ask=runs < _MAX_RUNS)
+            outcome = await self._run_once(again, may_ask=runs < _MAX_RUNS)
         if outcome.result.failure is not None:
             raise outcome.result.failure
         return outcome.result.result
 
-    async def _play(self, child: Child, *, may_ask: bool) -> _Outcome:
+    async def _run_once(self, child: Child, *, may_ask: bool) -> _Outcome:
         async with child:
-            if self._grip is None:
-                self._grip = PipeControl(self._call, self._port, child)
-                self._port.started(self._grip)
+            if self._control is None:
+                self._control = PipeControl(self._call, self._port, child)
+                self._port.started(self._control)
             else:
-                self._grip.attach(child)
-            grip, outcome = self._grip, _Outcome(child, may_ask=may_ask)
+                self._control.attach(child)
+            control, outcome = self._control, _Outcome(child, may_ask=may_ask)
             keep_up = self._port.keep_up
             outputs = [
                 Output(child.stdout, outcome.feed, keep_up),
                 Output(child.stderr, child.emit, keep_up),
             ]
-            await child.run(outputs, outcome, grip.tasks, grip.close)
+            await child.run(outputs, outcome, control.tasks, control.close)
         return outcome
 
     async def _ask(self, question: Question, outcome: _Outcome) -> Any:
@@ -103,7 +103,7 @@ class OneShot:
 
     async def _start(self, call: Call) -> Child:
         try:
-            return await Child.start(call, self._port, self._bounds)
+            return await Child.start(call, self._port, self._limits)
         except StartFailed as failed:
             raise self._cannot(failed.message) from None
         except BaseException as error:
@@ -140,9 +140,9 @@ class _Outcome:
         self._held += data
         begin = self._held[:64].lstrip()
         if (begin and not begin.startswith(b"{")) or len(self._held) > _MAX_HELD:
-            self._let_out()
+            self._release()
 
-    def _let_out(self) -> None:
+    def _release(self) -> None:
         self._holding = False
         held, self._held = bytes(self._held), bytearray()
         if held:
@@ -173,17 +173,17 @@ class _Outcome:
                 if content:
                     self._child.emit(content.encode())
             case Malformed():
-                self._let_out()
+                self._release()
                 self.result = ToolResult(failure=malformed(outcome))
             case Raw():
-                self._let_out()
+                self._release()
         return self.result
 
     def emit_content(self) -> None:
         self._child.emit(self._content)
 
     def finish_killed(self) -> ToolResult:
-        self._let_out()
+        self._release()
         return ToolResult()
 
     def request_stop(self) -> bool:

@@ -83,7 +83,7 @@ class PipeControl(ChildControl):
         self.refuse_if_ended()
         match item.kind:
             case "signal":
-                self.child.kin.signal(signal.Signals[f"SIG{item.signal}"])
+                self.child.tree.signal(signal.Signals[f"SIG{item.signal}"])
             case "resize":
                 raise InputRefused("There is no terminal to resize: the handle is on a pipe.")
             case "mouse":
@@ -152,7 +152,7 @@ class PipeControl(ChildControl):
                 with contextlib.suppress(InputRefused):  # already closed by C-d C-d
                     self.open_writer().end()
             elif isinstance(step, str):
-                self.child.kin.signal_group(signal.Signals[f"SIG{step}"])
+                self.child.tree.signal_group(signal.Signals[f"SIG{step}"])
             else:
                 try:
                     self.put(bytes(step))

@@ -29,13 +29,13 @@ _NO_PROCESS = re.compile(
 class ResourceLimits:
     """Limits of one handle, over all its processes."""
 
-    __slots__ = ("_brand", "_limits", "_printed", "_tail", "_used_s", "wall_left")
+    __slots__ = ("_limits", "_printed", "_tag", "_tail", "_used_s", "wall_left")
 
     def __init__(self, limits: Mapping[str, float]) -> None:
         self._limits = limits
         self._printed = 0
         self._tail = b""
-        self._brand: int | None = None
+        self._tag: int | None = None
         self._used_s = 0.0
         self.wall_left: float | None = limits.get("wall_s")
         """Remaining seconds of wall clock, None without a limit."""
@@ -57,13 +57,13 @@ class ResourceLimits:
     def follow(self, mark: str) -> None:
         """Count the use of ended processes with this tag, until `unfollow`."""
         if mark and "cpu_s" in self._limits:
-            self._brand = rlimit_tag.encode(mark)
-            usage.ended[self._brand] = self._used_s
+            self._tag = rlimit_tag.encode(mark)
+            usage.ended[self._tag] = self._used_s
 
     def unfollow(self) -> None:
-        if self._brand is not None:
-            self._used_s = usage.ended.pop(self._brand, 0.0)
-            self._brand = None
+        if self._tag is not None:
+            self._used_s = usage.ended.pop(self._tag, 0.0)
+            self._tag = None
 
     @property
     def are_summed(self) -> bool:
@@ -74,7 +74,7 @@ class ResourceLimits:
         if len(pids) > self._limits.get("processes", math.inf):
             return "processes"
         if "cpu_s" in self._limits:
-            used_s = usage.cpu_s(pids) + (usage.ended[self._brand] if self._brand else 0.0)
+            used_s = usage.cpu_s(pids) + (usage.ended[self._tag] if self._tag else 0.0)
             if used_s > self._limits["cpu_s"]:
                 return "cpu_s"
         if "memory" in self._limits:

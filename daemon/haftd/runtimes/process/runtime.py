@@ -17,15 +17,18 @@ class ProcessRuntime:
     structured output is standard output alone."""
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        bounds = ResourceLimits(call.launch.limits)
+        limits = ResourceLimits(call.launch.limits)
         if call.launch.output == "outcome":
-            return await OneShot(call, port, bounds).run()
-        async with await Child.start(call, port, bounds) as child:
+            return await OneShot(call, port, limits).run()
+        async with await Child.start(call, port, limits) as child:
             if call.launch.output == "events":
                 return await Live(call, port, child).run()
-            grip = PipeControl(call, port, child)
-            port.started(grip)
+            control = PipeControl(call, port, child)
+            port.started(control)
             await child.run(
-                [Output(child.stdout, child.emit, port.keep_up)], Plain(), grip.tasks, grip.close
+                [Output(child.stdout, child.emit, port.keep_up)],
+                Plain(),
+                control.tasks,
+                control.close,
             )
         return None

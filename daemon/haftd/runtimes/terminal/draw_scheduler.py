@@ -7,39 +7,39 @@ from collections.abc import Callable
 import trio
 
 
-class Pass(trio.abc.Instrument):
+class LoopPass(trio.abc.Instrument):
     """The current pass of the loop, and the seconds spent on drawing in it."""
 
     def __init__(self) -> None:
         self.number = 0
         self.spent = 0.0
-        self.line = trio.Lock()
+        self.turn = trio.Lock()
 
     def before_io_wait(self, timeout: float) -> None:
         self.number += 1
         self.spent = 0.0
 
 
-_pass: trio.lowlevel.RunVar[Pass] = trio.lowlevel.RunVar("drawing")
+_loop_pass: trio.lowlevel.RunVar[LoopPass] = trio.lowlevel.RunVar("drawing")
 
 
-def current() -> Pass | None:
+def current() -> LoopPass | None:
     """Return the loop's current pass; None outside a loop, where drawing is not bounded."""
     try:
-        return _pass.get()
+        return _loop_pass.get()
     except LookupError:
-        began = Pass()
+        began = LoopPass()
         trio.lowlevel.add_instrument(began)
-        _pass.set(began)
+        _loop_pass.set(began)
         return began
     except RuntimeError:
         return None
 
 
-async def in_line(draw: Callable[[], bool]) -> bool:
+async def in_turn(draw: Callable[[], bool]) -> bool:
     """Run `draw` after all that are queued, one turn in a pass; return its result."""
     now = current()
     if now is None:
         raise AssertionError("only a task of the loop waits in line")
-    async with now.line:
+    async with now.turn:
         return draw()

@@ -66,7 +66,7 @@ class _Typed:
 
 class TerminalInput:
     """The keyboard of one terminal: writes inputs in order, at once where possible, else by `run`.
-    Call `stirred` at every output."""
+    Call `recheck_echo` at every output."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class TerminalInput:
         self._busy = False
         self._answers: list[bytes] = []
         self._asker: int | None = None
-        self._asked = trio.Event()
+        self._has_answers = trio.Event()
         self._wake = trio.Event()
-        self._stir = trio.Event()
+        self._printed = trio.Event()
         self._line = 0
         self._unread = False
         self._last_was_key = False
@@ -140,7 +140,7 @@ class TerminalInput:
                 self._asker = self._foreground()
             if len(self._answers) < _MAX_ANSWERS:
                 self._answers.append(data)
-                self._asked.set()
+                self._has_answers.set()
             return
         with contextlib.suppress(pump.InputFull, pump.Closed):
             self._writer.put(data)
@@ -149,9 +149,9 @@ class TerminalInput:
         """Parse output for requests of a keyboard protocol."""
         self._keyboard_owner.note_output(data)
 
-    def stirred(self) -> None:
+    def recheck_echo(self) -> None:
         """Check the echo: the program has printed."""
-        self._stir.set()
+        self._printed.set()
 
     def drop_secrets(self) -> None:
         """Drop the waiting secrets; they count as written."""
@@ -159,7 +159,7 @@ class TerminalInput:
             kept = [typed for typed in self._queue if not typed.item.secret]
             self._queue = deque(kept)
             self._size = sum(typed.size for typed in kept)
-            self._stir.set()
+            self._printed.set()
             if not self.waits:
                 self._on_written(self._number)
 
@@ -367,8 +367,8 @@ class TerminalInput:
     async def _answer_late(self) -> None:
         while True:
             if not self._answers:
-                self._asked = trio.Event()
-                await self._asked.wait()
+                self._has_answers = trio.Event()
+                await self._has_answers.wait()
             with trio.move_on_after(_PATIENCE_S):
                 asks = self._no_echo(
                     lambda: self._foreground() == self._asker, lambda modes: not modes.echo
@@ -410,12 +410,12 @@ class TerminalInput:
                 return True
             # The output of a prompt triggers a check. The echo may change before or after it, and
             # packet mode reports the change only with EXTPROC.
-            if self._stir.is_set():
-                self._stir = trio.Event()
-            stir = self._stir
+            if self._printed.is_set():
+                self._printed = trio.Event()
+            printed = self._printed
             with trio.move_on_after(pause):
-                await stir.wait()
-            pause = _FIRST_LOOK_S if stir.is_set() else min(2 * pause, _LAST_LOOK_S)
+                await printed.wait()
+            pause = _FIRST_LOOK_S if printed.is_set() else min(2 * pause, _LAST_LOOK_S)
         return False
 
     # -- reads by the program -------------------------------------------------------------------

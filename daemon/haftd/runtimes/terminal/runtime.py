@@ -37,13 +37,13 @@ class TerminalRuntime:
 
     async def run(self, call: Call, port: RuntimeContext) -> str | None:
         async with await Child.start(call, port, ResourceLimits(call.launch.limits)) as child:
-            grip = TerminalControl(call, port, child)
-            port.started(grip)
-            outputs = [Output(grip.master, grip.show, grip.keep_up)]
+            control = TerminalControl(call, port, child)
+            port.started(control)
+            outputs = [Output(control.master, control.show, control.keep_up)]
             try:
-                await child.run(outputs, Plain(), (grip.attend,), grip.close)
+                await child.run(outputs, Plain(), (control.serve,), control.close)
             finally:
-                await grip.finish()
+                await control.finish()
         return None
 
 
@@ -59,12 +59,12 @@ class TerminalControl(ChildControl):
             raise AssertionError("the plan of the start asked for a terminal")
         self.master = master
         self._screen = screen.Screen(call.launch.rows, call.launch.cols, self._reply)
-        self._typist = TerminalInput(
+        self._input = TerminalInput(
             master,
             child.launched.slave,
             self._screen,
             port.written,
-            lambda: self._looked().state != "busy",
+            lambda: self._kernel_state().state != "busy",
         )
         self._transcript = Transcript(call.launch.rows, call.launch.cols)
         self._port = port
@@ -91,8 +91,8 @@ class TerminalControl(ChildControl):
         elif item.kind == "resize":
             self._resize(item.rows, item.cols)
         else:
-            return self._typist.type(item)
-        return self._typist.last
+            return self._input.type(item)
+        return self._input.last
 
     def screen(self) -> Screen | None:
         """Return the screen, after the end the last one; blocks only if the library is not yet
@@ -108,14 +108,14 @@ class TerminalControl(ChildControl):
     def wanted(self) -> Wanted:
         """Return the input state, by the kernel alone: name, output and silence of the program are
         no evidence."""
-        if not self._typist.waits:
-            return self._looked()
-        looked = self._looked() if self._typist.holds_secret else None
-        if looked is None or looked.state != "reads":
+        if not self._input.waits:
+            return self._kernel_state()
+        state = self._kernel_state() if self._input.holds_secret else None
+        if state is None or state.state != "reads":
             return Wanted("busy")
-        return Wanted("held", looked.kind)
+        return Wanted("held", state.kind)
 
-    def _looked(self) -> Wanted:
+    def _kernel_state(self) -> Wanted:
         """Return the input state, regardless of queued input."""
         child = self.child
         if child.ended or pump.is_readable(self.master):
@@ -144,7 +144,7 @@ class TerminalControl(ChildControl):
             return False
         if modes.echo or not library.is_loaded():
             return modes.gives_enter_alone and not modes.echo
-        return not self._screen.is_alternate and self._typist.edits_line(modes)
+        return not self._screen.is_alternate and self._input.edits_line(modes)
 
     def is_suspended(self) -> bool:
         try:
@@ -163,13 +163,13 @@ class TerminalControl(ChildControl):
         return modes.canonical and not modes.echo
 
     def show(self, data: bytes) -> None:
-        self._typist.note_output(data)
+        self._input.note_output(data)
         self.child.emit(data)
         if self.child.ended:
             self._screen.hold(data)  # no query can be answered; `finish` draws
         else:
             self._screen.feed(data)
-        self._typist.stirred()
+        self._input.recheck_echo()
         self._note_frame()
         if self._screen.must_load:
             self._must_load.set()
@@ -217,13 +217,13 @@ class TerminalControl(ChildControl):
         while self._screen.is_behind:
             if not library.is_loaded():
                 await self._loaded.wait()
-            await draw_scheduler.in_line(self._screen.draw)
+            await draw_scheduler.in_turn(self._screen.draw)
 
-    async def attend(self) -> None:
+    async def serve(self) -> None:
         """Write queued input and bound frames. The first terminal loads the library in a thread;
         terminals that need it meanwhile wait."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._typist.run)
+            nursery.start_soon(self._input.run)
             nursery.start_soon(self._end_frames)
             nursery.start_soon(self._report_redraws)
             if library.is_loading():
@@ -233,7 +233,7 @@ class TerminalControl(ChildControl):
             await self._draw()
 
     def close(self) -> None:
-        self._typist.close()
+        self._input.close()
 
     async def finish(self) -> None:
         """Keep the last screen. A process that ended before the library was loaded waits for that,
@@ -242,23 +242,23 @@ class TerminalControl(ChildControl):
             self._screen.end_frame()
             if self._screen.waits:
                 await trio.to_thread.run_sync(library.load)
-            while await draw_scheduler.in_line(self._screen.draw):
+            while await draw_scheduler.in_turn(self._screen.draw):
                 pass
         self._last = self._screen.close()
         self._is_finished = True
 
     def _reply(self, data: bytes) -> None:
         if not self.child.ended:
-            self._typist.answer(data)
+            self._input.answer(data)
 
     def _signal(self, name: str) -> None:
         """Send a signal to the foreground group, as from a keyboard; without one, to all processes."""
         number = signal.Signals[f"SIG{name}"]
         if name in _INTERRUPTS:
-            self._typist.drop_secrets()
+            self._input.drop_secrets()
         group = pseudo_terminal.foreground(self.master)
-        if group is None or not self.child.kin.signal_group(number, group):
-            self.child.kin.signal(number)
+        if group is None or not self.child.tree.signal_group(number, group):
+            self.child.tree.signal(number)
 
     def _resize(self, rows: int, cols: int) -> None:
         try:

@@ -82,7 +82,7 @@ class Scratch:
 
 
 @used_first
-def _draw_one() -> None:
+def _warm_up() -> None:
     drawn = Scratch(2, 8, history=4096)
     drawn.feed(b"x")
     drawn.around_cursor()

@@ -461,7 +461,7 @@ class Screen:
 
 
 @used_first
-def _use_one() -> None:
+def _warm_up() -> None:
     screen = Screen(2, 8, lambda reply: None)
     screen.feed(b"\x1b]0;x\x07\x1b[6n")
     screen.resize(3, 9)

@@ -20,7 +20,7 @@ class Stage:
         self.done: list[tuple[Any, ...]] = []
         self.group, self.signalled = group, signalled
         self.master = -1
-        self._typist = SimpleNamespace(drop_secrets=lambda: self.done.append(("dropped",)))
+        self._input = SimpleNamespace(drop_secrets=lambda: self.done.append(("dropped",)))
         self._screen = SimpleNamespace(
             frame=None,
             is_behind=False,
@@ -30,9 +30,9 @@ class Stage:
         self._transcript = SimpleNamespace(
             resize=lambda *size: self.done.append(("transcript", *size))
         )
-        kin = SimpleNamespace(signal_group=self._group, signal=self._all)
+        tree = SimpleNamespace(signal_group=self._group, signal=self._all)
         launched = SimpleNamespace(slave="")
-        self.child = SimpleNamespace(kin=kin, ended=False, pid=1, launched=launched)
+        self.child = SimpleNamespace(tree=tree, ended=False, pid=1, launched=launched)
 
     def _group(self, number: int, group: int) -> bool:
         self.done.append(("group", group))
@@ -97,7 +97,7 @@ def test_a_program_with_unprocessed_output_is_busy(
         lambda *of: ReadState("reads", "line", True),
     )
     stage: Any = Stage()
-    assert TerminalControl._looked(stage).state == state
+    assert TerminalControl._kernel_state(stage).state == state
 
 
 def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) 
     )
     stage: Any = Stage()
     stage._screen.is_behind = True
-    assert TerminalControl._looked(stage).state == "busy"
+    assert TerminalControl._kernel_state(stage).state == "busy"
 
 
 def test_a_program_within_a_frame_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_a_program_within_a_frame_is_busy(monkeypatch: pytest.MonkeyPatch) -> No
     )
     stage: Any = Stage()
     stage._screen.frame = 0
-    assert TerminalControl._looked(stage).state == "busy"
+    assert TerminalControl._kernel_state(stage).state == "busy"
 
 
 async def test_the_end_of_a_program_does_not_wait_for_the_library(
@@ -138,10 +138,10 @@ async def test_the_end_of_a_program_does_not_wait_for_the_library(
     monkeypatch.setattr(f"{library}.is_loading", lambda: False)
     forever = trio.sleep_forever
     stage: Any = SimpleNamespace(
-        _typist=SimpleNamespace(run=forever), _end_frames=forever, _report_redraws=forever
+        _input=SimpleNamespace(run=forever), _end_frames=forever, _report_redraws=forever
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(TerminalControl.attend, stage)
+        nursery.start_soon(TerminalControl.serve, stage)
         await trio.to_thread.run_sync(begun.wait)
         nursery.cancel_scope.cancel()
     assert not loaded.is_set()
@@ -186,6 +186,6 @@ def test_a_program_without_echo_outside_the_alternate_screen_edits_a_line(
     stage: Any = SimpleNamespace(
         master=-1,
         _screen=SimpleNamespace(is_alternate=alternate),
-        _typist=SimpleNamespace(edits_line=lambda modes: True),
+        _input=SimpleNamespace(edits_line=lambda modes: True),
     )
     assert TerminalControl._edits_line(stage) == edits
