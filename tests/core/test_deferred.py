@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from haftd.core import escapes
 from haftd.core import text as texts
 from haftd.core.spool import Budget, Spool
-from haftd.core.text import STRIPPED, Rendering, Unmade, bytes_from, cut
+from haftd.core.text import STRIPPED, DeferredText, Rendering, bytes_from, cut
 from haftd.runtimes.terminal.transcript import Transcript
 
 PIECES = st.lists(
@@ -67,7 +67,7 @@ def test_a_deferred_cut_is_the_same_cut(
             spool, start, spool.end, room, final=True, tail=tail, rendering=rendering, defer=True
         )
         spool.close()
-        made = later.text.make() if isinstance(later.text, Unmade) else later.text
+        made = later.text.convert() if isinstance(later.text, DeferredText) else later.text
         assert made == at_once.text
         assert (later.cursor, later.omitted) == (at_once.cursor, at_once.omitted)
 
@@ -75,4 +75,6 @@ def test_a_deferred_cut_is_the_same_cut(
 def test_deferred_bytes_are_the_same() -> None:
     data = bytes(range(256)) * 1_000
     later = bytes_from(spool_of(data), 10, 200_000, defer=True)
-    assert isinstance(later.text, Unmade) and b64decode(later.text.make()) == data[10:200_010]
+    assert (
+        isinstance(later.text, DeferredText) and b64decode(later.text.convert()) == data[10:200_010]
+    )

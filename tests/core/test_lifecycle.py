@@ -13,7 +13,16 @@ from haft_protocol.states import EndedBy
 from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
-from haftd.core.lifecycle import TABLE, Event, IllegalTransition, Stage, State, Stopping, Void, step
+from haftd.core.lifecycle import (
+    TABLE,
+    Event,
+    IllegalTransition,
+    NoTransition,
+    Stage,
+    State,
+    Stopping,
+    step,
+)
 from tests.core.disks import make
 
 QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
@@ -202,9 +211,9 @@ def test_the_table_has_every_pair_and_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize(("stage", "event"), list(itertools.product(Stage, Event)))
 def test_every_pair_is_a_step_of_the_lifecycle_or_none(stage: Stage, event: Event) -> None:
-    expected: Stage | Void = Void.ILLEGAL
+    expected: Stage | NoTransition = NoTransition.ILLEGAL
     if (name := EXPECTED[stage].get(event)) is not None:
-        expected = Void.IGNORED if name == IGNORED else Stage(name)
+        expected = NoTransition.IGNORED if name == IGNORED else Stage(name)
     assert TABLE[stage, event] is expected
 
 
@@ -224,7 +233,7 @@ def test_every_event_in_every_stage_follows_the_table(stage: Stage, event: Event
     handle.listen(lambda: calls.append(handle.lifecycle.stage))
     before = {slot: getattr(handle, slot) for slot in Handle.__slots__}
     following = TABLE[stage, event]
-    if following is Void.ILLEGAL:
+    if following is NoTransition.ILLEGAL:
         with pytest.raises(IllegalTransition, match=f"{stage} cannot be {event}"):
             EVENTS[event](handle)
     else:

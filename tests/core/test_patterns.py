@@ -32,12 +32,12 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
     for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
         found = watch.feed(data[at:stop]) or found
     whole = pattern.search(data)
-    assert watch.found is None or found
+    assert watch.match_range is None or found
     if whole is None:
-        assert watch.found is None or not name.isalnum()
+        assert watch.match_range is None or not name.isalnum()
     assert (whole is not None) == found
-    if whole is not None and watch.found is not None:
-        begin, end = watch.found
+    if whole is not None and watch.match_range is not None:
+        begin, end = watch.match_range
         assert begin == whole.start()
         assert end <= whole.end() and re.fullmatch(f"(?m){name}", data[begin:end].decode())
 
@@ -46,14 +46,14 @@ def test_a_prompt_matches_at_the_end_of_the_output_so_far() -> None:
     watch = OutputMatcher(compile_pattern(r"^\$ $"))
     assert not watch.feed(b"out $ \n$")
     assert watch.feed(b" ")
-    assert watch.found == (7, 9)
-    assert watch.feed(b"more") and watch.found == (7, 9)
+    assert watch.match_range == (7, 9)
+    assert watch.feed(b"more") and watch.match_range == (7, 9)
 
 
 def test_the_byte_before_the_start_counts_for_look_behind() -> None:
     assert not OutputMatcher(compile_pattern("^b"), 5, b"a").feed(b"b")
     watch = OutputMatcher(compile_pattern("^b"), 5, b"a\n")
-    assert watch.feed(b"b") and watch.found == (5, 6)
+    assert watch.feed(b"b") and watch.match_range == (5, 6)
     assert not OutputMatcher(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
 
 
@@ -64,7 +64,7 @@ def test_a_piece_that_begins_in_a_line_is_no_line_start(text: str) -> None:
     watch = OutputMatcher(compile_pattern(text))
     assert not watch.feed(b"a" + b"b" * 70_000)
     assert not watch.feed(b"b")
-    assert watch.feed(b"\nb") and watch.found == (70_003, 70_004)
+    assert watch.feed(b"\nb") and watch.match_range == (70_003, 70_004)
 
 
 class Counting:
@@ -110,11 +110,11 @@ def test_a_matcher_reads_a_spool_in_slices_and_skips_dropped_output() -> None:
     spool.append(b"nee")
     assert not watch.scan_spool(spool)
     spool.append(b"dle")
-    assert watch.scan_spool(spool) and watch.found == (1_000_000, 1_000_006)
+    assert watch.scan_spool(spool) and watch.match_range == (1_000_000, 1_000_006)
     late, spool = OutputMatcher(compile_pattern("^1999")), make(memory=1000)
     for n in range(2000):
         spool.append(b"%d\n" % n)
-    assert late.scan_spool(spool) and late.found == (8885, 8889)
+    assert late.scan_spool(spool) and late.match_range == (8885, 8889)
 
 
 def test_a_long_unfinished_line_is_carried_within_bounds() -> None:

@@ -45,7 +45,7 @@ class Script:
     stopped = False
     state = State.RUNNING
 
-    routine_ms = 0
+    known_poll_ms = 0
     printed = 1
 
     def __init__(self, *steps: Step, over: bool = False) -> None:
@@ -205,7 +205,7 @@ async def test_a_conclusion_from_silence_is_reported_as_settled(
     condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
     while condition.check() is None:
         await trio.sleep_until(condition.look_again())
-    found = condition.found()
+    found = condition.input_state()
     assert found is not None and found.state == "unknown" and found.is_settled
 
 
@@ -272,7 +272,7 @@ def test_output_without_a_visible_change_is_no_sign_of_work(ms: int) -> None:
     again = (Step(ms / 1000, nap(ms), prints=True, drawn=True), Step(0.001, BUSY))
     reason, after, script = play(*again, over=True)
     assert reason == "input" and after <= quiet + 0.06
-    assert script.routine_ms == ms
+    assert script.known_poll_ms == ms
 
 
 def test_output_without_a_visible_change_is_work_where_more_than_drawing_happens() -> None:
@@ -400,15 +400,15 @@ async def test_a_conclusion_is_dropped_once_output_comes(
     script = Script(Step(99, READS))
     reading = Reading("input", 60.0, 0.5, "", True)
     condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
-    assert condition.check() is None and condition.found() is None
+    assert condition.check() is None and condition.input_state() is None
     await trio.sleep_until(condition.look_again())
-    assert condition.check() == "input" and condition.found() is READS
+    assert condition.check() == "input" and condition.input_state() is READS
     await trio.sleep(0.001)
     script.last_activity = trio.current_time()
-    assert condition.found() is None
-    assert condition.check() is None and condition.found() is None
+    assert condition.input_state() is None
+    assert condition.check() is None and condition.input_state() is None
     await trio.sleep_until(condition.look_again())
-    assert condition.check() == "input" and condition.found() is READS
+    assert condition.check() == "input" and condition.input_state() is READS
 
 
 def test_a_program_not_running_yet_is_not_inspected() -> None:
@@ -429,8 +429,8 @@ def test_a_program_not_running_yet_is_not_inspected() -> None:
 def test_an_unfinished_wait_that_was_believed_is_not_known() -> None:
     reason, after, script = play(Step(0.3, nap(100)), Step(99, nap(1300)))
     assert reason == "input" and after == pytest.approx(1.5, abs=0.01)
-    assert script.routine_ms == 0
-    assert play(Step(99, nap(1300)))[2].routine_ms == 1300
+    assert script.known_poll_ms == 0
+    assert play(Step(99, nap(1300)))[2].known_poll_ms == 1300
 
 
 def test_a_constantly_waking_program_is_inspected_evenly() -> None:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.methods.evidence import Renewal, Stillness
+from haftd.methods.evidence import IdleEvidence, PeriodicRedraw
 
 
-def seen(*waits: tuple[float, int], known_ms: int = 0) -> Stillness:
+def seen(*waits: tuple[float, int], known_poll_ms: int = 0) -> IdleEvidence:
     """Return the evidence for a program seen in these waits: start and maximum length of each."""
-    stillness = Stillness(0.0, known_ms)
+    idle = IdleEvidence(0.0, known_poll_ms)
     for now, within_ms in waits:
-        stillness.see(within_ms, now)
-    return stillness
+        idle.see(within_ms, now)
+    return idle
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 10_000)), min_size=1))
@@ -30,48 +30,50 @@ def test_idleness_is_believed_after_a_while_and_by_the_longest_wait(
 def test_a_wait_has_a_known_length_within_a_tenth_and_a_moment(
     within_ms: int, is_new: bool
 ) -> None:
-    stillness = seen((0.0, 400))
-    assert stillness.see(within_ms, 0.1) == is_new
+    idle = seen((0.0, 400))
+    assert idle.see(within_ms, 0.1) == is_new
     longest_ms, until = (max(400, within_ms), 0.14 + within_ms / 1000) if is_new else (400, 0.44)
-    assert stillness.longest_ms == longest_ms
-    assert stillness.until == pytest.approx(max(0.44, until))
+    assert idle.longest_ms == longest_ms
+    assert idle.until == pytest.approx(max(0.44, until))
 
 
 @pytest.mark.parametrize(
     ("within_ms", "is_known"), [(49, False), (50, True), (400, True), (440, True), (441, False)]
 )
 def test_a_known_idle_wait_need_not_end_unless_short(within_ms: int, is_known: bool) -> None:
-    stillness = seen((0.0, within_ms), known_ms=400)
-    assert stillness.enough_at() == pytest.approx(0.03 if is_known else max(0.3, stillness.until))
-    assert stillness.longest_ms == (0 if is_known else within_ms)
+    idle = seen((0.0, within_ms), known_poll_ms=400)
+    assert idle.enough_at() == pytest.approx(0.03 if is_known else max(0.3, idle.until))
+    assert idle.longest_ms == (0 if is_known else within_ms)
 
 
 def test_concurrent_work_makes_the_evidence_unknown() -> None:
-    stillness = seen((0.0, 400), known_ms=400)
-    stillness.doubt()
-    assert stillness.enough_at() == 0.3
+    idle = seen((0.0, 400), known_poll_ms=400)
+    idle.doubt()
+    assert idle.enough_at() == 0.3
 
 
 @pytest.mark.parametrize(("within_ms", "is_same"), [(900, True), (1100, True), (899, False)])
 def test_a_display_returns_to_the_same_wait_within_a_tenth(within_ms: int, is_same: bool) -> None:
-    assert Renewal(1000, 0.0).come_back(within_ms) == is_same
+    assert PeriodicRedraw(1000, 0.0).come_back(within_ms) == is_same
 
 
 def test_a_display_is_recognised_after_two_returns_and_two_periods() -> None:
-    renewal = Renewal(1000, 0.0)
-    told = [renewal.is_one(9.0)]
+    redraw = PeriodicRedraw(1000, 0.0)
+    told = [redraw.is_display(9.0)]
     for _ in range(2):
-        renewal.come_back(1000)
-        told.append(renewal.is_one(9.0))
+        redraw.come_back(1000)
+        told.append(redraw.is_display(9.0))
     assert told == [False, False, True]
-    assert not renewal.is_one(1.999) and renewal.is_one(2.0), "keys that are typed draw it, too"
+    assert not redraw.is_display(1.999) and redraw.is_display(2.0), (
+        "keys that are typed draw it, too"
+    )
 
 
 def test_a_display_draws_for_a_moment_each_time() -> None:
     """Counted from the first sighting, and anew after each return."""
-    renewal = Renewal(1000, 0.0)
-    assert renewal.draws(1.0) and renewal.draws(1.09) and not renewal.draws(1.11)
-    renewal.come_back(1000)
-    assert renewal.draws(2.0) and renewal.draws(2.09) and not renewal.draws(2.11)
-    renewal.rests()
-    assert renewal.draws(3.0) and not renewal.draws(3.11)
+    redraw = PeriodicRedraw(1000, 0.0)
+    assert redraw.draws(1.0) and redraw.draws(1.09) and not redraw.draws(1.11)
+    redraw.come_back(1000)
+    assert redraw.draws(2.0) and redraw.draws(2.09) and not redraw.draws(2.11)
+    redraw.rests()
+    assert redraw.draws(3.0) and not redraw.draws(3.11)

@@ -211,19 +211,22 @@ class IllegalTransition(Exception):
         self.event = event
 
 
-class Void(Enum):
+class NoTransition(Enum):
     IGNORED = "ignored"
     ILLEGAL = "illegal"
 
 
-_Row = Mapping[Event, "Stage | Void"]
+_Row = Mapping[Event, "Stage | NoTransition"]
 
 _ENDS: Final[_Row] = {Event.EXITED: Stage.DRAINING, Event.ENDED: Stage.STOPPED}
-_LIVE: Final[_Row] = {Event.ABANDONED: Void.IGNORED, Event.OUTPUT_COMPLETED: Void.IGNORED}
+_LIVE: Final[_Row] = {
+    Event.ABANDONED: NoTransition.IGNORED,
+    Event.OUTPUT_COMPLETED: NoTransition.IGNORED,
+}
 _OVER: Final[_Row] = {
-    Event.STOP_REQUESTED: Void.IGNORED,
-    Event.ABANDONED: Void.IGNORED,
-    Event.OUTPUT_COMPLETED: Void.IGNORED,
+    Event.STOP_REQUESTED: NoTransition.IGNORED,
+    Event.ABANDONED: NoTransition.IGNORED,
+    Event.OUTPUT_COMPLETED: NoTransition.IGNORED,
 }
 
 _ROWS: Final[Mapping[Stage, _Row]] = {
@@ -258,7 +261,7 @@ _ROWS: Final[Mapping[Stage, _Row]] = {
     Stage.ABANDONED: {
         **_LIVE,
         Event.APPROVED: Stage.STOPPING_START,
-        Event.STOP_REQUESTED: Void.IGNORED,
+        Event.STOP_REQUESTED: NoTransition.IGNORED,
         Event.REJECTED: Stage.REJECTED,
         **_ENDS,
     },
@@ -273,33 +276,33 @@ _ROWS: Final[Mapping[Stage, _Row]] = {
 """The events that are not illegal, by stage; those of stages that are stopping follow from these."""
 
 
-def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | Void]]:
+def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | NoTransition]]:
     for stage, row in _ROWS.items():
         stopping = _STOPPING.get(stage)
         for event in Event:
-            following = row.get(event, Void.ILLEGAL)
+            following = row.get(event, NoTransition.ILLEGAL)
             if event is Event.STOP_REQUESTED and stopping is not None:
                 yield (stage, event), stopping
-                yield (stopping, event), Void.IGNORED
+                yield (stopping, event), NoTransition.IGNORED
                 continue
             yield (stage, event), following
             if stopping is None:
                 continue
             if event is Event.WITHHELD:
                 # The result of an execution that is stopped is not reviewed.
-                following = Void.ILLEGAL
+                following = NoTransition.ILLEGAL
             if isinstance(following, Stage):
                 following = _STOPPING.get(following, following)
             yield (stopping, event), following
 
 
-TABLE: Final[Mapping[tuple[Stage, Event], Stage | Void]] = MappingProxyType(dict(_pairs()))
+TABLE: Final[Mapping[tuple[Stage, Event], Stage | NoTransition]] = MappingProxyType(dict(_pairs()))
 """Every pair of a stage and an event, with the stage that follows."""
 
 
 def step(stage: Stage, event: Event) -> Stage | None:
     """Return the next stage, None for an ignored event; raises `IllegalTransition`."""
     following = TABLE[stage, event]
-    if following is Void.ILLEGAL:
+    if following is NoTransition.ILLEGAL:
         raise IllegalTransition(stage, event)
     return following if isinstance(following, Stage) else None

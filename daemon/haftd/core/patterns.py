@@ -62,7 +62,7 @@ class OutputMatcher:
         "_pattern",
         "_rendering",
         "_size",
-        "found",
+        "match_range",
         "offset",
     )
 
@@ -76,7 +76,7 @@ class OutputMatcher:
     ) -> None:
         self.offset = start
         """The output offset after the matched text."""
-        self.found: tuple[int, int] | None = None
+        self.match_range: tuple[int, int] | None = None
         """Offsets of the first match; off by the bytes that rendering stripped."""
         self._rendering = rendering
         self._echo = b"".join(echo.split())
@@ -92,19 +92,19 @@ class OutputMatcher:
     def feed(self, data: bytes) -> bool:
         """Match the next output; return True after a match."""
         for at in range(0, len(data), self._size):
-            if self.found is not None:
+            if self.match_range is not None:
                 break
             piece = data if len(data) <= self._size else data[at : at + self._size]
             self._match_output(piece, self.offset + len(piece))
-        return self.found is not None
+        return self.match_range is not None
 
     def scan_spool(self, spool: Spool) -> bool:
         """Match one slice of the spool after `offset`; return True after a match.
 
         Call while `has_unread`, with checkpoints in between. Dropped output is skipped.
         """
-        if self.found is not None or not self.has_unread(spool):
-            return self.found is not None
+        if self.match_range is not None or not self.has_unread(spool):
+            return self.match_range is not None
         if spool.start > self.offset:
             self.offset = spool.start
             self._carried, self._context = b"", 0
@@ -117,13 +117,13 @@ class OutputMatcher:
         self._match_output(whole, stop)
         if strings.between(start, stop):
             self._place(strings, stop)
-        return self.found is not None
+        return self.match_range is not None
 
     def _place(self, strings: LongStrings, stop: int) -> None:
         """Add the sizes of long control strings to the match's offsets."""
-        if self.found is not None:
-            begin, end = self.found
-            self.found = strings.back(stop, stop - begin), strings.back(stop, stop - end)
+        if self.match_range is not None:
+            begin, end = self.match_range
+            self.match_range = strings.back(stop, stop - begin), strings.back(stop, stop - end)
 
     def has_unread(self, spool: Spool) -> bool:
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
@@ -137,10 +137,10 @@ class OutputMatcher:
 
     def finish(self) -> bool:
         """Match the text held back as a possible echo, once no more output is awaited."""
-        if self.found is None and self._held:
+        if self.match_range is None and self._held:
             held, self._held, self._echo = self._held, b"", b""
             self._search(held)
-        return self.found is not None
+        return self.match_range is not None
 
     def _strip_echo(self, text: bytes) -> bytes:
         """Return the text after the echo, which may be wrapped and come in pieces; without an echo, all."""
@@ -166,7 +166,7 @@ class OutputMatcher:
         match = self._pattern.search(text, self._context)
         if match is not None:
             base = self.offset - len(text)
-            self.found = (base + match.start(), base + match.end())
+            self.match_range = (base + match.start(), base + match.end())
             self._carried = b""
             return
         keep = text.rfind(b"\n") + 1 if self._lines else 0

@@ -46,17 +46,17 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     omitted: int = 0
 
 
-class Unmade(str):
+class DeferredText(str):
     """Long text, empty until a thread converts it."""
 
-    __slots__ = ("make",)
+    __slots__ = ("convert",)
 
-    def __new__(cls, make: Callable[[], str]) -> Unmade:
-        unmade = super().__new__(cls)
-        unmade.make = make
-        return unmade
+    def __new__(cls, convert: Callable[[], str]) -> DeferredText:
+        deferred = super().__new__(cls)
+        deferred.convert = convert
+        return deferred
 
-    make: Callable[[], str]
+    convert: Callable[[], str]
     """Convert the text, from copies: the spool may change meanwhile."""
 
 
@@ -166,7 +166,9 @@ def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False)
 
 def encoded_slice(data: bytes, cursor: int, omitted: int, *, defer: bool) -> Slice:
     """Return the slice of bytes in base64."""
-    text: str = Unmade(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
+    text: str = (
+        DeferredText(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
+    )
     return Slice(text, cursor, omitted)
 
 
@@ -192,7 +194,7 @@ def cut(
     """Return the text of [start, stop) within `max_bytes`; with `tail` only the end.
 
     With `final` no more output follows, so an incomplete character becomes U+FFFD. With `defer` a long
-    text is `Unmade`. The line for missing bytes comes on top of `max_bytes`.
+    text is `DeferredText`. The line for missing bytes comes on top of `max_bytes`.
     """
     stop = min(stop, spool.end)
     if not final and start < stop:
@@ -222,7 +224,7 @@ def cut(
 
 def _text(spool: Spool, start: int, data: bytes, rendering: Rendering, defer: bool) -> str:
     if defer and len(data) > _AT_ONCE:
-        return Unmade(rendering.deferred(spool, start, data))
+        return DeferredText(rendering.deferred(spool, start, data))
     return rendering.text(spool, start, data)
 
 
@@ -269,8 +271,8 @@ def _head_and_tail(
     head = _text(spool, begin, front, rendering, defer)
     end = _text(spool, strings.back(stop, len(rear)), rear, rendering, defer)
     line = left_out(omitted) if missing else ""
-    if isinstance(head, Unmade) or isinstance(end, Unmade):
-        return Slice(Unmade(partial(_joined, head, line, end)), stop, omitted)
+    if isinstance(head, DeferredText) or isinstance(end, DeferredText):
+        return Slice(DeferredText(partial(_joined, head, line, end)), stop, omitted)
     return Slice(_joined(head, line, end), stop, omitted)
 
 
@@ -299,7 +301,7 @@ def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
 
 
 def _joined(head: str, line: str, end: str) -> str:
-    head, end = (text.make() if isinstance(text, Unmade) else text for text in (head, end))
+    head, end = (text.convert() if isinstance(text, DeferredText) else text for text in (head, end))
     if line and head and not head.endswith("\n"):
         head += "\n"
     return head + line + end

@@ -51,9 +51,9 @@ def handle_state(
     """Return the handle's state with the text for `view` or `cursor`.
 
     Only `delta` starts at the session's read offset, which the caller moves. With `save` a truncated
-    text goes into a file; with `defer` a long text is `Unmade`. `painted` is the text of the view
-    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's bytes are
-    filtered. `reads` is the input that the program waits for, where the state shows no `input_wanted`.
+    text goes into a file; with `defer` a long text is `DeferredText`. `painted` is the text of the view
+    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's
+    bytes are filtered. `reads` is the input that the program waits for, where the state shows no `input_wanted`.
     """
     if waited is None:
         waited = UNSET

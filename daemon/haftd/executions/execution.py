@@ -78,9 +78,9 @@ class Execution:
         "handle",
         "inquiries",
         "is_stop_requested",
+        "known_poll_ms",
         "mark",
         "review",
-        "routine_ms",
         "scope",
         "silence",
         "written_to",
@@ -108,7 +108,7 @@ class Execution:
         self._suspended = False
         self._suspension_known_until = 0.0
         self.written_to = 0
-        self.routine_ms = 0
+        self.known_poll_ms = 0
         """The longest timed wait without effect, seen at a prompt."""
         self.silence = Silence()
         """Evidence of readings with an unknown input state."""

@@ -19,7 +19,7 @@ from haftd.core.lifecycle import State
 from haftd.executions.execution import Execution
 from haftd.runtimes.base import Wanted
 
-from .evidence import BETWEEN_LOOKS_S, SHORTEST_PERIOD_MS, Renewal, Stillness
+from .evidence import MIN_PERIOD_MS, READING_INTERVAL_S, IdleEvidence, PeriodicRedraw
 
 _PRINTED_S = 0.00015
 """Silence before the kernel is asked: prompts come in pieces."""
@@ -80,7 +80,7 @@ class Condition:
     def look_again(self) -> float:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
-    def found(self) -> Wanted | None:
+    def input_state(self) -> Wanted | None:
         """Return the input state behind the reason; None if something has happened since."""
         return None
 
@@ -95,8 +95,8 @@ class _InputCondition(Condition):
     """
 
     use: Execution | None
-    _shortest_pause_s: ClassVar[float] = _PRINTED_S
-    _longest_pause_s: ClassVar[float] = _MAX_PAUSE_S
+    _min_pause_s: ClassVar[float] = _PRINTED_S
+    _max_pause_s: ClassVar[float] = _MAX_PAUSE_S
     _pause: float = _PRINTED_S
     _due: float = 0.0
     _activity: float = -1.0
@@ -107,9 +107,9 @@ class _InputCondition(Condition):
     _must_compare: bool = False
     """True if output came since the last comparison."""
     _pieces: int = 0
-    _stillness: Stillness | None = None
-    _renewal: Renewal | None = None
-    _found: Wanted | None = None
+    _idle: IdleEvidence | None = None
+    _redraw: PeriodicRedraw | None = None
+    _input_state: Wanted | None = None
 
     def check(self) -> Waited | None:
         if self.handle.stopped or self.use is None:
@@ -117,7 +117,7 @@ class _InputCondition(Condition):
         if self.handle.state is State.WAITING:
             return "input"
         now = trio.current_time()
-        self._found = None
+        self._input_state = None
         if self._activity != self.handle.last_activity:
             self._note_activity()
         if now < self._due or self.handle.state is not State.RUNNING:
@@ -126,17 +126,17 @@ class _InputCondition(Condition):
         if wanted.state == "unknown" or wanted.within_ms is not None:
             self._compare()
         if wanted.state == "reads":
-            self._found = wanted
+            self._input_state = wanted
             return self._believe(wanted, now)
         if wanted.state == "unknown":
-            self._stillness = None
+            self._idle = None
         elif not (self._must_compare and now - self._activity <= _REDRAWN_S):
             self._change()
-        self._doubt_renewal(now)
+        self._doubt_redraw(now)
         if wanted.state == "unknown" and self.is_quiet():
-            self._found = replace(wanted, is_settled=True)
+            self._input_state = replace(wanted, is_settled=True)
             return "quiet"
-        self._pause = min(2 * self._pause, self._longest_pause_s)
+        self._pause = min(2 * self._pause, self._max_pause_s)
         self._due = now + self._pause
         if wanted.state == "unknown":
             self._due = min(self._due, self.quiet_at())
@@ -148,7 +148,7 @@ class _InputCondition(Condition):
         self._pieces = self._pieces + 1 if is_dense else 0
         self._activity = activity
         is_few = self._pieces <= _FEW_PIECES
-        self._pause = self._shortest_pause_s if is_few else _MANY_PRINTED_S
+        self._pause = self._min_pause_s if is_few else _MANY_PRINTED_S
         self._due = activity + self._pause
         if self._digest is not None and self.handle.last_output == activity:
             self._must_compare = True
@@ -157,13 +157,13 @@ class _InputCondition(Condition):
 
     def _change(self) -> None:
         """Drop the evidence of earlier readings: the program was active."""
-        self._changed, self._stillness = self._activity, None
+        self._changed, self._idle = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
         """Compare the screen with the last one, now that the program waits."""
         if self.use is None:
-            raise AssertionError("who is asked whether it reads is in use")
+            raise AssertionError("only an execution is asked for its input state")
         if self._must_compare:
             digest = self.use.screen_digest()
             if digest is None or digest != self._digest:
@@ -174,64 +174,66 @@ class _InputCondition(Condition):
 
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
         """Return "input" once the evidence shows that a read, perhaps timed, waits for input."""
-        within_ms, stillness = wanted.within_ms, self._stillness
+        within_ms, idle = wanted.within_ms, self._idle
         if self.use is None:
-            raise AssertionError("who is asked whether it reads is in use")
+            raise AssertionError("only an execution is asked for its input state")
         if within_ms is None:
-            if stillness is not None and not self._must_compare:
-                self._learn(self.use, stillness)
+            if idle is not None and not self._must_compare:
+                self._learn(self.use, idle)
             return "input"
-        if stillness is None:
+        if idle is None:
             # A program without output since its input may be about to end.
             has_answered = self.handle.readable_end() > self.since
-            known_ms = self.use.routine_ms if has_answered else 0
-            stillness = self._stillness = Stillness(now, known_ms)
-            if self._is_renewed(wanted, within_ms, now):
+            known_poll_ms = self.use.known_poll_ms if has_answered else 0
+            idle = self._idle = IdleEvidence(now, known_poll_ms)
+            if self._is_redraw(wanted, within_ms, now):
                 return "input"
-        is_new = stillness.see(within_ms, now)
+        is_new = idle.see(within_ms, now)
         if wanted.at_work:
-            stillness.doubt()
-            self._doubt_renewal(now)
-        elif self._renewal is not None:
-            self._renewal.rests()
-        enough_at = stillness.enough_at()
+            idle.doubt()
+            self._doubt_redraw(now)
+        elif self._redraw is not None:
+            self._redraw.rests()
+        enough_at = idle.enough_at()
         if now >= enough_at:
-            if now >= stillness.until:
-                self._learn(self.use, stillness)
+            if now >= idle.until:
+                self._learn(self.use, idle)
             return "input"
         # A wait of new length is judged at its end: often it does not end there (node).
-        pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
+        pause = (
+            min(READING_INTERVAL_S, within_ms / 1000 + _PRINTED_S) if is_new else READING_INTERVAL_S
+        )
         self._due = min(now + pause, enough_at)
         return None
 
     def quiet_at(self) -> float:
         if self.use is None:
-            raise AssertionError("who is asked whether it reads is in use")
+            raise AssertionError("only an execution is asked for its input state")
         return max(self._changed, self.use.silence.since) + self.reading.quiet_s
 
     @staticmethod
-    def _learn(use: Execution, stillness: Stillness) -> None:
+    def _learn(use: Execution, idle: IdleEvidence) -> None:
         """Record that all seen timed waits ended without effect."""
-        use.routine_ms = max(use.routine_ms, stillness.longest_ms)
+        use.known_poll_ms = max(use.known_poll_ms, idle.longest_ms)
 
-    def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
+    def _is_redraw(self, wanted: Wanted, within_ms: int, now: float) -> bool:
         """Return True if this wait, the first since the last output, is that of a display."""
-        renewal = self._renewal
-        if wanted.kind != "key" or within_ms < SHORTEST_PERIOD_MS:
-            self._renewal = None
-        elif renewal is None or not renewal.come_back(within_ms):
-            self._renewal = Renewal(within_ms, now)
+        redraw = self._redraw
+        if wanted.kind != "key" or within_ms < MIN_PERIOD_MS:
+            self._redraw = None
+        elif redraw is None or not redraw.come_back(within_ms):
+            self._redraw = PeriodicRedraw(within_ms, now)
         else:
-            return renewal.is_one(now)
+            return redraw.is_display(now)
         return False
 
-    def _doubt_renewal(self, now: float) -> None:
+    def _doubt_redraw(self, now: float) -> None:
         """Record that the program worked."""
-        if self._renewal is not None and not self._renewal.draws(now):
-            self._renewal = None
+        if self._redraw is not None and not self._redraw.draws(now):
+            self._redraw = None
 
-    def found(self) -> Wanted | None:
-        return self._found if self._activity == self.handle.last_activity else None
+    def input_state(self) -> Wanted | None:
+        return self._input_state if self._activity == self.handle.last_activity else None
 
     def look_again(self) -> float:
         return self._due if self.handle.state is State.RUNNING else inf
@@ -243,8 +245,8 @@ class _OutputOrInputCondition(_InputCondition):
     Silence is no evidence here: most programs have not printed yet.
     """
 
-    _shortest_pause_s = _START_S
-    _longest_pause_s = BETWEEN_LOOKS_S
+    _min_pause_s = _START_S
+    _max_pause_s = READING_INTERVAL_S
 
     def check(self) -> Waited | None:
         return Condition.check(self) or super().check()

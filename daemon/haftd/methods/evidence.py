@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-BETWEEN_LOOKS_S = 0.04
+READING_INTERVAL_S = 0.04
 """Interval of readings; a program that works half of the time is soon seen at work."""
-SHORTEST_PERIOD_MS = 500
+MIN_PERIOD_MS = 500
 """Minimum period of a display; a faster redraw shows progress."""
 
-_STILL_S = 0.3
+_MIN_IDLE_S = 0.3
 """Minimum idle time of a program that wakes up repeatedly."""
-_MAX_STILL_S = 1.5
+_MAX_IDLE_S = 1.5
 """Idle time that suffices: a longer wait is one for input by itself (`runtimes/process/input_state`)."""
-_KNOWN_STILL_S = 0.03
+_KNOWN_IDLE_S = 0.03
 """Minimum idle time if earlier prompts had waits of this length."""
 _KNOWN_MS = 50
 """Shorter waits are not learned: programs also poll while they work."""
@@ -26,21 +26,21 @@ _DRAWING_S = 0.1
 
 
 @dataclass(slots=True)
-class Stillness:
+class IdleEvidence:
     """Idle evidence of a program with short timed waits, without output since `since`.
 
     The program waits for input once every wait seen has ended without effect. A length seen may recur; a
-    new length must end as well, as it may be the rest of a longer wait. Waits up to `known_ms` ended
+    new length must end as well, as it may be the rest of a longer wait. Waits up to `known_poll_ms` ended
     without effect at earlier prompts.
     """
 
     since: float
-    known_ms: int
+    known_poll_ms: int
     until: float = 0.0
     """End of the last wait that has to end."""
     longest_ms: int = 0
     """The longest wait that has to end."""
-    _still_s: float = _KNOWN_STILL_S
+    _idle_s: float = _KNOWN_IDLE_S
     _lengths_ms: list[int] = field(default_factory=list)
 
     def see(self, within_ms: int, now: float) -> bool:
@@ -48,23 +48,23 @@ class Stillness:
         if any(abs(within_ms - length) <= length / 10 + 5 for length in self._lengths_ms):
             return False
         self._lengths_ms.append(within_ms)
-        if not _KNOWN_MS <= within_ms <= self.known_ms * 1.1:
-            self._still_s = _STILL_S
+        if not _KNOWN_MS <= within_ms <= self.known_poll_ms * 1.1:
+            self._idle_s = _MIN_IDLE_S
             self.longest_ms = max(self.longest_ms, within_ms)
-            self.until = max(self.until, now + within_ms / 1000 + BETWEEN_LOOKS_S)
+            self.until = max(self.until, now + within_ms / 1000 + READING_INTERVAL_S)
         return True
 
     def doubt(self) -> None:
         """Require a longer idle time: the program was seen at work."""
-        self._still_s = _STILL_S
+        self._idle_s = _MIN_IDLE_S
 
     def enough_at(self) -> float:
         """Return the time at which the evidence suffices."""
-        return min(max(self.until, self.since + self._still_s), self.since + _MAX_STILL_S)
+        return min(max(self.until, self.since + self._idle_s), self.since + _MAX_IDLE_S)
 
 
 @dataclass(slots=True)
-class Renewal:
+class PeriodicRedraw:
     """Evidence of a periodic redraw: each wait for a key ends in output (`top -d 1`).
 
     Such a program is never idle. It waits for input after two returns to the same wait, with little
@@ -93,6 +93,6 @@ class Renewal:
         self._busy_since = min(self._busy_since, now)
         return now - self._busy_since <= _DRAWING_S
 
-    def is_one(self, now: float) -> bool:
+    def is_display(self, now: float) -> bool:
         """Return True once the redraw has recurred for two periods."""
         return self._returns >= 2 and now - self.began >= 2 * self.period_ms / 1000

@@ -20,7 +20,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
 from haftd.core.terminal_filter import TerminalReader
-from haftd.core.text import Unmade, last_line
+from haftd.core.text import DeferredText, last_line
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
@@ -34,7 +34,7 @@ _TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _SILENT_S = 0.1
-_FOUND = ("input", "quiet")
+_INPUT_REASONS = ("input", "quiet")
 """Reasons that depend on the input state."""
 
 
@@ -142,22 +142,22 @@ def look(
     def shown(state: HandleState) -> HandleState:
         return state if params.view != "answer" else _without_known(state, echo)
 
-    unmade = [name for name in _TEXTS if isinstance(getattr(state, name, None), Unmade)]
-    if not unmade:
+    deferred = [name for name in _TEXTS if isinstance(getattr(state, name, None), DeferredText)]
+    if not deferred:
         return shown(state)
 
-    async def made() -> HandleState:
-        def make() -> dict[str, str]:
-            return {name: getattr(state, name).make() for name in unmade}
+    async def converted() -> HandleState:
+        def convert() -> dict[str, str]:
+            return {name: getattr(state, name).convert() for name in deferred}
 
         try:
-            texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+            texts = await trio.to_thread.run_sync(convert, abandon_on_cancel=True)
         except trio.Cancelled:
             handle.undo_read(before, after)
             raise
         return shown(structs.replace(state, **texts))
 
-    return DeferredReply(made)
+    return DeferredReply(converted)
 
 
 def _terminal_reader(params: FetchParams | SpawnParams) -> TerminalReader | None:
@@ -256,14 +256,14 @@ def answer(
     if reason is None and reading.timeout_s == 0:
         reason = "deadline"
     if reason is not None:
-        wanted = condition.found() if reason in _FOUND else None
+        wanted = condition.input_state() if reason in _INPUT_REASONS else None
         return look(
             supervisor, params, handle, reason if reading.announced else UNSET, wanted, typed
         )
 
     async def wait_and_look() -> HandleState | DeferredReply:
         reason = await _wait(condition, deadline)
-        wanted = condition.found() if reason in _FOUND else None
+        wanted = condition.input_state() if reason in _INPUT_REASONS else None
         return look(supervisor, params, handle, reason, wanted, typed)
 
     return DeferredReply(wait_and_look)
@@ -322,7 +322,7 @@ async def _match(handle: Handle, watch: OutputMatcher, deadline: float) -> Waite
             await trio.lowlevel.checkpoint()
             if trio.current_time() >= deadline:
                 return _matched(watch, handle)
-        if watch.found is not None or handle.stopped:
+        if watch.match_range is not None or handle.stopped:
             return _matched(watch, handle)
         more = await until(
             (handle,),

@@ -21,20 +21,20 @@ from .pattern_scanner import PatternScanner
 BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.notices.output_watcher")
 
-Tell = Callable[[Handle, Collection[PatternMatches]], None]
+Deliver = Callable[[Handle, Collection[PatternMatches]], None]
 """Callback with the matches by pattern; with none, there is output."""
 
 
 class _Watcher:
-    __slots__ = ("due", "found", "handle", "ring", "scan", "tell_at")
+    __slots__ = ("deliver_at", "due", "handle", "mark_due", "matches", "scan")
 
-    def __init__(self, handle: Handle, ring: Callable[[_Watcher], None]) -> None:
+    def __init__(self, handle: Handle, mark_due: Callable[[_Watcher], None]) -> None:
         self.handle = handle
         self.scan = PatternScanner(handle) if handle.settings.notify.patterns else None
-        self.found: dict[str, PatternMatches] = {}
+        self.matches: dict[str, PatternMatches] = {}
         self.due = False
-        self.tell_at = 0.0
-        self.ring: Callable[[], None] = partial(ring, self)
+        self.deliver_at = 0.0
+        self.mark_due: Callable[[], None] = partial(mark_due, self)
 
     @property
     def is_over(self) -> bool:
@@ -46,12 +46,12 @@ class _Watcher:
 class OutputWatcher:
     """All watched handles; `nursery` holds the scanning task."""
 
-    def __init__(self, nursery: trio.Nursery, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, nursery: trio.Nursery, deliver: Deliver) -> None:
+        self._deliver = deliver
         self._due: deque[_Watcher] = deque()
         self._later: dict[_Watcher, None] = {}
         self._count = 0
-        self._bell = trio.Event()
+        self._wakeup = trio.Event()
         nursery.start_soon(self._run)
 
     def __len__(self) -> int:
@@ -61,61 +61,61 @@ class OutputWatcher:
         """Scan the handle's output from the beginning if its settings need that."""
         if not handle.settings.notify.needs_output:
             return
-        one = _Watcher(handle, self._ring)
+        watcher = _Watcher(handle, self._mark_due)
         self._count += 1
-        handle.listen(one.ring)
-        one.ring()
+        handle.listen(watcher.mark_due)
+        watcher.mark_due()
 
-    def _ring(self, one: _Watcher) -> None:
-        if not one.due:
-            one.due = True
-            self._due.append(one)
-            self._bell.set()
+    def _mark_due(self, watcher: _Watcher) -> None:
+        if not watcher.due:
+            watcher.due = True
+            self._due.append(watcher)
+            self._wakeup.set()
 
     async def _run(self) -> None:
         while True:
-            at = min((one.tell_at for one in self._later), default=float("inf"))
+            at = min((watcher.deliver_at for watcher in self._later), default=float("inf"))
             with trio.move_on_at(at):
-                await self._bell.wait()
-            self._bell = trio.Event()
+                await self._wakeup.wait()
+            self._wakeup = trio.Event()
             now = trio.current_time()
-            for one in [one for one in self._later if one.tell_at <= now]:
-                del self._later[one]
-                self._ring(one)
+            for watcher in [watcher for watcher in self._later if watcher.deliver_at <= now]:
+                del self._later[watcher]
+                self._mark_due(watcher)
             for _ in range(len(self._due)):
                 began = trio.current_time()
                 self._step(self._due.popleft())
                 await trio.sleep(trio.current_time() - began)
 
-    def _step(self, one: _Watcher) -> None:
-        one.due = False
+    def _step(self, watcher: _Watcher) -> None:
+        watcher.due = False
         try:
-            self._look(one)
+            self._scan(watcher)
         except Exception:
-            log.exception("output could not be looked at", handle=one.handle.id)
-            self._drop(one)
+            log.exception("output could not be looked at", handle=watcher.handle.id)
+            self._drop(watcher)
 
-    def _look(self, one: _Watcher) -> None:
-        scan = one.scan
+    def _scan(self, watcher: _Watcher) -> None:
+        scan = watcher.scan
         if scan is not None and scan.has_unread:
-            for found in scan.scan_slice():
-                name = found.pattern.name
-                one.found.setdefault(name, PatternMatches(found.pattern)).add(found)
+            for line in scan.scan_slice():
+                name = line.pattern.name
+                watcher.matches.setdefault(name, PatternMatches(line.pattern)).add(line)
         is_behind = scan is not None and scan.has_unread
         now = trio.current_time()
-        if one.found or one.handle.settings.notify.on_content:
-            if one.tell_at <= now or one.is_over:
-                one.tell_at = now + BETWEEN_S
-                matches, one.found = one.found, {}
-                self._tell(one.handle, matches.values())
+        if watcher.matches or watcher.handle.settings.notify.on_content:
+            if watcher.deliver_at <= now or watcher.is_over:
+                watcher.deliver_at = now + BETWEEN_S
+                matches, watcher.matches = watcher.matches, {}
+                self._deliver(watcher.handle, matches.values())
             else:
-                self._later[one] = None
+                self._later[watcher] = None
         if is_behind:
-            self._ring(one)
-        elif one.is_over:
-            self._drop(one)
+            self._mark_due(watcher)
+        elif watcher.is_over:
+            self._drop(watcher)
 
-    def _drop(self, one: _Watcher) -> None:
-        one.handle.unlisten(one.ring)
-        self._later.pop(one, None)
+    def _drop(self, watcher: _Watcher) -> None:
+        watcher.handle.unlisten(watcher.mark_due)
+        self._later.pop(watcher, None)
         self._count -= 1
