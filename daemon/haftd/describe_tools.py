@@ -13,7 +13,7 @@ from haftd.tools.lists.pages import page
 
 
 def builtin_for(catalogue: Catalogue, describing: Describing) -> Builtin:
-    async def describe_tools(call: Call, port: RuntimeContext) -> str:
+    async def describe_tools(call: Call, context: RuntimeContext) -> str:
         names: Sequence[str] = call.arguments["tools"]
         root = call.launch.cwd
         try:

@@ -168,12 +168,12 @@ class BuiltinBench:
     """Tools without a process: they can ask and fail, and print nothing."""
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
-        async def asks(call: Call, port: RuntimeContext) -> str:
+        async def asks(call: Call, context: RuntimeContext) -> str:
             return " ".join(
-                [str(await port.ask(one).wait()).replace("T", "t") for one in part.questions]
+                [str(await context.ask(one).wait()).replace("T", "t") for one in part.questions]
             )
 
-        async def fails(call: Call, port: RuntimeContext) -> str:
+        async def fails(call: Call, context: RuntimeContext) -> str:
             raise ToolFailed("no luck", ("here",), transient=True)
 
         tools = {"asks": asks, "fails": fails}

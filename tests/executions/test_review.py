@@ -95,16 +95,16 @@ class Playing:
     ) -> None:
         self.ends, self.complete = ends, complete
         self.printed = printed
-        self.port: RuntimeContext | None = None
+        self.context: RuntimeContext | None = None
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        self.port = port
-        port.emit(self.printed)
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
+        self.context = context
+        context.emit(self.printed)
         for end in self.ends:
             if end is None:
-                port.completed()
+                context.completed()
             else:
-                port.ended(end, complete=self.complete)
+                context.ended(end, complete=self.complete)
             await trio.lowlevel.checkpoint()
         return None
 
@@ -163,14 +163,14 @@ class EndsMeanwhile:
     def __init__(self, s: float) -> None:
         self.s = s
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        port.emit(b"printed")
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
+        context.emit(b"printed")
         try:
             await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self.s)
-            port.ended(ending(code=0))
+            context.ended(ending(code=0))
 
 
 @pytest.mark.parametrize("s", [0, 0.1])
@@ -207,7 +207,7 @@ async def test_a_stopping_daemon_discards_pending_reviews(autojump_clock: MockCl
 
 
 class Unstarted:
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         raise StartFailed("not there", "program")
 
 

@@ -35,7 +35,7 @@ class Counting:
         self.starts = 0
         self.ends = 0
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         self.starts += 1
         try:
             await trio.sleep_forever()
@@ -134,9 +134,9 @@ class Late(FakeRuntime):
     def __init__(self) -> None:
         self.begin = trio.Event()
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         await self.begin.wait()
-        return await super().run(call, port)
+        return await super().run(call, context)
 
 
 def question(name: str) -> Question:
@@ -218,13 +218,13 @@ class Failing:
     def __init__(self, fault: Exception, *, has_started: bool, has_ended: bool) -> None:
         self.fault, self.has_started, self.has_ended = fault, has_started, has_ended
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         await trio.lowlevel.checkpoint()
         if self.has_started:
             control = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
-            port.started(cast(Any, control))
+            context.started(cast(Any, control))
         if self.has_ended:
-            port.ended(ending(code=3))
+            context.ended(ending(code=3))
         raise self.fault
 
 

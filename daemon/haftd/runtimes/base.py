@@ -1,15 +1,15 @@
-"""Interface between the supervisor and the runtime of a tool: one coroutine, `run(call, port)`.
+"""Interface between the supervisor and the runtime of a tool: one coroutine, `run(call, context)`.
 
-- A runtime reports through `port` and touches no handle, session or connection.
-- `port.started(control)` is called once, when the tool runs; only before that `run` may raise
+- A runtime reports through `context` and touches no handle, session or connection.
+- `context.started(control)` is called once, when the tool runs; only before that `run` may raise
   `StartFailed`.
 - `run` returns the result, or None if the output is the result; `ToolFailed` is the tool's own
   failure.
-- A runtime with a process emits all available output, calls `port.ended(...)` with the same result
+- A runtime with a process emits all available output, calls `context.ended(...)` with the same result
   or failure, and returns or raises once no process is left. Output that another process still holds
-  follows for a bounded time, up to `port.completed()`.
+  follows for a bounded time, up to `context.completed()`.
 - Cancellation is abort: in a shielded scope the runtime ends all processes (KILL after
-  `port.grace_s` seconds), calls `port.ended(...)` unless it has, and lets the cancellation pass.
+  `context.grace_s` seconds), calls `context.ended(...)` unless it has, and lets the cancellation pass.
   Only processes in `unconfirmed` outlive it.
 """
 
@@ -166,7 +166,7 @@ class ExecutionControl(Protocol):
         """Conversion of the output to text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` as a whole and return its number, which `port.written` reports once the
+        """Queue `item` as a whole and return its number, which `context.written` reports once the
         program has all of the item, perhaps before this returns. Signals and resizes (and C-c on a
         pipe) act at once and return the last number. Raises `InputRefused`."""
 
@@ -277,5 +277,5 @@ class RuntimeContext(Protocol):
 class Runtime(Protocol):
     """A way of running a tool."""
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         """Run the tool by the rules of this module."""

@@ -30,11 +30,11 @@ class BuiltinRuntime(NoProcessRuntime):
     def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
         self._tools = BUILTINS if tools is None else tools
 
-    async def perform(self, call: Call, port: RuntimeContext) -> str:
-        return await self._tools[call.tool](call, port)
+    async def perform(self, call: Call, context: RuntimeContext) -> str:
+        return await self._tools[call.tool](call, context)
 
 
-async def _ask_user(call: Call, port: RuntimeContext) -> str:
+async def _ask_user(call: Call, context: RuntimeContext) -> str:
     arguments = call.arguments
     question = Question(
         id="answer",
@@ -47,7 +47,7 @@ async def _ask_user(call: Call, port: RuntimeContext) -> str:
             check_answer(question, question.default)
         except InvalidAnswer as wrong:
             raise ToolFailed(f"The `default` is no answer to it: {wrong}.") from None
-    answer = await port.ask(question).wait()
+    answer = await context.ask(question).wait()
     return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
 
 

@@ -23,10 +23,10 @@ class PackageRuntime:
         self._entry = entry
         self._runtime: Runtime | None = None
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         if self._runtime is None:
             self._runtime = await self._create()
-        return await self._runtime.run(call, port)
+        return await self._runtime.run(call, context)
 
     async def _create(self) -> Runtime:
         entry = self._entry

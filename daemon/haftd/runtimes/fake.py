@@ -134,12 +134,12 @@ class FakeControl:
 
     rendering = STRIPPED
 
-    def __init__(self, call: Call, port: RuntimeContext, kill: Callable[[str], None]) -> None:
+    def __init__(self, call: Call, context: RuntimeContext, kill: Callable[[str], None]) -> None:
         self.inputs: list[Input] = []
         self.alive: dict[int, str] = {next(_pids): call.tool}
         self._leader = next(iter(self.alive))
         self._call = call
-        self._port = port
+        self._context = context
         self._kill = kill
         self._queue: deque[tuple[int, Input]] = deque()
         self._arrived = trio.Event()
@@ -230,7 +230,7 @@ class FakeControl:
     def show(self, data: bytes) -> None:
         self._shown += data.decode("utf-8", "replace")
         self._revision += len(data)
-        self._port.emit(data)
+        self._context.emit(data)
 
     def end_leader(self) -> None:
         """End the leader and drop queued input."""
@@ -238,7 +238,7 @@ class FakeControl:
         self._kill = lambda name: None
         if self._queue:
             self._queue.clear()
-            self._port.written(self._number)
+            self._context.written(self._number)
 
     async def take(self) -> Input:
         while not self._queue:
@@ -249,36 +249,36 @@ class FakeControl:
             finally:
                 self._parked = False
         number, item = self._queue.popleft()
-        self._port.written(number)
+        self._context.written(number)
         return item
 
 
 class FakeRuntime:
     """Runs `call.script`."""
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         """Run the script; without `Exit` or `Fail` the status is 0."""
         await trio.lowlevel.checkpoint()
         steps: deque[Step] = deque(call.script)
         if steps and isinstance(steps[0], CannotStart):
             raise StartFailed(steps[0].message, steps[0].reason)
-        return await _Run(call, port, steps).run()
+        return await _Run(call, context, steps).run()
 
 
 class _Run:
-    def __init__(self, call: Call, port: RuntimeContext, steps: deque[Step]) -> None:
-        self._port = port
+    def __init__(self, call: Call, context: RuntimeContext, steps: deque[Step]) -> None:
+        self._context = context
         self._steps = steps
         self._stubborn = False
         self._signal: str | None = None
         self._scope = trio.CancelScope()
         self._unkillable: list[int] = []
         self._left: list[LeaveBehind] = []
-        self._control = FakeControl(call, port, self._take_signal)
+        self._control = FakeControl(call, context, self._take_signal)
         self._ended = False
 
     async def run(self) -> str | None:
-        self._port.started(self._control)
+        self._context.started(self._control)
         try:
             end: Exit | Fail = Exit()
             with self._scope:
@@ -302,7 +302,7 @@ class _Run:
                 case Emit(data=data):
                     self._control.show(data)
                 case Ask(question=question, show=show):
-                    answer = await self._port.ask(question).wait()
+                    answer = await self._context.ask(question).wait()
                     if show:
                         self._control.show(msgspec.json.encode(answer) + b"\n")
                 case TakeInput(show=show):
@@ -343,10 +343,10 @@ class _Run:
                 status = ExitState(signal=end.signal)
             ending = Ending(exit=status, result=result)
         self._ended = True
-        self._port.ended(ending, complete=complete)
+        self._context.ended(ending, complete=complete)
         if not complete:
             await trio.lowlevel.checkpoint()
-            self._port.completed()
+            self._context.completed()
         for pid, step in left.items():
             await step.until.wait()
             del self._control.alive[pid]
@@ -357,11 +357,11 @@ class _Run:
     async def _abort(self) -> None:
         with trio.CancelScope(shield=True):
             if self._stubborn and not self._ended:
-                await trio.sleep(self._port.grace_s)
+                await trio.sleep(self._context.grace_s)
         self._control.end_leader()
         self._control.alive.clear()
         if not self._ended:
             signal = "KILL" if self._stubborn else "TERM"
             unconfirmed = tuple(self._unkillable)
             status = ExitState(signal=signal)
-            self._port.ended(Ending(by=LOST, exit=status, unconfirmed=unconfirmed))
+            self._context.ended(Ending(by=LOST, exit=status, unconfirmed=unconfirmed))

@@ -27,21 +27,21 @@ class NoProcessRuntime(ABC):
     block the loop or start anything that outlives it."""
 
     @abstractmethod
-    async def perform(self, call: Call, port: RuntimeContext) -> str | None:
+    async def perform(self, call: Call, context: RuntimeContext) -> str | None:
         """Run the tool and return its result; None if that is the output. Raises `ToolFailed`."""
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        port.started(NoProcessControl(shlex.join(call.launch.argv) or call.tool))
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
+        context.started(NoProcessControl(shlex.join(call.launch.argv) or call.tool))
         try:
-            result = await self.perform(call, port)
+            result = await self.perform(call, context)
         except ToolFailed as failure:
-            port.ended(failure.ending)
+            context.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                port.ended(Ending(by=LOST))
+                context.ended(Ending(by=LOST))
             raise
-        port.ended(Ending(result=result, exit=Exit(code=0) if result is None else None))
+        context.ended(Ending(result=result, exit=Exit(code=0) if result is None else None))
         return result
 
 

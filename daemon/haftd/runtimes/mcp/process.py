@@ -53,7 +53,7 @@ class StderrTail:
         return tuple(kept[-_MAX_LINES:])
 
 
-class _Port:
+class _Context:
     """Runtime context of a server's process, of which only the end is used."""
 
     def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
@@ -94,7 +94,7 @@ class ServerProcess:
         self.unconfirmed: tuple[int, ...] = ()
         self._call = call
         # `Child` waits half of this grace for the end of the input to take effect.
-        self._port = _Port(grace_s * 2 / 3, self._ended)
+        self._context = _Context(grace_s * 2 / 3, self._ended)
         self._child: Child | None = None
         self._writer: pump.Writer | None = None
         self._line = bytearray()
@@ -103,7 +103,7 @@ class ServerProcess:
 
     async def start(self) -> None:
         """Start the server; `run` must follow at once. Raises `StartFailed`."""
-        self._child = await Child.start(self._call, self._port, ResourceLimits({}))
+        self._child = await Child.start(self._call, self._context, ResourceLimits({}))
         stdin = self._child.launched.stdin
         if stdin is None:
             raise AssertionError("the call of a server has a pipe for its input")

@@ -19,7 +19,7 @@ class McpRuntime:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         from .server import ServerFault
 
         if call.served is None:
@@ -32,24 +32,24 @@ class McpRuntime:
             await server.connect()
         except ServerFault as fault:
             raise StartFailed(fault.message, fault.reason) from None
-        port.started(NoProcessControl(call.tool))
+        context.started(NoProcessControl(call.tool))
         try:
             with trio.move_on_after(call.launch.limits.get("wall_s", float("inf"))) as bound:
-                result = await self._call(call, port, name, tool)
+                result = await self._call(call, context, name, tool)
         except ToolFailed as failure:
-            port.ended(failure.ending)
+            context.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                port.ended(Ending(by=LOST))
+                context.ended(Ending(by=LOST))
             raise
         if bound.cancelled_caught:
-            port.ended(Ending(by=LIMIT, limit="wall_s"))
+            context.ended(Ending(by=LIMIT, limit="wall_s"))
             return None
-        port.ended(Ending(result=result))
+        context.ended(Ending(result=result))
         return result
 
-    async def _call(self, call: Call, port: RuntimeContext, name: str, tool: str) -> str:
+    async def _call(self, call: Call, context: RuntimeContext, name: str, tool: str) -> str:
         """Call the tool. Raises `ToolFailed`."""
         from .content import text_of
         from .exchange import Exchange
@@ -65,12 +65,16 @@ class McpRuntime:
                     raise ServerFault(f"There is no MCP server `{name}` any more.")
                 silence_s = server.settings.call_s
                 try:
-                    exchange = Exchange(await server.connect(), port, nursery, call.mark, silence_s)
+                    exchange = Exchange(
+                        await server.connect(), context, nursery, call.mark, silence_s
+                    )
                     result = await exchange.run(tool, server.find(tool), call.arguments)
                 except Disconnected as gone:
                     if gone.was_done:
                         raise
-                    exchange = Exchange(await server.connect(), port, nursery, call.mark, silence_s)
+                    exchange = Exchange(
+                        await server.connect(), context, nursery, call.mark, silence_s
+                    )
                     result = await exchange.run(tool, server.find(tool), call.arguments)
                 text = text_of(result, call.save)
                 if result.is_error:

@@ -65,12 +65,12 @@ class Child:
         self,
         launched: LaunchedProcess,
         tree: ProcessTree,
-        port: RuntimeContext,
+        context: RuntimeContext,
         limits: ResourceLimits,
     ) -> None:
         self.launched = launched
         self.tree = tree
-        self._port = port
+        self._context = context
         self._limits = limits
         self._outputs: Sequence[Output] = ()
         self._io = trio.CancelScope(shield=True)
@@ -92,20 +92,20 @@ class Child:
             if not self._is_supervised:
                 # An error of the daemon must not leak a process.
                 with trio.CancelScope(shield=True):
-                    await self.tree.end(self._port.grace_s)
+                    await self.tree.end(self._context.grace_s)
                     self.launched.reap()
         finally:
             self.close()
 
     @classmethod
-    async def start(cls, call: Call, port: RuntimeContext, limits: ResourceLimits) -> Child:
+    async def start(cls, call: Call, context: RuntimeContext, limits: ResourceLimits) -> Child:
         """Start the program of `call` and return when it runs; enter the child at once. Raises
         `StartFailed`."""
         try:
             launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
-        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), port, limits)
+        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), context, limits)
         limits.follow(call.mark)
         try:
             await launched.confirm()
@@ -154,7 +154,7 @@ class Child:
             return
         kept, passed = self._limits.count(data)
         if kept:
-            self._port.emit(kept)
+            self._context.emit(kept)
         if passed and self._passed is None:
             self.pass_limit("output")
 
@@ -280,7 +280,7 @@ class Child:
             return
         self._reported = True
         limit = self._passed = self._passed or self._limits.exceeded(exit)
-        self._port.ended(
+        self._context.ended(
             _ending(
                 exit,
                 result if limit is None else ToolResult(),
@@ -306,12 +306,12 @@ class Child:
             await self._detach_outputs()
             if not self._reported:
                 # The handle goes on with another run: end the rest of this one.
-                await self.tree.end(self._port.grace_s)
+                await self.tree.end(self._context.grace_s)
             await self._wait_rest()
         except BaseException as error:
             if is_cancellation(error):
                 with trio.CancelScope(shield=True):
-                    await self.tree.end(self._port.grace_s)
+                    await self.tree.end(self._context.grace_s)
                 await self._detach_outputs()
             raise
 
@@ -323,7 +323,7 @@ class Child:
             limit = self._passed or "wall_s"
             log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)
             with trio.CancelScope(shield=True):
-                await self.tree.end(self._port.grace_s)
+                await self.tree.end(self._context.grace_s)
 
     async def _detach_outputs(self) -> None:
         self._io.cancel()
@@ -337,10 +337,10 @@ class Child:
         self.launched.close_output()
         if cut:
             self._complete = True
-            self._port.completed()
+            self._context.completed()
 
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        grace_s = self._port.grace_s
+        grace_s = self._context.grace_s
         dies_of_term = not _handles_term(self.launched.pid)
         natural = self.launched.exiting()
         asked_to_stop = grace_s > 0 and not natural and interpreter.request_stop()
@@ -369,9 +369,9 @@ class Child:
         if is_limit and result.failure is None:
             by = LIMIT
         ending = _ending(exit, result, by, limit)
-        self._port.ended(replace(ending, unconfirmed=tuple(unconfirmed)), complete=complete)
+        self._context.ended(replace(ending, unconfirmed=tuple(unconfirmed)), complete=complete)
         if not complete:
-            self._port.completed()
+            self._context.completed()
         await self._detach_outputs()
 
 

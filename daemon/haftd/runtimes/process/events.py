@@ -51,7 +51,7 @@ def _notification(method: str, params: object) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
 
 
-def _context(call: Call) -> Any:
+def _call_context(call: Call) -> Any:
     context = call.launch.env.get("HAFT_CALL", "")
     if context.startswith("/"):
         context = Path(context).read_text(encoding="utf-8")
@@ -61,8 +61,8 @@ def _context(call: Call) -> Any:
 class _LiveControl(PipeControl):
     """Control that sends input as notifications; `questions` are the unanswered ones."""
 
-    def __init__(self, call: Call, port: RuntimeContext, child: Child, questions: Sized) -> None:
-        super().__init__(call, port, child)
+    def __init__(self, call: Call, context: RuntimeContext, child: Child, questions: Sized) -> None:
+        super().__init__(call, context, child)
         self._questions = questions
 
     def wanted(self) -> Wanted:
@@ -76,13 +76,13 @@ class _LiveControl(PipeControl):
 
 
 class Live:
-    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
+    def __init__(self, call: Call, context: RuntimeContext, child: Child) -> None:
         self._call = call
-        self._port = port
+        self._context = context
         self._child = child
         self._questions: deque[tuple[str, PendingAnswer]] = deque()
         self._answering = trio.CancelScope()
-        self._control = _LiveControl(call, port, child, self._questions)
+        self._control = _LiveControl(call, context, child, self._questions)
         self._line = bytearray()
         self._is_raw_line = False
         self._stderr = bytearray()
@@ -93,9 +93,9 @@ class Live:
 
     async def run(self) -> str | None:
         child = self._child
-        self._port.started(self._control)
-        self._notify("init", _context(self._call))
-        keep_up = self._port.keep_up
+        self._context.started(self._control)
+        self._notify("init", _call_context(self._call))
+        keep_up = self._context.keep_up
         outputs = [
             Output(child.stdout, self._feed, keep_up),
             Output(child.stderr, self._take_stderr, keep_up),
@@ -160,7 +160,7 @@ class Live:
                 if self._child.ended:
                     self._late_question = question.id
                 else:
-                    self._questions.append((question.id, self._port.ask(question)))
+                    self._questions.append((question.id, self._context.ask(question)))
                     self._event.set()
             case Success(content=content):
                 self._child.emit(event.output.encode())
@@ -213,7 +213,7 @@ class Live:
             self._control.open_writer().end()
         except InputRefused:
             pass
-        await trio.sleep(self._port.grace_s)
+        await trio.sleep(self._context.grace_s)
         self._child.terminate()
 
     def finish(self, exit: Exit) -> ToolResult:

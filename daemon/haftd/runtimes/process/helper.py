@@ -35,7 +35,7 @@ class Failed:
     stderr_tail: bytes = field(default=b"", repr=False)
 
 
-class _Port:
+class _Context:
     """Context of one run; only the end counts."""
 
     def __init__(self) -> None:
@@ -77,17 +77,17 @@ async def run_helper(
     failure. `request` is written to standard input, which must be `pipe` then, else `null`;
     `call.launch.output` must not be `raw`. `clear_up` is called after the last process, with False
     if some may be left; also on cancellation. Neither input nor output is logged."""
-    port = _Port()
+    context = _Context()
     stderr_tail = bytearray()
     try:
-        output = await _run(call, port, request, stderr_tail)
+        output = await _run(call, context, request, stderr_tail)
     except StartFailed as failed:
         return Failed("start", failed.message)
     except InputRefused:
         return Failed("input", "is given more than it takes")
     finally:
-        clear_up(call, port.end is None or not port.end.unconfirmed)
-    end = port.end
+        clear_up(call, context.end is None or not context.end.unconfirmed)
+    end = context.end
     if end is None:
         raise AssertionError("a child that was seen through has ended")
     return (
@@ -109,9 +109,11 @@ def _failed(call: Call, end: Ending, stderr_tail: bytes) -> Failed:
     return Failed("exit", f"ended {how}", stderr_tail)
 
 
-async def _run(call: Call, port: _Port, request: bytes | None, stderr_tail: bytearray) -> bytes:
+async def _run(
+    call: Call, context: _Context, request: bytes | None, stderr_tail: bytearray
+) -> bytes:
     output = bytearray()
-    async with await Child.start(call, port, ResourceLimits(call.launch.limits)) as child:
+    async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
 
         def take(data: bytes) -> None:
             output.extend(data[: MAX_OUTPUT_BYTES + 1 - len(output)])
@@ -122,11 +124,11 @@ async def _run(call: Call, port: _Port, request: bytes | None, stderr_tail: byte
             stderr_tail.extend(data)
             del stderr_tail[:-_MAX_STDERR_BYTES]
 
-        control = PipeControl(call, port, child)
+        control = PipeControl(call, context, child)
         if request is not None:
             control.put(request)
             control.open_writer().end()
         outputs = [Output(child.stdout, take), Output(child.stderr, take_stderr)]
-        with port.scope:
+        with context.scope:
             await child.run(outputs, Plain(), control.tasks, control.close)
     return bytes(output)

@@ -37,9 +37,9 @@ _MAX_HELD = 8 << 20
 
 
 class OneShot:
-    def __init__(self, call: Call, port: RuntimeContext, limits: ResourceLimits) -> None:
+    def __init__(self, call: Call, context: RuntimeContext, limits: ResourceLimits) -> None:
         self._call = call
-        self._port = port
+        self._context = context
         self._limits = limits
         self._control: PipeControl | None = None
 
@@ -47,7 +47,7 @@ class OneShot:
         """Run until an outcome. Raises `StartFailed` if the first run cannot start."""
         answers: dict[str, Any] = {}
         outcome = await self._run_once(
-            await Child.start(self._call, self._port, self._limits), may_ask=_MAX_RUNS > 1
+            await Child.start(self._call, self._context, self._limits), may_ask=_MAX_RUNS > 1
         )
         runs = 1
         while outcome.question is not None:
@@ -67,12 +67,12 @@ class OneShot:
     async def _run_once(self, child: Child, *, may_ask: bool) -> _Outcome:
         async with child:
             if self._control is None:
-                self._control = PipeControl(self._call, self._port, child)
-                self._port.started(self._control)
+                self._control = PipeControl(self._call, self._context, child)
+                self._context.started(self._control)
             else:
                 self._control.attach(child)
             control, outcome = self._control, _Outcome(child, may_ask=may_ask)
-            keep_up = self._port.keep_up
+            keep_up = self._context.keep_up
             outputs = [
                 Output(child.stdout, outcome.feed, keep_up),
                 Output(child.stderr, child.emit, keep_up),
@@ -83,13 +83,13 @@ class OneShot:
     async def _ask(self, question: Question, outcome: _Outcome) -> Any:
         outcome.emit_content()
         try:
-            return await self._port.ask(question).wait()
+            return await self._context.ask(question).wait()
         except ToolFailed as failure:
-            self._port.ended(failure.ending)
+            self._context.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                self._port.ended(Ending(by=LOST))
+                self._context.ended(Ending(by=LOST))
             raise
 
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
@@ -103,12 +103,12 @@ class OneShot:
 
     async def _start(self, call: Call) -> Child:
         try:
-            return await Child.start(call, self._port, self._limits)
+            return await Child.start(call, self._context, self._limits)
         except StartFailed as failed:
             raise self._cannot(failed.message) from None
         except BaseException as error:
             if is_cancellation(error):
-                self._port.ended(Ending(by=LOST))
+                self._context.ended(Ending(by=LOST))
             raise
 
     def _cannot(self, why: str) -> ToolFailed:
@@ -116,7 +116,7 @@ class OneShot:
 
     def _fail(self, message: str) -> ToolFailed:
         failure = ToolFailed(message)
-        self._port.ended(failure.ending)
+        self._context.ended(failure.ending)
         return failure
 
 

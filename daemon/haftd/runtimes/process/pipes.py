@@ -23,9 +23,9 @@ class PipeControl(ChildControl):
 
     terminal = False
 
-    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
+    def __init__(self, call: Call, context: RuntimeContext, child: Child) -> None:
         super().__init__(call, child)
-        self._port = port
+        self._context = context
         self._number = 0
         self._writer: pump.Writer | None = None
         self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -37,16 +37,16 @@ class PipeControl(ChildControl):
         if stdin is None:
             self._writer, self.tasks = None, ()
             return
-        before, port = self._number, self._port
+        before, context = self._number, self._context
         self._writer = pump.Writer(
-            stdin, lambda number: port.written(before + number), child.launched.close_stdin
+            stdin, lambda number: context.written(before + number), child.launched.close_stdin
         )
         self.tasks = (self._writer.run,)
 
     def close(self) -> None:
         """Report unread input as written: the process has ended."""
         if self._writer is not None and self._writer.waiting:
-            self._port.written(self._number)
+            self._context.written(self._number)
 
     def screen(self) -> Screen | None:
         return None

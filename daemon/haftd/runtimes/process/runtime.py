@@ -16,17 +16,17 @@ class ProcessRuntime:
     """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order;
     structured output is standard output alone."""
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
         limits = ResourceLimits(call.launch.limits)
         if call.launch.output == "outcome":
-            return await OneShot(call, port, limits).run()
-        async with await Child.start(call, port, limits) as child:
+            return await OneShot(call, context, limits).run()
+        async with await Child.start(call, context, limits) as child:
             if call.launch.output == "events":
-                return await Live(call, port, child).run()
-            control = PipeControl(call, port, child)
-            port.started(control)
+                return await Live(call, context, child).run()
+            control = PipeControl(call, context, child)
+            context.started(control)
             await child.run(
-                [Output(child.stdout, child.emit, port.keep_up)],
+                [Output(child.stdout, child.emit, context.keep_up)],
                 Plain(),
                 control.tasks,
                 control.close,

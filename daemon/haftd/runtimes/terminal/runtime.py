@@ -35,10 +35,10 @@ _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 class TerminalRuntime:
     """The runtime `pty`."""
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        async with await Child.start(call, port, ResourceLimits(call.launch.limits)) as child:
-            control = TerminalControl(call, port, child)
-            port.started(control)
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
+        async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
+            control = TerminalControl(call, context, child)
+            context.started(control)
             outputs = [Output(control.master, control.show, control.keep_up)]
             try:
                 await child.run(outputs, Plain(), (control.serve,), control.close)
@@ -52,7 +52,7 @@ class TerminalControl(ChildControl):
 
     terminal = True
 
-    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
+    def __init__(self, call: Call, context: RuntimeContext, child: Child) -> None:
         super().__init__(call, child)
         master = child.launched.master
         if master is None:
@@ -63,11 +63,11 @@ class TerminalControl(ChildControl):
             master,
             child.launched.slave,
             self._screen,
-            port.written,
+            context.written,
             lambda: self._kernel_state().state != "busy",
         )
         self._transcript = Transcript(call.launch.rows, call.launch.cols)
-        self._port = port
+        self._context = context
         self._frame: int | None = None
         self._frame_ends_at = math.inf
         self._frame_began = trio.Event()
@@ -200,15 +200,15 @@ class TerminalControl(ChildControl):
         while True:
             await self._has_redrawn.wait()
             self._has_redrawn = trio.Event()
-            self._port.redrawn()
+            self._context.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
         """Return an awaitable while the screen or a reader is behind."""
-        return self._draw_and_keep_up() if self._screen.is_behind else self._port.keep_up()
+        return self._draw_and_keep_up() if self._screen.is_behind else self._context.keep_up()
 
     async def _draw_and_keep_up(self) -> None:
         await self._draw()
-        behind = self._port.keep_up()
+        behind = self._context.keep_up()
         if behind is not None:
             await behind
 
