@@ -1,10 +1,7 @@
-"""One child cgroup per handle, where the kernel permits it.
+"""One child cgroup (version 2) per handle, where the kernel permits it.
 
-- Only version 2, found through /proc/self/mountinfo. `auto` takes the daemon's own cgroup if
-  delegated.
-- A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
-  that joins after a write survives it.
-- A cgroup that holds this process is never killed.
+A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
+that joins after a write survives it.
 """
 
 from __future__ import annotations
@@ -73,10 +70,11 @@ def _delegated(folder: Path) -> bool:
 
 
 def find_base(setting: str, *, declared: bool = False) -> Path | None:
-    """Return the parent cgroup for handles. `setting`: `auto`, `off`, or a path.
+    """Return the parent cgroup for handles. `setting`: `auto` for the daemon's own if delegated,
+    `off`, or a path.
 
-    `declared`: the service manager declares the delegation; systemd set no attribute for a user's units
-    for years. Raises OSError if a path is no writable cgroup of version 2.
+    `declared`: the service manager declares the delegation; systemd set no attribute for a user's
+    units for years. Raises OSError if a path is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -123,7 +121,6 @@ class Cgroup:
         return pids
 
     def populated(self) -> bool:
-        """Return whether a process lives here or below; a missing cgroup is empty."""
         return b"populated 1" in self._events()
 
     def stands(self) -> bool:
@@ -187,7 +184,6 @@ class Cgroup:
                 os.close(events)
 
     def remove(self) -> bool:
-        """Remove this empty cgroup and those below; return whether it is gone."""
         for folder in reversed(list(self._tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()

@@ -1,8 +1,8 @@
 """Reserve file descriptors by purpose.
 
-The kernel assigns the lowest free number: a descriptor as high as the bound means that all below
-are taken. Waiting for the ends of processes stops first, then starts are refused, then output
-files, and connections last.
+The kernel assigns the lowest free number, so a descriptor as high as the bound means that all below
+are taken. Waits for the ends of processes stop first, then starts, then output files, and
+connections last.
 """
 
 from __future__ import annotations

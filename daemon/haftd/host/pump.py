@@ -1,6 +1,5 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
 
-- An endless stream yields to other tasks every few reads, or after `_TURN_S`.
 - Input that fits is written at once, by the caller; the writer's task writes the rest.
 - The end of a pipe is final. A terminal's, EIO, is temporary: a process may open the terminal
   again.

@@ -2,8 +2,7 @@
 
 A use is a line of JSON, `["session","id",generation]`, appended without fsync before the tool
 starts; generation 0 takes the use back. A line that cannot be written is dropped: after a restart
-the id is reported as never used, instead of expired. Past `MAX_LINES` the file is rewritten with
-the ids still known.
+the id is reported as never used, instead of expired.
 """
 
 from __future__ import annotations

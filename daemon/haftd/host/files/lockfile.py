@@ -1,11 +1,10 @@
 """Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's lock of a
 state folder.
 
-- The lock is a flock: a POSIX lock would vanish with any close of the file.
+- A POSIX lock would vanish with any close of the file, so the lock is a flock.
 - The descriptor is close-on-exec: a child would hold the lock after the daemon.
 - The file is never unlinked: a lock on an unlinked file excludes no daemon.
 - A suspended holder is alive: a second daemon touches nothing.
-- The first line is JSON: the holder's identity and, once serving, the socket.
 """
 
 from __future__ import annotations

@@ -49,8 +49,7 @@ class SocketInUse(Exception):
 def prepare(folder: Path, *, ours: bool = True) -> None:
     """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
 
-    `ours`: the folder has no other use, so its mode is corrected. A folder that the user chose
-    stays unchanged: it may be a home.
+    `ours`: the mode is corrected. A folder that the user chose stays unchanged: it may be a home.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -167,7 +166,6 @@ def _clear(path: Path) -> None:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Return whether the socket at the path refuses connections."""
     try:
         return st.S_ISSOCK(path.lstat().st_mode) and _probe(path) == errno.ECONNREFUSED
     except OSError:

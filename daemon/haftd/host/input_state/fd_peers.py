@@ -29,7 +29,6 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    """Return whether the process also holds the Unix socket's peer."""
     peer = peer_of(inode)
     return peer is not None and _holds(
         pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
@@ -37,7 +36,6 @@ def has_both_ends(pid: int, inode: int) -> bool:
 
 
 def writes_to(pid: int, pipes: frozenset[int]) -> bool:
-    """Return whether a process can write to one of these pipes, given by inode."""
     return _holds(
         pid,
         lambda info, fd: (
@@ -56,8 +54,10 @@ def terminal_of(pid: int, master: int) -> int:
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
-    """Return whether a read would not block; None if unknown. The poll delivers input on its way to
-    a terminal's master."""
+    """Return whether a read would not block; None if unknown.
+
+    The poll delivers input on its way to a terminal's master.
+    """
     copy = _copy(pid, fd)
     if copy is None:
         return None
@@ -70,7 +70,6 @@ def is_readable(pid: int, fd: int) -> bool | None:
 
 
 def is_listening(pid: int, fd: int) -> bool:
-    """Return whether the descriptor is a listening socket, at which only connections arrive."""
     copy = _copy(pid, fd)
     if copy is None:
         return False

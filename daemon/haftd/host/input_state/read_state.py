@@ -7,7 +7,6 @@
   the terminal (tmux). Where a process may not be examined (another user's, such as sudo) and no
   other reads, the state is `unknown`.
 - The reader of a terminal within the terminal (script, expect) is the reader.
-- Waits are confirmed at the end; in between the modes and the foreground are read.
 - The other end of the terminal is opened for the moment, never as a controlling one, and only while
   a program holds it, too.
 """
@@ -50,8 +49,6 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """A program's state with regard to input, as of one moment."""
-
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
     """The awaited input, by the modes of the terminal: a line; a line without echo; keys. Of an `unknown`
@@ -257,7 +254,6 @@ def _stat_device(device: int) -> int:
 def _reads(
     snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
-    """Combine several waits into a state; `patience_ms` is the timeout of a read."""
     waiting = {wait.pid for wait in waits}
     fed = {wait.pid for wait in waits if _is_fed(wait, snapshot.members)}
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in waits]
@@ -282,7 +278,6 @@ def _has_started(waiting: set[int], snapshot: WaitSnapshot) -> bool:
 
 
 def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
-    """Return whether another member can write to an awaited pipe."""
     pipes = wait.seen.pipes
     return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
 
@@ -303,7 +298,7 @@ def _has_unread(fd: int) -> bool:
 
 
 def _kind(fd: int) -> tuple[Kind, int | None]:
-    """Return the kind of input that a read of the terminal gets, and its timeout in milliseconds."""
+    """Return the kind of input that a read gets, and the timeout in milliseconds."""
     try:
         _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
     except termios.error as error:

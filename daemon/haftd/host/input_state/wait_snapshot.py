@@ -119,7 +119,7 @@ def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
 
 
 def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
-    """Return the processes of the group, their ancestors and descendants, zombies included."""
+    """Return the group's processes, their ancestors and descendants, zombies included."""
     processes = snapshot.processes
     of_group = {pid for pid, stat in processes.items() if group in (None, stat.group)}
     chosen = set(of_group)

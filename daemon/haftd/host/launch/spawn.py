@@ -1,7 +1,6 @@
 """Start a program: record it first, run it second.
 
-- `launch` decides everything without waiting: descriptors, the child at its gate, identity, cgroup,
-  limits and record; then the gate opens. A failure before that has run nothing.
+- `launch` waits for nothing, and a failure before the gate opens has run nothing.
 - A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
   a session of its own, with the terminal as controlling one.
 - A leader's exit status is taken once, by `reap`; every other module checks `leaders` before it
@@ -116,10 +115,10 @@ class LaunchedProcess:
         return self._exit
 
     async def confirm(self) -> None:
-        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused the execution.
+        """Wait until the program runs. Raises `LaunchFailed`, with every descriptor closed, when
+        the kernel refused the execution.
 
-        By then the gate is gone and every descriptor closed. Cancellation leaves a started process,
-        which the caller ends.
+        Cancellation leaves a started process, which the caller ends.
         """
         answer = b""
         try:
@@ -231,7 +230,7 @@ def launch(
     gate: Gate | None = None,
     cgroup: Cgroup | None = None,
 ) -> LaunchedProcess:
-    """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms and waits for nothing.
+    """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms.
 
     `record` is called while the child waits at the gate; an exception cancels the start, an OSError
     as a `LaunchFailed` with the reason `record`. After a later failure (the gate was killed) the

@@ -39,7 +39,6 @@ class SpawnFds:
         return ours
 
     def pipe_to_child(self, target: int) -> int:
-        """Make a pipe that the child reads from as `target`; return the daemon's non-blocking end."""
         theirs, ours = self._pipe()
         self._give(theirs, (target,))
         os.set_blocking(ours, False)

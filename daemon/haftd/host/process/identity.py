@@ -22,8 +22,6 @@ _MAX_ENVIRON = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process; equal identities are the same process."""
-
     pid: int
     ticks: int
     inode: int
@@ -173,7 +171,6 @@ def every_pid() -> Iterator[int]:
 
 
 def ancestors() -> frozenset[int]:
-    """Return this process and its ancestors."""
     pids: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in pids:
@@ -213,9 +210,10 @@ def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
 
 
 def open_verified(identity: Identity) -> int | None:
-    """Open a pidfd of exactly this process; None when gone, or of another boot or namespace.
+    """Open a pidfd of exactly this process, also of a zombie; None when gone, or of another boot or
+    namespace.
 
-    The caller closes the descriptor. A zombie still counts. Raises OSError as `open_pidfd`.
+    The caller closes the descriptor. Raises OSError as `open_pidfd`.
     """
     if identity.pid <= 1 or identity.boot != boot_id() or identity.ns != pid_namespace():
         return None
@@ -232,7 +230,6 @@ def open_verified(identity: Identity) -> int | None:
 
 
 def is_alive(identity: Identity) -> bool:
-    """Return whether exactly this process runs."""
     pidfd = open_verified(identity)
     if pidfd is None:
         return False

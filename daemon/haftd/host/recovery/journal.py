@@ -6,8 +6,8 @@ daemon.
 - A failed write is undone and raised. (A kill can cut a line where it crosses a page; then its gate
   was never opened.)
 - The file is rewritten by rename only. Rewriting in place tears it.
-- Any content is read, in less than a second: valid lines are kept, and a file with anything else is
-  put aside as `handles.lock.bad-<n>`.
+- Valid lines of any content are kept, and a file with anything else is put aside as
+  `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ def read_records(path: Path) -> list[Record]:
 
 
 class Journal:
-    """The open `handles.lock`."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems: list[str] = []

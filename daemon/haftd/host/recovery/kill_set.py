@@ -37,8 +37,6 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 @dataclass(slots=True)
 class Target:
-    """Process to kill; `mark` is the handle's tag."""
-
     identity: Identity
     pidfd: int
     mark: str

@@ -30,9 +30,9 @@ _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 class Record:
     """The process of one handle: all that the next daemon needs for a kill and a report.
 
-    `n` counts within one daemon; `mark`, the process tag, is globally unique. `sid` is the kernel's
-    session id, `session` a client's session. `at` is wall-clock seconds. `kin` are later processes
-    of the handle outside of the leader's group.
+    `n` counts within one daemon; `mark` is the process tag. `sid` is the kernel's session id,
+    `session` a client's session. `at` is wall-clock seconds. `kin` are later processes outside of
+    the leader's group.
     """
 
     n: int
@@ -173,7 +173,6 @@ class Records:
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    """Yield the whole file, or both ends of a longer one."""
     if size <= 2 * _MAX_READ:
         yield os.pread(fd, size, 0)
     else:

@@ -7,11 +7,9 @@
    reused; then its descendants, group and session are killed with it.
 5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart,
    find none. One scan is made however late it is.
-6. Killed processes have the remaining time to end. The others are reported and stay recorded, as
-   do all records where no scan was possible.
+6. Survivors are reported and stay recorded, as do all records where no scan was possible.
 
-Nothing is killed by name or by an unverified pid, nor an ancestor of this process. Recovery may be
-killed at any point: the next one finds the same or less.
+Recovery may be killed at any point: the next one finds the same or less.
 """
 
 from __future__ import annotations
@@ -46,10 +44,10 @@ _CHASE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`ended`: records of which a process was alive and now none is. `lost`: those whose processes
-    were gone before. `dropped`: those of another boot, namespace, user or home. `keep`: records
-    that must stay in the journal. `unconfirmed`: pids of processes that may still live. `spared`:
-    ancestors of this process. `killed`: the number of processes killed outside cgroups."""
+    """`ended`: records of which a process was alive and now none is. `lost`: those without a living
+    process. `dropped`: those of another boot, namespace, user or home. `keep`: records that must
+    stay in the journal. `unconfirmed`: pids of processes that may still live. `spared`: ancestors
+    of this process. `killed`: the number of processes killed outside cgroups."""
 
     ended: tuple[Record, ...] = ()
     lost: tuple[Record, ...] = ()
@@ -74,8 +72,8 @@ def recover(
     """Kill the processes that the records and the tag of `home` name.
 
     Blocks for about `patience_s`, after up to twice as long for the lock. `base`: the parent cgroup
-    of handles. `instance`: only the processes of this run of a daemon (the guardian's); else all
-    except `live`, the caller's own. `lock`: the path of `recover.lock`. Failures are in `problems`.
+    of handles. `instance`: only processes of this run of a daemon; else all except `live`, the
+    caller's own. `lock`: the path of `recover.lock`. Failures are in `problems`.
     """
     problems: list[str] = []
     with _hold_lock(lock, patience_s, problems):

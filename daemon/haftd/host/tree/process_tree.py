@@ -69,7 +69,6 @@ class ProcessTree:
         return {pid: command_of(pid) for pid in self.members() if pid != self.leader.pid}
 
     def signal(self, signum: int) -> int:
-        """Signal all processes; return how many."""
         processes, _ = self._find()
         return self._send(processes, (signum,))
 
@@ -237,7 +236,6 @@ class ProcessTree:
         return processes, sure
 
     def _is_member(self, stat: Stat) -> bool:
-        """Return whether a child of the daemon belongs to this handle."""
         pid = stat.pid
         if leaders.get(pid) is self.leader:
             return True
@@ -286,7 +284,6 @@ class ProcessTree:
         return count
 
     async def _wait(self, processes: dict[int, Stat]) -> None:
-        """Wait until these have ended, or some of many."""
         held: list[int] = []
         try:
             for stat in processes.values():
@@ -305,7 +302,6 @@ class ProcessTree:
 
 
 def command_of(pid: int) -> str:
-    """Return a process's command line, shortened, as one printable line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             text = file.read(4 * _MAX_COMMAND)

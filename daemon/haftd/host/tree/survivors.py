@@ -20,8 +20,6 @@ from haftd.host.tree.process_tree import command_of
 
 
 class Survivors:
-    """The processes left after the end of one handle."""
-
     __slots__ = ("_pidfds",)
 
     def __init__(self, pids: Iterable[int], mark: str) -> None:

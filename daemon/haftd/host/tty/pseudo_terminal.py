@@ -74,7 +74,6 @@ def set_size(master: int, rows: int, cols: int) -> None:
 
 
 def modes(master: int) -> Modes:
-    """Read the modes of the line discipline. Raises OSError."""
     try:
         iflag, _, _, lflag, _, _, chars = termios.tcgetattr(master)
     except termios.error as error:
