@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "setup": "have systemd run the daemon as a user service",
     "doctor": "look for problems and suggest remedies",
     "completion": "print the completion of a shell",
+    "man": "show a manual page",
     "version": "show the versions",
 }
 """Commands and their lines in the help."""
