@@ -98,7 +98,7 @@ class Call:
 
 
 class ToolFailed(Exception):
-    """The tool's own failure, in its own words; `shows_output` adds the output to the reply."""
+    """The tool's own failure; `shows_output` adds the output to the reply."""
 
     def __init__(
         self,
@@ -131,8 +131,7 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """The input cannot be written; the message has reason and remedy. `malformed`: no state of the
-    tool would accept the input."""
+    """The input cannot be written. `malformed`: no state of the tool would accept it."""
 
     def __init__(self, message: str, *, malformed: bool = False) -> None:
         super().__init__(message)
@@ -151,7 +150,7 @@ class ExecutionControl(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Pid of the started process, if any."""
+        """Pid of the leader, if any."""
 
     @property
     def command(self) -> str:
@@ -166,9 +165,9 @@ class ExecutionControl(Protocol):
         """Conversion of the output to text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` as a whole and return its number, which `context.written` reports once the
-        program has all of the item, perhaps before this returns. Signals and resizes (and C-c on a
-        pipe) act at once and return the last number. Raises `InputRefused`."""
+        """Queue `item` and return its number, which `context.written` reports once the program has
+        all of it, perhaps before this returns. Signals and resizes (and C-c on a pipe) act at once
+        and return the last number. Raises `InputRefused`."""
 
     def feed(self, data: bytes) -> int:
         """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""
@@ -196,18 +195,18 @@ class ExecutionControl(Protocol):
 
     def is_suspended(self) -> bool:
         """True if a signal (TSTP, STOP, TTIN) has stopped a process of the terminal's foreground
-        group, or of the group started on pipes."""
+        group, or of the group on pipes."""
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown: the echo is off in canonical mode, as for a
-        password. Programs that echo keys themselves do not count."""
+        """True if a line typed now is not shown: echo off in canonical mode. Programs that echo
+        keys themselves do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Input state of a tool at one moment. `reads`: waits for input; `busy`: does not; `unknown`:
-    silence is the only evidence; `held`: waits, but the queued input is for another prompt. `kind`
-    is the expected input: a line, a hidden line, keys."""
+    """Input state of a tool. `reads`: waits for input; `busy`: does not; `unknown`: silence is the
+    only evidence; `held`: waits, but the queued input is for another prompt. `kind` is the expected
+    input: a line, a hidden line, keys."""
 
     state: Literal["reads", "busy", "unknown", "held"]
     kind: InputKind | None = None
@@ -253,15 +252,14 @@ class RuntimeContext(Protocol):
         """Report output."""
 
     def keep_up(self) -> Awaitable[None] | None:
-        """Return an awaitable to await before reading more output, or None to read on."""
+        """Return an awaitable that bounds the output: await it before reading more."""
 
     def written(self, number: int) -> None:
-        """Report that the program has all input up to `number`, or that no program will read it."""
+        """Report that the program has all input up to `number`, or never will."""
 
     def ended(self, ending: Ending, *, complete: bool = True) -> None:
         """Report the leader's end, at most once. The cause is `EXIT` if the end preceded every
-        signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output any
-        more."""
+        signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output."""
 
     def redrawn(self) -> None:
         """Report a screen change without output."""

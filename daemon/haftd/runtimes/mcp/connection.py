@@ -1,7 +1,7 @@
-"""Connection to an MCP server: the negotiated era, the tools, and the server's own requests.
+"""Connection to an MCP server: the negotiated era, the tools, and the server's requests.
 
-Roots and sampling are not offered: a shared server has no single root, and must not use a model at
-a client's cost.
+Roots and sampling are not offered: a shared server has no single root, and must not use a client's
+model.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Unusable(Exception):
 
 
 class Asker(Protocol):
-    """A call of a tool, which can ask a question of the server."""
+    """A call of a tool that can ask a question of the server."""
 
     @property
     def is_asking(self) -> bool:
         """True while a question of the call is open."""
 
     def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
-        """Ask the question; `reply` is called with the result, unless the call has ended before."""
+        """Ask the question and pass the result to `reply`, unless the call ends before."""
 
 
 class Connection:
@@ -115,8 +115,7 @@ class Connection:
         owner: Asker | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Send a request of the negotiated era and return its result. Raises `ServerError`,
-        `Disconnected`."""
+        """Send a request and return its result. Raises `ServerError`, `Disconnected`."""
         try:
             return await self.peer.request(
                 method, self._params(params), owner=owner, on_progress=on_progress
@@ -125,14 +124,14 @@ class Connection:
             self.assign()
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request of the negotiated era without waiting for the reply."""
+        """Send a request without waiting for the reply."""
         self.peer.send(method, self._params(params))
 
     def _params(self, params: dict[str, Any] | None) -> dict[str, Any]:
         return {**(params or {}), "_meta": dict(_MODERN_META)} if self.is_modern else params or {}
 
     async def list_tools(self) -> tuple[ServedTool, ...]:
-        """Return all tools of the server. Raises `ServerError`, `Disconnected`, `Unusable`."""
+        """Return all tools. Raises `ServerError`, `Disconnected`, `Unusable`."""
         if not self.has_tools and self.is_modern:
             return ()
         tools: dict[str, ServedTool] = {}
@@ -195,7 +194,7 @@ class Connection:
                 peer.refuse(id, METHOD_NOT_FOUND, f"haft does not serve {method}")
 
     def assign(self) -> None:
-        """Assign held questions to calls, once there are no more calls than questions: outside of a
+        """Assign questions to calls, once there are no more calls than questions: outside of a
         call's stream a legacy server does not name the call."""
         while self._held:
             calls: list[Any] = [owner for owner in self.peer.owners() if not _is_asking(owner)]
@@ -253,7 +252,6 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
 
 
 async def _negotiate(peer: Peer, era: Era) -> Connection:
-    """Open a connection, modern if possible. Raises `Unusable`."""
     outcome = await _probe(peer, era)
     if isinstance(outcome, _Again):
         outcome = await _probe(peer, era)
@@ -263,7 +261,7 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
 
 
 class _Again:
-    """The server refuses the revision, and names it among those it supports."""
+    """The server refuses the revision, but names it as supported."""
 
 
 async def _probe(peer: Peer, era: Era) -> Connection | _Again:

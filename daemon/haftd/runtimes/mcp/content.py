@@ -1,4 +1,4 @@
-"""The result of a call as text, with files for binary content."""
+"""Translation of a call's result into text and files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SaveFile = Callable[[bytes, str], str | None]
 
 
 def text_of(result: CallResult, save: SaveFile) -> str:
-    """Return the text blocks of a result. Images, sounds and binary resources are saved as files,
-    each with a line that names type, size and path. Structured content is the text if there is
-    none, else a file unless the text repeats it."""
+    """Return the text of a result. Images, sounds and binary resources become files, each with a
+    line that names type, size and path; so does structured content, unless it is the only text or a
+    text repeats it."""
     parts = [part for item in result.content or () for part in _block(item, save)]
     structured = bytes(result.structured_content)
     if structured and structured != b"null":
@@ -73,7 +73,7 @@ def _saved(kind: str, data: bytes, suffix: str, save: SaveFile) -> str:
 
 
 def _same(text: str, structured: bytes) -> bool:
-    """Return True if the text repeats the structured content, or the single value in it."""
+    """Return True if the text repeats the structured content or the single value in it."""
     try:
         whole = msgspec.json.decode(structured)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

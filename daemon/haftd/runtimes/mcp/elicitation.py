@@ -1,4 +1,4 @@
-"""Translation of a server's question into the daemon's, and of the answers into the server's reply."""
+"""Translation of a server's questions, and of the answers."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _NONE = "(none)"
 
 
 class Unaskable(ValueError):
-    """No question can have the shape of this form."""
+    """No question can have this form."""
 
 
 class WrongValue(ValueError):
-    """The property does not take the answer; the message names the accepted values."""
+    """The property does not take this value; the message names the accepted ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One question, and the properties that the answer sets."""
+    """One question, and the properties that its answer sets."""
 
     question: Question
     properties: Mapping[str, Mapping[str, Any]]
     required: frozenset[str]
 
     def content(self, answer: Answer) -> dict[str, Any]:
-        """Return the values of the properties from a checked answer. Raises `WrongValue`."""
+        """Return the values of the properties. Raises `WrongValue`."""
         if not isinstance(self.question.answer_type, Form):
             ((name, form),) = self.properties.items()
             return dict(self._value(name, form, answer))
@@ -80,8 +80,8 @@ class Step:
 
 
 def url_question(elicitation: Elicitation) -> Question:
-    """Return the question for a person to open an address, which is shown with its host and never
-    opened. Raises `Unaskable`."""
+    """Return the question for a person to open an address, which haftd never opens. Raises
+    `Unaskable`."""
     parts = urlsplit(elicitation.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unaskable("it asks to open what is no address of the web")
@@ -91,8 +91,8 @@ def url_question(elicitation: Elicitation) -> Question:
 
 def steps(elicitation: Elicitation) -> tuple[Step, ...]:
     """Return the questions of a form: one if all properties are choices, else one for each
-    property, under its name, so that a definition can answer it (`questions.<name>`). A text that
-    looks like a secret is asked as one. Raises `Unaskable`."""
+    property, under its name, for `questions.<name>` of a definition. Texts that look like secrets
+    are asked as such. Raises `Unaskable`."""
     schema = elicitation.requested_schema
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or len(properties) > _MAX_PROPERTIES:
@@ -184,7 +184,7 @@ def _choices(form: Mapping[str, Any], required: bool) -> tuple[Scalar, ...]:
 
 
 def _options(form: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Return the values of a choice, each with its text. Titles that are not unique are not used."""
+    """Return the values of a choice with their texts: titles, if unique."""
     options: list[tuple[Any, str]] = []
     titled = form.get("oneOf") or form.get("anyOf")
     if isinstance(titled, list):

@@ -1,4 +1,4 @@
-"""Services of the daemon for MCP servers: a value that imports nothing of a server."""
+"""Services of the daemon for MCP servers; imports nothing of a server."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..base import Call
 @dataclass(frozen=True, slots=True)
 class Environment:
     """Services of the daemon for a server. `environ` has the variables that headers name;
-    `make_call` creates the call of a server's program, `clear_up` removes it. `listed` receives the
-    tools or the reason why there are none, `lost` a sentence and the tags of the open calls."""
+    `make_call` and `clear_up` are for a server's program. `listed` receives the tools or the reason
+    for none, `lost` a sentence and the tags of the open calls."""
 
     nursery: trio.Nursery
     grace_s: float

@@ -1,4 +1,4 @@
-"""Server-sent events: the messages in a stream of text."""
+"""Parser of server-sent events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class TooLong(Exception):
-    """An event has more bytes than the limit."""
+    """An event exceeds the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Event:
 
 
 class EventParser:
-    """Splits a stream into events. Lines end with LF, CR LF or CR, an event with an empty line.
-    `retry_s` is the pause that the server wants before a stream is opened again."""
+    """Splits a stream into events; lines end with LF, CR LF or CR. `retry_s` is the server's pause
+    before a stream is opened again."""
 
     def __init__(self, limit: int) -> None:
         self.retry_s: float | None = None
@@ -31,7 +31,7 @@ class EventParser:
         self._has_fields = False
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Return the events that are complete now. Raises `TooLong`."""
+        """Return the completed events. Raises `TooLong`."""
         self._rest += chunk
         events: list[Event] = []
         if len(self._rest) + self._size > self._limit:

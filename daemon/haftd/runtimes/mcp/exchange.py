@@ -1,4 +1,4 @@
-"""One call of a server's tool, from its request to its result; progress is output, a line each."""
+"""One call of a server's tool; progress is output, a line each."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ _DONE = ("completed", "failed", "cancelled")
 
 
 class Exchange:
-    """One call, with the tag of its handle (`mark`). `silence_s` bounds the time without progress.
-    `nursery` ends with the call."""
+    """One call, with the tag of its handle (`mark`). `silence_s` bounds the time without progress."""
 
     def __init__(
         self,
@@ -70,8 +69,8 @@ class Exchange:
     async def run(
         self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
     ) -> CallResult:
-        """Call the tool and return its complete result. A question without an answer ends the call.
-        Raises `ToolFailed`, `Disconnected`."""
+        """Call the tool and return its result. A question without an answer ends the call. Raises
+        `ToolFailed`, `Disconnected`."""
         self._restart_clock()
         with self._scope:
             try:
@@ -226,7 +225,7 @@ class Exchange:
         raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
 
     async def _open_urls(self, error: ServerError) -> None:
-        """Ask a person to open the addresses that a legacy server requires before the call."""
+        """Ask a person to open addresses that a legacy server requires."""
         try:
             wanted = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:
@@ -241,7 +240,7 @@ class Exchange:
     # -- tasks
 
     async def _follow(self, task: Task) -> CallResult:
-        """Poll a task of the extension until done, as often as the server asks for."""
+        """Poll a task of the extension until done."""
         try:
             while True:
                 self._emit_status(task.status_message)

@@ -1,4 +1,4 @@
-"""Arguments that a modern call over HTTP repeats in headers, by `x-mcp-header` in a tool's schema."""
+"""Arguments that a modern call repeats in HTTP headers, by `x-mcp-header` in a tool's schema."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Marks = Mapping[tuple[str, ...], str]
 
 
 class WrongMark(ValueError):
-    """A mark is not allowed, so the tool must not be called; the message names the mark."""
+    """A mark is not allowed, so the tool must not be called."""
 
 
 def read_marks(schema: Mapping[str, Any]) -> Marks:
-    """Return the marks of a tool's schema: each on a text, an integer or a boolean, named by an
-    HTTP token that is unique regardless of case. Raises `WrongMark`."""
+    """Return the marks of a schema: on texts, integers and booleans, named by HTTP tokens that are
+    unique regardless of case. Raises `WrongMark`."""
     marks: dict[tuple[str, ...], str] = {}
     for path, form in _marked(schema, ()):
         name = form[_MARK]
@@ -41,7 +41,7 @@ def read_marks(schema: Mapping[str, Any]) -> Marks:
 
 
 def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the headers of a call; a null or missing argument has none."""
+    """Return the headers of a call; null and missing arguments have none."""
     headers = []
     for path, name in marks.items():
         value: Any = arguments
@@ -55,7 +55,7 @@ def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, st
 
 
 def encoded(text: str) -> str:
-    """Return a text as a header value, in the specification's base64 form if needed."""
+    """Return a header value, in base64 where the specification asks for it."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

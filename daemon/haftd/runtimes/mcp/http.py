@@ -1,8 +1,7 @@
 """The transport of streamable HTTP, both eras: each message is a POST over a connection of its own.
 
-A reply is JSON, or a stream of events that ends with the reply. No redirect is followed and no
-proxy variable counts: the headers, which may hold a credential, go to the configured address only,
-and appear in no message and no log.
+No redirect is followed and no proxy variable counts: the headers, which may hold a credential, go
+to the configured address only, and appear in no message and no log.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Headers = list[tuple[str, str]]
 
 
 class _Refused(Exception):
-    """The reply is not of the protocol: its status, and the beginning of its body."""
+    """The reply is not of the protocol: its status, and the start of its body."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"status {status}")
@@ -59,8 +58,7 @@ class _Refused(Exception):
 
 class Endpoint:
     """One connection, in the protocol's sense, to an address. A legacy server may name a session,
-    which later requests carry; once the server no longer knows the session, a new connection is
-    needed."""
+    which later requests carry until the server forgets it."""
 
     def __init__(self, settings: McpServer, environ: Mapping[str, str]) -> None:
         self.peer = Peer(self)
@@ -107,7 +105,7 @@ class Endpoint:
         self._scope.cancel()
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """Return the tools that may be called here, and note which arguments their calls repeat in
+        """Return the tools that may be called, and note the arguments that their calls repeat in
         headers."""
         if self._version:
             return tools
@@ -128,7 +126,7 @@ class Endpoint:
         self._nursery.start_soon(self._post, message, pending)
 
     def cancel(self, pending: Pending) -> bool:
-        """Cancel a request by closing its connection, which in the modern era is the notification."""
+        """Cancel a request by closing its connection, which notifies a modern server."""
         scope = self._requests.get(pending.id)
         if scope is not None:
             scope.cancel()
@@ -202,8 +200,7 @@ class Endpoint:
             await self._resume(resumed, pending)
 
     async def _read(self, reply: _Reply, pending: Pending | None) -> tuple[str, float] | None:
-        """Read the reply. Return the event id and pause at which to resume a legacy stream that
-        broke off."""
+        """Read the reply. Return where and when to resume a legacy stream that broke off."""
         kind = reply.header("content-type").partition(";")[0].strip().lower()
         if reply.status == 200 and kind == _STREAM:
             return await self._read_stream(reply, pending)
@@ -233,7 +230,7 @@ class Endpoint:
         return last, _RETRY_S if parser.retry_s is None else parser.retry_s
 
     async def _resume(self, place: tuple[str, float], pending: Pending) -> None:
-        """Resume a legacy stream that the server has closed before its reply."""
+        """Resume a legacy stream that ended before its reply."""
         for _ in range(_MAX_RESUMED):
             last, pause = place
             await trio.sleep(pause)
@@ -311,8 +308,6 @@ class Endpoint:
 
 
 class _Reply:
-    """The reply to one request on a stream of its own."""
-
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)

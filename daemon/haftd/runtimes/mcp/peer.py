@@ -1,4 +1,4 @@
-"""One MCP server as a JSON-RPC peer: requests of both sides, paired with their replies."""
+"""One MCP server as a JSON-RPC peer: pairs requests and replies of both sides."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ServerError(Exception):
 
 
 class Disconnected(Exception):
-    """The server is gone, or cannot be reached; the message is a clause about it. `lines` are the
-    last of its standard error. Without `was_done` the server has done nothing for the request."""
+    """The server is gone or unreachable; the message is a clause about it. `lines` end its standard
+    error. Without `was_done` the server has done nothing for the request."""
 
     def __init__(self, message: str, lines: tuple[str, ...] = (), *, was_done: bool = True) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Disconnected(Exception):
 
 
 class Pending:
-    """A request that waits for its reply; `owner` is the call of a tool that made it, or None."""
+    """A request without a reply; `owner` is the call that made it, or None."""
 
     __slots__ = ("_failure", "_last", "_result", "id", "method", "on_progress", "owner", "settled")
 
@@ -96,7 +96,7 @@ class Transport(Protocol):
     """Connection to a server; nothing blocks."""
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
-        """Send a message without a newline; `pending` if it is a request. Raises `Disconnected`."""
+        """Send a message; `pending` if it is a request. Raises `Disconnected`."""
 
     def cancel(self, pending: Pending) -> bool:
         """Cancel a request; return False if the server still needs a notification."""
@@ -112,8 +112,6 @@ def ignore(method: str, params: Raw) -> None:
 
 
 class Peer:
-    """The open requests of one connection."""
-
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._pending: dict[int, Pending] = {}
@@ -134,8 +132,7 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Send a request and return its result; cancellation is reported to the server. Raises
-        `ServerError`, `Disconnected`."""
+        """Send a request and return its result. Raises `ServerError`, `Disconnected`."""
         pending = self.begin(method, params, owner=owner, on_progress=on_progress)
         try:
             await pending.settled.wait()
@@ -168,7 +165,7 @@ class Peer:
         return pending
 
     def end(self, pending: Pending) -> None:
-        """Stop waiting for a request; cancel it if there is no reply."""
+        """Stop waiting for a request, and cancel it without a reply."""
         del self._pending[pending.id]
         if not pending.settled.is_set() and self.lost is None:
             self._give_up(pending)
@@ -210,7 +207,7 @@ class Peer:
             pass
 
     def lose(self, reason: Disconnected) -> None:
-        """End every open request with the reason; the first reason counts."""
+        """End every open request; the first reason counts."""
         if self.lost is None:
             self.lost = reason
             self.on_lost(reason, self.owners())
@@ -227,8 +224,8 @@ class Peer:
         return list(owners)
 
     def receive(self, line: bytes, owner: object = None) -> bool:
-        """Process one message of the server; return False if the line holds none. `owner` is that
-        of the exchange it came with. Replies to unknown or cancelled requests are ignored."""
+        """Process one message; return False if the line holds none. `owner` is that of the exchange
+        it came with. Replies to unknown or cancelled requests are ignored."""
         message = _read(line)
         if message is None:
             return False
@@ -266,7 +263,7 @@ class Peer:
 
 
 def _read(line: bytes) -> Message | None:
-    """Return the message in a line, or None; a careless server prints something before it."""
+    """Return the message in a line; a careless server prints something before it."""
     start = 0 if line.startswith(b"{") else line.find(b"{")
     for _ in range(_MAX_STARTS):
         if start < 0:

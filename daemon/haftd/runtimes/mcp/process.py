@@ -1,7 +1,7 @@
-"""The stdio transport: a server as a process on pipes, one message a line.
+"""The stdio transport: a server as a process on pipes.
 
-A stop closes the server's input, then sends TERM, then KILL. Other lines are kept with standard
-error, of which errors quote the last.
+A stop closes the server's input, then sends TERM, then KILL. Lines without a message count as
+standard error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_LINE = 400
 
 
 class StderrTail:
-    """The last output of a server on standard error."""
+    """The last standard error of a server."""
 
     __slots__ = ("_tail",)
 
@@ -54,8 +54,6 @@ class StderrTail:
 
 
 class _Context:
-    """Runtime context of a server's process, of which only the end is used."""
-
     def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
         self.grace_s = grace_s
         self._on_end = on_end

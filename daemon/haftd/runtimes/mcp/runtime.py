@@ -1,6 +1,4 @@
-"""Runtime of tools of MCP servers. A server outlives the call; its end during the call is the
-call's failure.
-"""
+"""Runtime of tools of MCP servers; a server outlives the call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""One configured server: stopped → opening → open → stopped. It starts when first needed, and again
-after its end.
-"""
+"""One configured server: stopped → opening → open → stopped."""
 
 from __future__ import annotations
 
@@ -55,8 +53,6 @@ class Link(Protocol):
 
 
 class _Opening:
-    """One attempt to open the server, and its result."""
-
     def __init__(self) -> None:
         self.over = trio.Event()
         self.fault: ServerFault | None = None
@@ -67,8 +63,8 @@ class _Opening:
 
 
 class Server:
-    """One configured server, shared by all sessions. Its tools are listed at each opening, and when
-    the server announces a change."""
+    """One configured server, started on first use and after its end, and shared by all sessions. It
+    lists its tools at each opening, and when it announces a change."""
 
     def __init__(self, name: str, settings: McpServer, environment: Environment) -> None:
         self.name = name
@@ -86,7 +82,7 @@ class Server:
 
     @property
     def is_due(self) -> bool:
-        """True if an opening is under way, or may begin after the pause of a failed start."""
+        """True if an opening is under way, or may begin after a failed one."""
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:
@@ -111,8 +107,8 @@ class Server:
             self._link.stop(reason)
 
     def _open(self) -> _Opening:
-        """Begin to open the server. Raises `ServerFault` within the pause after a failed start,
-        which doubles with each."""
+        """Begin to open the server. Raises `ServerFault` within the doubling pause after failed
+        starts."""
         if self._is_closed:
             raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
         left = self._retry_at - trio.current_time()
@@ -170,8 +166,8 @@ class Server:
             await self._serve_link(opening, Endpoint(self.settings, environ), "legacy")
 
     async def _serve_link(self, opening: _Opening, link: Link, era: Era) -> bool:
-        """Open the server over a link and supervise it until its end; False if a legacy connection
-        may succeed."""
+        """Open the server over a link and serve until its end; False if a legacy connection may
+        succeed."""
         try:
             await link.start()
         except StartFailed as failed:

@@ -1,4 +1,4 @@
-"""All configured servers; none is imported or started before its first use."""
+"""All configured servers; none is imported before its first use."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Servers:
         return [server for server in servers if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
-        """Return when each of these servers has listed its tools or failed, or after `within_s`; a
-        slow server goes on opening."""
+        """Return when these servers have listed their tools or failed, or after `within_s`; a slow
+        one goes on opening."""
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as nursery:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
     def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
-        """Serve these settings from now on and return the changed names. Servers with other
-        settings are ended, changed eager ones started."""
+        """Serve these settings from now on and return the changed names. Changed servers are ended,
+        eager ones started again."""
         before, self._settings = self._settings, dict(settings)
         changed = {
             name for name in before.keys() | settings if before.get(name) != settings.get(name)

@@ -1,7 +1,7 @@
-"""The params and results of MCP that a client reads, leniently.
+"""Params and results of MCP, read leniently.
 
-A missing field has a default, an unknown one is ignored; a malformed tool or block is left out, not
-the whole message.
+A missing field has a default, an unknown one is ignored; a malformed tool or block is left out
+alone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """Name of a server, by the server itself."""
-
     name: str = ""
     version: str = ""
 
 
 class ToolsCapability(msgspec.Struct, frozen=True, rename="camel"):
-    """Support of tools; without this a server has none."""
+    """Support of tools; a server without it has none."""
 
     list_changed: bool | None = None
 
@@ -52,7 +50,7 @@ class _ServerMeta(msgspec.Struct, frozen=True):
 
 
 class Discovery(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of `server/discover`, which must have `supported_versions`."""
+    """Result of `server/discover`; `supported_versions` is required."""
 
     supported_versions: tuple[str, ...]
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -60,7 +58,7 @@ class Discovery(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Initialized(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a legacy `initialize`."""
+    """Result of a legacy `initialize`."""
 
     protocol_version: str
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -68,7 +66,7 @@ class Initialized(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Annotations(msgspec.Struct, frozen=True, rename="camel"):
-    """The hints of a tool; None stands for the careful default."""
+    """Hints of a tool; None stands for the careful default."""
 
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
@@ -92,7 +90,7 @@ class ServerTool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of `tools/list`."""
+    """Result of `tools/list`."""
 
     tools: list[Raw]
     next_cursor: str | None = None
@@ -117,7 +115,7 @@ class Block(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
-    """The params of `elicitation/create`."""
+    """Params of `elicitation/create`."""
 
     message: str = ""
     mode: str = "form"
@@ -126,7 +124,7 @@ class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class InputRequest(msgspec.Struct, frozen=True):
-    """One request inside an `input_required` result or a task."""
+    """A request in an `input_required` result or a task."""
 
     method: str
     params: Raw = Raw(b"{}")
@@ -153,13 +151,13 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WrappedTask(msgspec.Struct, frozen=True):
-    """A created task of 2025-11-25; the params of `notifications/tasks/status` are the task itself."""
+    """A created task of 2025-11-25; its notifications have the task itself."""
 
     task: LegacyTask
 
 
 class CallResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of `tools/call`: complete, waiting for input, or a task."""
+    """Result of `tools/call`: complete, waiting for input, or a task."""
 
     content: list[Raw] | None = None
     structured_content: Raw = Raw(b"")
@@ -177,13 +175,13 @@ class _Url(msgspec.Struct, frozen=True):
 
 
 class UrlsRequired(msgspec.Struct, frozen=True):
-    """The data of the legacy error -32042: addresses that a person has to open first."""
+    """Data of the legacy error -32042: addresses for a person to open."""
 
     elicitations: tuple[_Url, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, rename="camel"):
-    """The params of `notifications/progress`."""
+    """Params of `notifications/progress`."""
 
     progress_token: Id
     progress: float = 0
@@ -192,6 +190,6 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ListChanges(msgspec.Struct, frozen=True, rename="camel"):
-    """The notifications that a modern client asks for."""
+    """Notifications that a modern client asks for."""
 
     tools_list_changed: bool = True

@@ -164,7 +164,7 @@ class Child:
         self._lifetime.cancel()
 
     def terminate(self) -> None:
-        """End the process after the tool's final state."""
+        """End the process after its final state."""
         self._is_terminated = True
         self._lifetime.cancel()
 
@@ -176,7 +176,7 @@ class Child:
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Supervise until no process is left and report the end. `tasks` run while bytes may move;
-        `at_end` is called at the leader's end, before the report."""
+        `at_end` is called before the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)

@@ -1,4 +1,4 @@
-"""A program that is run to its end for its output."""
+"""Programs that run for their output only."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _GRACE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The output does not count. `why` is a clause that follows the program's name; for `start` a
-    sentence. `stderr_tail` is for the program's author alone."""
+    """The output does not count. `why` is a clause about the program; for `start` a sentence.
+    `stderr_tail` is for the program's author alone."""
 
     kind: Literal["start", "input", "output", "time", "limit", "exit"]
     why: str
@@ -36,8 +36,6 @@ class Failed:
 
 
 class _Context:
-    """Context of one run; only the end counts."""
-
     def __init__(self) -> None:
         self.grace_s = _GRACE_S
         self.scope = trio.CancelScope()
@@ -74,9 +72,9 @@ async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
     """Run the program of `call`, with all its descendants, and return its standard output or the
-    failure. `request` is written to standard input, which must be `pipe` then, else `null`;
-    `call.launch.output` must not be `raw`. `clear_up` is called after the last process, with False
-    if some may be left; also on cancellation. Neither input nor output is logged."""
+    failure. `request` needs `pipe` as standard input; `call.launch.output` must not be `raw`.
+    `clear_up` is called after the last process, also on cancellation, with False if some may be
+    left. Neither input nor output is logged."""
     context = _Context()
     stderr_tail = bytearray()
     try:

@@ -35,13 +35,13 @@ def malformed(outcome: Malformed) -> ToolFailed:
 
 
 class Interpreter(Protocol):
-    """Parser of a process's output; never blocks, and emits output through the child only."""
+    """Parser of a process's output; never blocks, and emits through the child only."""
 
     def finish(self, exit: Exit) -> ToolResult | None:
         """Return the result after the last byte; None if the handle continues without this process."""
 
     def finish_killed(self) -> ToolResult:
-        """Emit the output held back and return the result of a killed process."""
+        """Emit held output and return the result of a killed process."""
 
     def request_stop(self) -> bool:
         """Request the end of the process; return True if it may exit by itself."""

@@ -1,8 +1,8 @@
 """A one-shot tool: prints an outcome at its end, or asks by ending (docs/definitions.md).
 
-A tool that asked is run again with the answer added, up to `_MAX_RUNS` times, invisibly to clients;
-processes left behind are ended first. A repeated question fails the tool. Standard output is held
-back while it may become an outcome; after death by a signal all of it is output.
+A tool that asked is run again with the answer, up to `_MAX_RUNS` times; a repeated question fails
+it. Standard output is held back while it may become an outcome; after death by a signal all of it
+is output.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from .resource_limits import ResourceLimits
 
 
 class ProcessRuntime:
-    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order;
-    structured output is standard output alone."""
+    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         limits = ResourceLimits(call.launch.limits)

@@ -53,7 +53,7 @@ def _may_be_pasted(item: Input) -> bool:
 
 
 def _enter(modes: pseudo_terminal.Modes) -> str:
-    """Return the bytes of Enter: CR, or LF if the tty does not map CR."""
+    """Return the bytes of Enter: LF only if the tty does not map CR."""
     return "\r" if modes.maps_cr or not modes.canonical else "\n"
 
 
@@ -164,7 +164,7 @@ class TerminalInput:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """Drop all waiting input and report it as written: the terminal is closed."""
+        """Drop all waiting input and report it as written."""
         self._queue.clear()
         self._size = 0
         self._marks.clear()
@@ -257,7 +257,7 @@ class TerminalInput:
         return is_key or self._last_was_key
 
     def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of `item`, one part for each event that needs a read of its own."""
+        """Return the bytes of `item`, one part for each that needs a read of its own."""
         match item.kind:
             case "text":
                 return (item.text.replace("\r\n", _enter(modes)).encode(),)
@@ -401,8 +401,7 @@ class TerminalInput:
     async def _no_echo(
         self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
     ) -> bool:
-        """Poll until the echo is off, at most every `_LAST_LOOK_S`; False when `still` returns
-        False."""
+        """Poll until the echo is off; False when `still` returns False."""
         pause = _FIRST_LOOK_S
         while still():
             modes = self._modes()
@@ -428,7 +427,6 @@ class TerminalInput:
         return self._unread
 
     async def _read_up(self) -> None:
-        """Wait until all input is read, for `_PATIENCE_S` at most."""
         modes = self._modes()
         if modes is None or not self._is_unread(modes):
             return

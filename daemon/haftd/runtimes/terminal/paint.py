@@ -87,7 +87,7 @@ def digest(core: Any, handle: Any) -> int | None:
 
 
 def begun(core: Any, handle: Any) -> bytes:
-    """Return the unfinished escape or character; empty if too long to be kept."""
+    """Return the unfinished escape or character; empty if too long."""
     lib, size = core.lib, core.ffi.new("size_t*")
     status = lib.ghostty_terminal_continuation_buf(handle, core.ffi.NULL, 0, size)
     if status not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE) or not size[0]:
@@ -190,8 +190,6 @@ class _Cells:
 
 
 class _Picture(_Cells):
-    """The parts of one terminal's active screen."""
-
     __slots__ = ("_corner", "colours", "shape", "text")
 
     def __init__(self, core: Any, handle: Any) -> None:
@@ -252,7 +250,7 @@ class _Picture(_Cells):
         return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
 
     def _shape(self, state: Any) -> bytes:
-        """Return the shape of the cursor, unless initial."""
+        """Return the cursor's shape, unless initial."""
         core = self._core
         cursor = core.init_sized("GhosttyRenderStateCursor")
         key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR

@@ -18,8 +18,7 @@ _HEAVY = re.compile(
 
 
 def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
-    """Return the microseconds, as measured, of a sequence whose cost grows with a parameter or the
-    screen's size."""
+    """Return the measured microseconds of a sequence on a screen of this size."""
     cells = rows * cols
     match heavy.lastgroup:
         case "reset":

@@ -48,8 +48,6 @@ class TerminalRuntime:
 
 
 class TerminalControl(ChildControl):
-    """Control of a process on a terminal."""
-
     terminal = True
 
     def __init__(self, call: Call, context: RuntimeContext, child: Child) -> None:
@@ -137,7 +135,7 @@ class TerminalControl(ChildControl):
         return replace(state, kind="line") if state.kind == "key" and self._edits_line() else state
 
     def _edits_line(self) -> bool:
-        """Return True if a program in raw mode edits a line, outside the alternate screen."""
+        """Return True if a program in raw mode edits a line."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -203,7 +201,6 @@ class TerminalControl(ChildControl):
             self._context.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
-        """Return an awaitable while the screen or a reader is behind."""
         return self._draw_and_keep_up() if self._screen.is_behind else self._context.keep_up()
 
     async def _draw_and_keep_up(self) -> None:
@@ -213,7 +210,6 @@ class TerminalControl(ChildControl):
             await behind
 
     async def _draw(self) -> None:
-        """Draw the backlog, in turns with all terminals."""
         while self._screen.is_behind:
             if not library.is_loaded():
                 await self._loaded.wait()

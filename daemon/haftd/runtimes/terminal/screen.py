@@ -141,7 +141,6 @@ class Screen:
 
     @property
     def _may_draw(self) -> bool:
-        """True if bytes outside an unfinished frame wait."""
         if not self._waiting:
             return False
         start = self._frames.start
@@ -284,7 +283,7 @@ class Screen:
         core.check(status, f"set {option}")
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size and reflow, after drawing earlier output at the old size."""
+        """Change the size and reflow, after drawing earlier output."""
         self._rows, self._cols = rows, cols
         self._frames.end()
         if self._waiting:
@@ -337,7 +336,6 @@ class Screen:
         return hash((cells, self._terminal.cursor, scrolled))
 
     def paint(self) -> bytes:
-        """Return the bytes that draw this screen on an empty terminal of its size."""
         if self._painted is not None:
             return self._painted
         self.catch_up()
@@ -409,7 +407,7 @@ class Screen:
         return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
-        """Encode a key by the program's modes; empty if none is sent. Raises `InputRefused`."""
+        """Encode a key by the current modes; empty if none is sent. Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())

@@ -188,7 +188,6 @@ def _without_pads(data: bytes) -> bytes:
 
 
 def _feed(terminal: Scratch, data: bytes) -> None:
-    """Draw, with a line break for each padding."""
     at = 0
     for start, end in _pads(data):
         terminal.feed(data[at:start])
@@ -198,7 +197,7 @@ def _feed(terminal: Scratch, data: bytes) -> None:
 
 
 def _work(data: bytes, cells: int) -> float:
-    """Return the cost of the expensive sequences in `data`, in microseconds as measured."""
+    """Return the microseconds, as measured, of the expensive sequences in `data`."""
     once, each = 0.0, 1 + cells / 1_500
     for heavy in _HEAVY.finditer(data):
         match heavy.lastgroup:
@@ -214,7 +213,7 @@ def _work(data: bytes, cells: int) -> float:
 
 
 def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
-    """Return the lines that `data` changes on a terminal that shows `context`."""
+    """Return the lines that `data` changes after `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
     whole = escapes.end_broken_string(context + data)
     if len(whole) > len(context) + len(data):
@@ -276,7 +275,7 @@ def _added(before: _Page, now: _Page) -> str:
 
 
 def _changed_rows(old: list[str], new: list[str]) -> str:
-    """Return the changed rows, and the blank ones between neighbours."""
+    """Return the changed rows, and blank ones between neighbours."""
     parts: list[str] = []
     blank: int | None = None
     for at, line in enumerate(new):
