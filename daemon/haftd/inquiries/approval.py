@@ -22,8 +22,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """A decision. `edited` is the result of `Approval.check` on edited arguments; `by` names the
-    client."""
+    """A decision; `edited` is the result of `Approval.check`, `by` names the client."""
 
     decision: Decision
     reason: str = ""
@@ -34,7 +33,7 @@ class ApprovalDecision:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Approval(InquiryKind):
     """An action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
-    (invalid_arguments). Arguments appear in no log and no audit record."""
+    (invalid_arguments). Arguments appear in no log."""
 
     method = ASK_APPROVAL
     capability = "approval"

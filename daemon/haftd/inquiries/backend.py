@@ -21,15 +21,15 @@ class Declined(Exception):
 
 
 class InquiryFailed(Exception):
-    """The inquiry has failed for good; the argument is the reason, as the rest of a sentence."""
+    """The inquiry has failed; the argument is the reason, as the rest of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
-    raw reply, which only the router checks; on cancellation `ask` ends all that it has begun.
-    `source` and `caller` name the author. After `MAX_ATTEMPTS` the candidate has declined, or, with
-    `exhausted`, the inquiry has failed for that reason."""
+    raw reply, which only the router checks. `source` and `caller` name the author. After
+    `MAX_ATTEMPTS` the candidate has declined, or, with `exhausted`, the inquiry has failed for that
+    reason."""
 
     ask: Callable[[Any], Awaitable[object]]
     source: Mapping[str, object]
@@ -38,7 +38,7 @@ class Candidate:
 
 
 class Backend(Protocol):
-    """A source of answers, which appear in no log, no error and no program's arguments."""
+    """A source of answers, which appear in no log and no error."""
 
     name: str
     takes_secrets: bool

@@ -19,8 +19,8 @@ _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The backend `client`: the caller's connection first, then the others of its session, as
-    listed by `members`, also those that connect while an inquiry is open."""
+    """The backend `client`: the caller's connection, then its session's (`members`), also those
+    that connect while an inquiry is open."""
 
     name = "client"
     takes_secrets = True
@@ -51,8 +51,8 @@ class ClientBackend(Backend):
 
 
 async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message) -> object:
-    """Ask a client, which declines by disconnecting, by `-32601` or by `-32800`. Any other error
-    fails a question, but only declines a decision of `clients_only`."""
+    """Ask a client, which declines by disconnecting, by `-32601` or `-32800`. Another error fails a
+    question, but declines a decision of `clients_only`."""
     try:
         return await client.ask(pending.kind.method, message)
     except (Unreachable, BadReply):

@@ -1,4 +1,4 @@
-"""The backend `command`: a program of the user's, such as a desktop prompt or a bot."""
+"""The backend `command`: a program of the user's."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class CommandBackend(Backend):
-    """The backend `command`: the message is JSON on the program's stdin, `{"answer": …}` is read
-    from stdout, and any status but 0 declines. `begin` returns the launch of one run; `clear_up` is
-    called after its last process, with False if some may be left."""
+    """The backend `command`: the message is JSON on stdin, `{"answer": …}` is read from stdout, and
+    any status but 0 declines. `clear_up` is called after the last process, with False if some may
+    be left."""
 
     name = "command"
     takes_secrets = True

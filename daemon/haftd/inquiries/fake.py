@@ -1,4 +1,4 @@
-"""Scripted backend for tests of the router and its users."""
+"""Scripted backend for tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from .pending_inquiry import PendingInquiry
 
 
 class FakeBackend(Backend):
-    """The backend `fake`: each attempt takes the next step, and declines after the last. A step is
-    a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined` to raise, or an event to wait
-    for before the next step."""
+    """The backend `fake`. A step is a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined`
+    to raise, or an event to wait for; without steps it declines."""
 
     name = "fake"
 

@@ -21,8 +21,8 @@ Message = Inquiry | Approval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InquiryContext:
-    """The call of an inquiry. `bound_to` is the running program, which alone gets a remembered
-    answer; None disables remembering."""
+    """The call of an inquiry. Only the running program `bound_to` gets a remembered answer; None
+    disables remembering."""
 
     caller: Caller
     call_id: str | None = None
@@ -33,8 +33,7 @@ class InquiryContext:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A checked answer. `source` and `caller` name its author, `remember` the time for which the
-    answer counts."""
+    """A checked answer; `source` and `caller` name its author."""
 
     value: Any = field(repr=False)
     source: Mapping[str, object] = field(default_factory=dict)
@@ -61,7 +60,7 @@ End = Answered | Unanswered | Withdrawn
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds after which an inquiry expires, by setting of `[daemon]`."""
+    """Seconds after which an inquiry expires."""
 
     question_s: float = float("inf")
     approval_s: float = float("inf")
@@ -69,8 +68,7 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InquiryKind(ABC):
-    """Message, readers, form of an answer, and consequences of an inquiry; knows neither router nor
-    backends."""
+    """Message, readers, form of an answer, and consequences of an inquiry."""
 
     method: ClassVar[str]
     """The request to a client."""
@@ -125,7 +123,6 @@ class InquiryKind(ABC):
         return reason
 
     def admits(self, caller: Caller) -> bool:
-        """Return True if this client may be asked."""
         message = self.message()
         needs_a_person = not isinstance(message, Inquiry) or message.needs_a_person
         may_answer = caller.may(self.permission) or not needs_a_person
@@ -146,7 +143,7 @@ class InquiryKind(ABC):
 
     @abstractmethod
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
-        """Return the audit event and its fields, or None."""
+        """Return the audit event and its fields, if any."""
 
     def opened(self) -> None:  # noqa: B027
         """Record that the inquiry is open."""

@@ -1,6 +1,4 @@
-"""Cache of remembered answers, keyed by session and subject. Beyond `_MAX_ANSWERS` the oldest is
-dropped.
-"""
+"""Cache of remembered answers, keyed by session and subject."""
 
 from __future__ import annotations
 
@@ -15,8 +13,6 @@ _MAX_ANSWERS = 4_096
 
 
 class CachedAnswer(msgspec.Struct, frozen=True):
-    """An answer, and the program that it is bound to."""
-
     value: Any
     bound_to: Hashable
     until: Remember
@@ -26,7 +22,7 @@ class CachedAnswer(msgspec.Struct, frozen=True):
 
 
 class AnswerCache:
-    """The answers of all sessions. `is_in_turn` returns True if a client will end the session's
+    """The answers of all sessions; `is_in_turn` returns True if a client will end the session's
     turn."""
 
     __slots__ = ("_answers", "_is_in_turn")

@@ -17,8 +17,7 @@ def _forget(pending: PendingInquiry) -> None:
 
 
 class PendingInquiry:
-    """An inquiry and its end. The first end counts, and the kind's consequences are applied in the
-    same step; then `on_end` is called."""
+    """An inquiry and its end. The first end counts; `on_end` follows the kind's consequences."""
 
     __slots__ = (
         "__weakref__",

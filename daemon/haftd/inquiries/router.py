@@ -1,6 +1,4 @@
-"""The router: takes each inquiry to the backends in the configured order, until it is answered or
-fails.
-"""
+"""The router: takes each inquiry to the backends, in order, until it is answered or fails."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def _discard(event: str, **fields: object) -> None:
 
 class InquiryRouter:
     """All pending inquiries. `clients` is the only backend of kinds with `clients_only`; `record`
-    writes to the audit log, before an answer's consequences."""
+    writes to the audit log."""
 
     def __init__(
         self,
@@ -58,8 +56,7 @@ class InquiryRouter:
         self._is_stopped = False
 
     def replace(self, backends: Sequence[Backend]) -> None:
-        """Ask these backends from now on, also for inquiries that others have declined. A running
-        request still counts."""
+        """Ask these backends from now on, also for inquiries that others have declined."""
         self._backends = tuple(backends)
         self._replaced.set()
         self._replaced = trio.Event()
@@ -104,8 +101,7 @@ class InquiryRouter:
     def listed(
         self, message_type: type[M], session: str | None = None, caller: Caller | None = None
     ) -> list[tuple[PendingInquiry, M]]:
-        """Return the open inquiries of a session, or all, with a message of this type, that the
-        caller may see."""
+        """Return the open inquiries that the caller may see, with messages of this type."""
         inquiries = (
             (pending, message)
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
@@ -163,7 +159,6 @@ class InquiryRouter:
         return pending.settle(answer)
 
     def _known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
-        """Return the end by the definition or the cache."""
         end = kind.known_end()
         if end is None and (key := kind.memory_key) is not None:
             end = self._remembered(kind, *key)
@@ -248,7 +243,7 @@ class InquiryRouter:
     async def _changed(
         self, pending: PendingInquiry, declined: tuple[Backend, ...]
     ) -> tuple[Backend, ...]:
-        """Wait until a backend that declined has another candidate, or the backends are replaced."""
+        """Wait until a backend has another candidate, or the backends are replaced."""
         changed: list[Backend] = []
         while not changed and self._backends_for(pending.kind) is declined:
             async with trio.open_nursery() as nursery:

@@ -23,15 +23,14 @@ _OPEN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretPrompt(ToolQuestion):
-    """A prompt of a process of the handle; the answer goes to that process alone and is not
-    recorded."""
+    """A prompt of a process of the handle; the answer goes to that process alone."""
 
     is_private = True
 
 
 def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
-    """Return the question for a prompt; with `confirm` the answer is yes or no. Prompts of git and
-    ssh that are no secrets are recognised by their words."""
+    """Return the question for a prompt, yes or no with `confirm`. Prompts of git and ssh that are
+    no secrets are recognised by their words."""
     text = readable(prompt)
     kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
     question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
@@ -39,8 +38,7 @@ def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQue
 
 
 def readable(prompt: str) -> str:
-    """Return the prompt without escape sequences and invisible characters, and without the middle
-    of more than 4 KiB."""
+    """Return the prompt without escape sequences, and without the middle of more than 4 KiB."""
     if len(prompt) > 2 * _MAX_PROMPT:
         prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
     text = strip(prompt)

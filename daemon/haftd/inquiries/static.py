@@ -1,4 +1,4 @@
-"""The backend `static`: answers from the configuration, which is no place for secrets."""
+"""The backend `static`: answers from the configuration, never secrets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class StaticBackend(Backend):
-    """The backend `static`: `answers` by tool, then by question id; one that does not fit is logged
-    and ignored."""
+    """The backend `static`: `answers` by tool, then by question id."""
 
     name = "static"
     takes_secrets = False

@@ -1,6 +1,4 @@
-"""ToolQuestion: a running tool asks and continues with the answer. InquiryQueue: the questions of
-one handle.
-"""
+"""Questions of a running tool, which continues with the answer."""
 
 from __future__ import annotations
 
@@ -160,7 +158,7 @@ def call_id_of(handle: Handle, context: InquiryContext) -> str:
 
 
 class InquiryQueue:
-    """The questions of `handle`: one is open at a time, the others wait in order of arrival."""
+    """The questions of `handle`, one open at a time."""
 
     __slots__ = ("_count", "_queue", "_router", "context", "handle", "id")
 
@@ -184,7 +182,6 @@ class InquiryQueue:
 
     @property
     def current(self) -> PendingInquiry | None:
-        """The open question."""
         return self._queue[0] if self.handle.state is State.WAITING else None
 
     @property
@@ -195,12 +192,10 @@ class InquiryQueue:
 
     @property
     def needs_a_person(self) -> bool:
-        """True if only a user may answer the open question."""
         return self.inquiry is not None and self.inquiry.needs_a_person
 
     @property
     def is_private(self) -> bool:
-        """True if only the asker may see the answer to the open question."""
         kind = None if self.current is None else self.current.kind
         return isinstance(kind, ToolQuestion) and kind.is_private
 
@@ -242,7 +237,6 @@ class InquiryQueue:
                 raise InquiryCancelled
 
     async def ask(self, kind: ToolQuestion) -> Any:
-        """Queue a question and return the answer."""
         return await self.wait(self.put(kind))
 
     def go_on(self) -> None:

@@ -28,7 +28,7 @@ _MAX_OUTPUT = 16_384
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TurnEnd(InquiryKind):
     """The question about the handles in `depends_on`. `decide` applies the decisions on those that
-    still run; without an answer they are aborted. The outcome is the decision by handle."""
+    still run, to abort without an answer. The outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"
@@ -88,8 +88,7 @@ class TurnEnd(InquiryKind):
 
 
 def question_of(handles: Sequence[Handle], now: float) -> Question:
-    """Return the question about these handles, as of now; the more handles, the fewer lines of
-    output for each."""
+    """Return the question about these handles; the more handles, the less output of each."""
     count = len(handles)
     room = _MAX_OUTPUT // max(1, count)
     longest = min(_MAX_LINE_LENGTH, max(40, room))

@@ -41,10 +41,9 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class LlmBackend(Backend):
-    """The backend `llm`: no secrets and nothing for a user. A context that is no conversation, or a
-    definition for another provider, declines; a missing key, a refusing server and a truncated
-    answer fail the inquiry, as another candidate would not help. `environ` is the daemon's and may
-    hold a key."""
+    """The backend `llm`, not for secrets or questions to a user. A context that is no conversation,
+    or a definition for another provider, declines; a missing key, a refusing server and a truncated
+    answer fail the inquiry."""
 
     name = "llm"
     takes_secrets = False
@@ -109,8 +108,7 @@ class LlmBackend(Backend):
     def _conversation(
         self, settings: LlmSettings, key: str | None, exchange: Exchange, tool: str
     ) -> Callable[[Inquiry], Awaitable[object]]:
-        """Return a function that makes one attempt, with all earlier attempts and their faults in
-        the request."""
+        """Return a function that makes one attempt, with earlier attempts and their faults."""
         turns = exchange.turns
         text = ""
 
@@ -190,7 +188,7 @@ class LlmBackend(Backend):
 
 
 def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
-    """Return the key of questions that may share a request: model, session and conversation."""
+    """Return the key of questions that may share a request."""
     context = b"" if inquiry.context is UNSET else msgspec.json.encode(inquiry.context)
     return settings, key, inquiry.session, hashlib.sha256(context).digest()
 

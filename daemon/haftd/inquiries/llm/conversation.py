@@ -1,5 +1,5 @@
-"""The conversation of a question, from the `context` of its `tools/call`; messages pass unchanged,
-for the provider's cache.
+"""The conversation of a question, from the `context` of its `tools/call`; passes unchanged, for the
+provider's cache.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def is_none(context: object) -> bool:
 
 
 def read_context(context: object) -> Conversation:
-    """Return the conversation in a `context`: a list of messages, or a request body with `messages`
-    or `contents`, system prompt and `tools`. Raises `NoConversation`."""
+    """Return the conversation in a list of messages, or in a request body with `messages` or
+    `contents`, system prompt and `tools`. Raises `NoConversation`."""
     if is_none(context):
         return Conversation()
     if isinstance(context, list):

@@ -14,8 +14,6 @@ from ..backend import InquiryFailed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A question of a group, and the tool that asks."""
-
     inquiry: Inquiry
     tool: str
 
@@ -26,8 +24,7 @@ questions cannot share a request. Raises `InquiryFailed`."""
 
 
 class Groups:
-    """The open groups, by key. A group is open for `gather_ms`, then its members are asked
-    together."""
+    """The open groups by key, each asked after `gather_ms`."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Group] = {}
@@ -35,8 +32,8 @@ class Groups:
     async def ask(
         self, key: Hashable, member: Member, gather_s: float, ask: AskTogether
     ) -> str | None:
-        """Return the text of the member's answer, perhaps empty; None if the member is to be asked
-        alone. Raises `InquiryFailed`."""
+        """Return the text of the member's answer; None if the member must be asked alone. Raises
+        `InquiryFailed`."""
         group = self._open.get(key)
         if group is None:
             group = self._open[key] = _Group()
@@ -59,7 +56,7 @@ class Groups:
 
 class _Group:
     """Questions of one request. The first waiting member leads; if its question is answered
-    elsewhere, the next leads and asks again."""
+    elsewhere, the next asks again."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
@@ -71,7 +68,7 @@ class _Group:
     async def reply(
         self, member: Member, lead: Callable[[], Awaitable[Mapping[str, str]]]
     ) -> str | None:
-        """Wait for the texts, which one member gets by `lead`. A failure fails all members."""
+        """Wait for the texts, which one member gets by `lead`. A failure fails all."""
         id = member.inquiry.inquiry_id
         self.members[id] = member
         try:

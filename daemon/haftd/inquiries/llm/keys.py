@@ -1,4 +1,4 @@
-"""API key of a provider, from the daemon's environment or a private file."""
+"""API key of a provider."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class NoKey(Exception):
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """Return the key, or None if none is configured. A file must belong to the daemon's user,
-    without access for others. Raises `NoKey`."""
+    """Return the key, or None if none is configured. Others must have no access to a file. Raises
+    `NoKey`."""
     if settings.key_file is not None:
         place, key = settings.key_file, _from_file(settings.key_file)
     elif settings.key_env is not None:

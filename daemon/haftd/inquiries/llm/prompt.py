@@ -61,7 +61,7 @@ def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
 
 
 def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
-    """Return the schema of the answers to several questions: a property for each inquiry's id."""
+    """Return the schema of several answers: a property for each inquiry's id."""
     return {
         "type": "object",
         "properties": {
@@ -73,7 +73,7 @@ def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
 
 
 def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
-    """Return the unchecked text of each answer by inquiry id, empty if there is none."""
+    """Return the unchecked text of each answer by inquiry id, perhaps empty."""
     try:
         reply = _read_object(text)
     except InvalidAnswer:

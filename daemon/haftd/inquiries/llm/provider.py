@@ -34,7 +34,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A POST to this path under the provider's URL. A key is in a header, never in the path."""
+    """A POST under the provider's URL. A key is in a header, never in the path."""
 
     path: str
     headers: dict[str, str] = field(repr=False)
@@ -78,13 +78,11 @@ class Provider(Protocol):
 
 
 def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """Return the schema of an answer in a provider's dialect; raises `UnsupportedSchema`. `const`
-    becomes an `enum` of one value, which every provider accepts."""
+    """Return the schema of an answer in a provider's dialect. Raises `UnsupportedSchema`."""
     return translate("", schema, PROVIDERS[dialect]).parameters
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """Return the value at the path, or None."""
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)
@@ -96,10 +94,8 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def items(value: Any) -> list[Any]:
-    """Return a list unchanged, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def word(value: Any) -> str | None:
-    """Return a string unchanged, else None."""
     return value if isinstance(value, str) else None

@@ -99,8 +99,7 @@ def _final(outcome: Received, settings: LlmSettings) -> str:
 
 
 def _status(outcome: Received) -> str:
-    """Return the status, with the provider's error code if that is a single word; no more of the
-    body may appear in messages."""
+    """Return the status and the provider's error code; no more of the body may appear in messages."""
     try:
         body = msgspec.json.decode(outcome.body)
     except (msgspec.DecodeError, RecursionError, ValueError):

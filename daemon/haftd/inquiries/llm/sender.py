@@ -152,8 +152,6 @@ class Sender:
 
 
 class _Body:
-    """The body of a reply, up to the limit."""
-
     def __init__(self) -> None:
         self.data = bytearray()
         self.parts = 0

@@ -17,8 +17,7 @@ MAX_BEFORE_REPLY = 32_768
 
 class Transport(httpx.AsyncHTTPTransport):
     """Transport of one request and its repetitions. Call `reset` before each, and set `is_answered`
-    when the reply has begun. h11 parses all bytes of one read without a checkpoint, so reads are
-    small."""
+    when the reply has begun. Reads are small, as h11 parses one without a checkpoint."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
@@ -35,8 +34,7 @@ class Transport(httpx.AsyncHTTPTransport):
         self.before = 0
 
     def count(self, size: int) -> None:
-        """Count received bytes, headers and `100 Continue` included; raises `InquiryFailed` for too
-        many before the reply."""
+        """Count received bytes; raises `InquiryFailed` for too many before the reply."""
         self.before += 0 if self.is_answered else size
         if self.before > MAX_BEFORE_REPLY:
             raise InquiryFailed(
