@@ -194,7 +194,7 @@ class Cgroup:
             fd = os.open(self.path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        os.read(fd, 4096)  # Arms the notification: POLLPRI tells of changes after this.
+        os.read(fd, 4096)  # Arms the notification: POLLPRI reports changes after this.
         return fd
 
     def _tree(self) -> Iterator[Path]:

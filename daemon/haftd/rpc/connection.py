@@ -64,7 +64,6 @@ class Connections:
         self._left.unpark_all()
 
     async def wait_for_close(self, seconds: float) -> None:
-        """Wait until a connection closes, at most `seconds`."""
         with trio.move_on_after(seconds):
             await self._left.park()
 
@@ -182,7 +181,6 @@ class Connection:
         self._nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
-        """Read messages, with pauses while the peer does not read."""
         wire, outbox, clients = self._wire, self._outbox, self._context.clients
 
         def send(message: bytes) -> None:

@@ -113,8 +113,7 @@ class Dispatcher:
         self._methods = MethodTable(self.methods, self._fail)
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
-        """Decide a short message; `room` is the number of requests that may still become pending.
-        Never raises."""
+        """Decide a short message; at most `room` of its requests become pending. Never raises."""
         return self.decide(caller, self.read(message, None), room)
 
     def read(self, message: bytes, value_count: ValueCount | None) -> Message:

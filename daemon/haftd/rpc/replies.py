@@ -32,8 +32,7 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request without a reply; `id` as received (None for a notification), `key` is the id's
-    value."""
+    """A pending request: `id` as received (None for a notification), `key` is the id's value."""
 
     id: bytes | None
     key: object
@@ -113,7 +112,6 @@ Answer = bytes | PendingRequest | PendingBatch | SuspendedBatch | Cancel | Steps
 
 
 def key_of(request: Request) -> object:
-    """Return the id's value; None without an id."""
     return None if request.id is None else msgspec.json.decode(request.id)
 
 

@@ -38,7 +38,7 @@ class ThreadState:
     outward: bool = False
     """The thread waits for an outside peer, perhaps among others: a socket, or an unidentified terminal."""
     terminals: frozenset[tuple[int, int]] = frozenset()
-    """The terminals whose master is waited for beside the file: number and descriptor."""
+    """The terminals of masters that are waited for beside the file: number and descriptor."""
     loops: bool = False
     """The thread waits in an epoll for more than the file: an event loop. The set keeps entries that the
     program has stopped reading until the loop next runs (libuv), except one-shot entries, which have to

@@ -217,7 +217,7 @@ class LaunchedProcess:
 
 
 leaders: Final[dict[int, LaunchedProcess]] = {}
-"""Leaders whose status is not taken yet, by pid. Global, as the kernel's table of children."""
+"""Leaders with a status not taken yet, by pid. Global, as the kernel's table of children."""
 
 
 def _is_exiting(state: str, flags: int) -> bool:

@@ -24,8 +24,6 @@ _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Token of clients, and key that authenticates the daemon."""
-
     token: str = field(repr=False)
     key: str = field(repr=False)
 

@@ -44,7 +44,6 @@ class UnixWire:
 
     @property
     def fault(self) -> RpcError | None:
-        """Return the error of the framing, or of a late message."""
         return self._framer.fault or self._late
 
     async def receive(self) -> list[bytes] | None:

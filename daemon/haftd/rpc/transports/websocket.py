@@ -87,7 +87,6 @@ class _Stream(trio.abc.Stream):
         self._upgraded.set()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; a peer that takes nothing in time is disconnected."""
         self._written = True
         view = memoryview(data)
         for start in range(0, len(view), _CHUNK):
@@ -244,7 +243,6 @@ async def _serve_peer(
     scope: trio.CancelScope,
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
-    """Serve one peer from first to last byte. Raises only a cancellation."""
     try:
         stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.timeouts)
     except OSError:
