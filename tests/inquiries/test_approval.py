@@ -16,7 +16,7 @@ from haftd.caller import Caller
 from haftd.client_requests import Clients
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.inquiries.approval import Approval, seek
+from haftd.inquiries.approval import Approval, request_approval
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered, InquiryContext, Timeouts
 from haftd.inquiries.router import InquiryRouter
@@ -39,7 +39,7 @@ class Office:
     def _record(self, event: str, **facts: Any) -> None:
         self.records.append(facts["decision"])
 
-    async def seek(self, render: Callable[[], Awaitable[str]] | None = None) -> None:
+    async def request_approval(self, render: Callable[[], Awaitable[str]] | None = None) -> None:
         spool = Spool(0, 0, None, Budget(0))
         approval = Approval(
             context=InquiryContext(caller=PERSON),
@@ -54,7 +54,7 @@ class Office:
             render=render,
         )
         try:
-            decision = await seek(self.router, approval)
+            decision = await request_approval(self.router, approval)
             self.outcomes.append(None if decision is None else decision.decision)
         except RpcError as error:
             self.outcomes.append(error.kind)
@@ -79,7 +79,7 @@ class Office:
 async def test_the_first_decision_counts_and_the_second_is_refused(nursery: trio.Nursery) -> None:
     """Both may come before the waiting task has had its turn."""
     office = Office()
-    nursery.start_soon(office.seek)
+    nursery.start_soon(office.request_approval)
     await wait_all_tasks_blocked()
     assert not office.decide("deny", session="another")
     assert not office.decide("deny", approval_id="a2")
@@ -97,7 +97,7 @@ async def test_an_unrendered_approval_is_not_listed(nursery: trio.Nursery) -> No
         await shown.wait()
         return "as a person reads it"
 
-    nursery.start_soon(office.seek, render)
+    nursery.start_soon(office.request_approval, render)
     await wait_all_tasks_blocked()
     assert office.listed() == []
     shown.set()
@@ -114,7 +114,7 @@ async def test_an_unrenderable_approval_is_listed(nursery: trio.Nursery) -> None
         raise ZeroDivisionError("planted")
 
     with capture_logs() as entries:
-        nursery.start_soon(office.seek, render)
+        nursery.start_soon(office.request_approval, render)
         await wait_all_tasks_blocked()
     assert len(office.listed()) == 1
     [error] = [entry for entry in entries if entry["log_level"] == "error"]
@@ -130,7 +130,7 @@ async def test_an_undecided_approval_is_a_denial(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, end: str, said: str
 ) -> None:
     office = Office(timeout_s=5.0)
-    nursery.start_soon(office.seek)
+    nursery.start_soon(office.request_approval)
     await wait_all_tasks_blocked()
     office.router.close("another")
     assert len(office.listed()) == 1

@@ -104,7 +104,7 @@ async def test_before_the_tool_runs_nothing_is_asked() -> None:
         await asker.ask("a")
         assert asker.handle.state is State.PENDING
         asker.handle.start(0.0)
-        asker.queue.go_on()
+        asker.queue.open_next()
         assert asker.asked == "a"
         await asker.answer("A")
         assert asker.ends == {"a": "A"}

@@ -173,7 +173,7 @@ class Execution:
             rendering=control.rendering,
         )
         self.begin()
-        self.inquiries.go_on()
+        self.inquiries.open_next()
 
     def emit(self, data: bytes) -> None:
         if self.review is not None:

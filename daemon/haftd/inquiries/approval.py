@@ -42,7 +42,7 @@ class Approval(InquiryKind):
 
     handle: Handle
     id: str = ""
-    """Set by `seek`."""
+    """Set by `request_approval`."""
     action: PolicedAction
     arguments: dict[str, Any] = field(repr=False)
     rendered: str = field(repr=False)
@@ -115,7 +115,7 @@ class Approval(InquiryKind):
         return Withdrawn(shutting_down() if stopping else not_approved(self.tool, self.action, why))
 
 
-async def seek(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
+async def request_approval(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
     """Wait for a decision: allow, edit or skip; None if the approval was withdrawn. Raises
     `RpcError` (not_approved, shutting_down)."""
     approval = replace(approval, id=router.new_id())

@@ -27,9 +27,9 @@ class InquiryFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
-    raw reply, which only the router checks. `source` and `caller` name the author. After
-    `MAX_ATTEMPTS` the candidate has declined, or, with `exhausted`, the inquiry has failed for that
-    reason."""
+    raw reply, which only the router checks; on cancellation it ends all that it has begun. `source`
+    and `caller` name the author. After `MAX_ATTEMPTS` the candidate has declined, or, with
+    `exhausted`, the inquiry has failed for that reason."""
 
     ask: Callable[[Any], Awaitable[object]]
     source: Mapping[str, object]

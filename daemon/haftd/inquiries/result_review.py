@@ -13,7 +13,7 @@ from haftd.core.handles import Handle
 from haftd.core.withheld import ReviewDecision, Shown
 from haftd.tools.definitions.approval_policy import escape_invisible
 
-from .approval import Approval, seek
+from .approval import Approval, request_approval
 from .kind import InquiryContext
 from .router import InquiryRouter
 
@@ -46,7 +46,7 @@ async def review(
     if mode == "skip":
         return ReviewDecision("skip", explanation=_not_handed_out(tool, "its definition says so"))
     failure = "" if shown.failure is None else f"{shown.failure}\n"
-    decision = await seek(
+    decision = await request_approval(
         router,
         ResultReview(
             context=context,

@@ -56,7 +56,8 @@ class InquiryRouter:
         self._is_stopped = False
 
     def replace(self, backends: Sequence[Backend]) -> None:
-        """Ask these backends from now on, also for inquiries that others have declined."""
+        """Ask these backends from now on, also for inquiries that others have declined. A running
+        request still counts."""
         self._backends = tuple(backends)
         self._replaced.set()
         self._replaced = trio.Event()

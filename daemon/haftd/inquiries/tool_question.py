@@ -222,7 +222,7 @@ class InquiryQueue:
         pending = self._router.put(kind, is_queued=True, on_end=self._remove)
         if pending.end is None:
             self._queue.append(pending)
-            self.go_on()
+            self.open_next()
         return pending
 
     async def wait(self, pending: PendingInquiry) -> Any:
@@ -239,7 +239,7 @@ class InquiryQueue:
     async def ask(self, kind: ToolQuestion) -> Any:
         return await self.wait(self.put(kind))
 
-    def go_on(self) -> None:
+    def open_next(self) -> None:
         """Open the first question if the handle runs and none is open."""
         if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
@@ -252,4 +252,4 @@ class InquiryQueue:
     def _remove(self, pending: PendingInquiry) -> None:
         if pending in self._queue:
             self._queue.remove(pending)
-            self.go_on()
+            self.open_next()

@@ -25,7 +25,7 @@ from haftd.executions.calls import Prepared
 from haftd.executions.execution import Skipped
 from haftd.executions.review import Reviewer
 from haftd.executions.starter import Approver
-from haftd.inquiries.approval import Approval, seek
+from haftd.inquiries.approval import Approval, request_approval
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review
 from haftd.inquiries.router import InquiryRouter
@@ -77,7 +77,7 @@ def approver_of(
             check=check,
             render=renderer(services.helpers, ready),
         )
-        decision = await seek(services.inquiries, approval)
+        decision = await request_approval(services.inquiries, approval)
         if decision is None:
             raise AssertionError("a handle that waits for approval does not stop before")
         if decision.decision == "skip":
@@ -138,7 +138,7 @@ def approved(
     )
 
     async def later() -> object:
-        decision = await seek(services.inquiries, approval)
+        decision = await request_approval(services.inquiries, approval)
         if decision is not None and decision.decision == "skip":
             return _passed_over(handle, decision.reason)
         changed = None if decision is None else decision.edited

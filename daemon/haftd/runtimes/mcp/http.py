@@ -41,7 +41,7 @@ _FOLLOW_S = 3.0
 """Bound of the wait for a legacy server's own stream, once a connection: a server may answer at its first message."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
-_ABOUT = ("name", "uri", "taskId")
+_SUBJECTS = ("name", "uri", "taskId")
 """Params that a modern request repeats in a header: the first one present."""
 
 Headers = list[tuple[str, str]]
@@ -177,14 +177,14 @@ class Endpoint:
     # -- one request
 
     async def _exchange(self, message: bytes, pending: Pending | None) -> None:
-        asked: dict[str, Any] = msgspec.json.decode(message)
-        method = asked.get("method")
+        request: dict[str, Any] = msgspec.json.decode(message)
+        method = request.get("method")
         if method == "tools/call" and self._version:
             with trio.move_on_after(_FOLLOW_S):
                 await self._is_followed.wait()
             self._is_followed.set()
         accept = ("Accept", f"application/json, {_STREAM}")
-        headers = [accept, ("Content-Type", "application/json"), *self._marks(asked)]
+        headers = [accept, ("Content-Type", "application/json"), *self._request_headers(request)]
         stream = await self._open()
         async with stream:
             reply = _Reply(stream)
@@ -193,7 +193,7 @@ class Endpoint:
                 self._session = reply.header("mcp-session-id")
             resumed = await self._read(reply, pending)
         if method == "initialize" and pending is not None:
-            self._greeted(pending)
+            self._note_version(pending)
         elif method == "notifications/initialized" and self._nursery is not None:
             self._nursery.start_soon(self._follow)
         if resumed is not None and pending is not None:
@@ -262,23 +262,23 @@ class Endpoint:
                 self._is_followed.set()
             return await self._read_stream(reply, pending)
 
-    def _greeted(self, pending: Pending) -> None:
+    def _note_version(self, pending: Pending) -> None:
         with suppress(ServerError, Disconnected, msgspec.MsgspecError):
             result = msgspec.json.decode(pending.result(), type=dict[str, Any])
             self._version = str(result.get("protocolVersion", ""))
 
-    def _marks(self, asked: Mapping[str, Any]) -> Headers:
-        params = asked.get("params") or {}
+    def _request_headers(self, request: Mapping[str, Any]) -> Headers:
+        params = request.get("params") or {}
         version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
         if version is None:
             return []
-        marks = [("MCP-Protocol-Version", version), ("Mcp-Method", asked["method"])]
-        about = next((params[key] for key in _ABOUT if isinstance(params.get(key), str)), None)
-        if about is not None:
-            marks.append(("Mcp-Name", encoded(about)))
-        if asked["method"] == "tools/call":
-            marks += headers_of(self._marked.get(params["name"], {}), params.get("arguments", {}))
-        return marks
+        headers = [("MCP-Protocol-Version", version), ("Mcp-Method", request["method"])]
+        subject = next((params[key] for key in _SUBJECTS if isinstance(params.get(key), str)), None)
+        if subject is not None:
+            headers.append(("Mcp-Name", encoded(subject)))
+        if request["method"] == "tools/call":
+            headers += headers_of(self._marked.get(params["name"], {}), params.get("arguments", {}))
+        return headers
 
     def _all(self, headers: Headers) -> Headers:
         own = [("User-Agent", f"haftd/{__version__}"), ("Connection", "close")]

@@ -84,7 +84,7 @@ class TerminalInput:
         # `type` bounds the queue; the writer itself refuses nothing.
         self._keyboard_owner = KeyboardOwner(self._foreground)
         self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
-        self._marks: deque[tuple[int, int]] = deque()
+        self._completions: deque[tuple[int, int]] = deque()
         self._queue: deque[_Typed] = deque()
         self._size = 0
         self._number = 0
@@ -167,7 +167,7 @@ class TerminalInput:
         """Drop all waiting input and report it as written."""
         self._queue.clear()
         self._size = 0
-        self._marks.clear()
+        self._completions.clear()
         if self._number:
             self._on_written(self._number)
         self._on_written, self._reads = (lambda number: None), (lambda: False)
@@ -206,8 +206,8 @@ class TerminalInput:
 
     def _wrote(self, number: int) -> None:
         done = 0
-        while self._marks and self._marks[0][0] <= number:
-            done = self._marks.popleft()[1]
+        while self._completions and self._completions[0][0] <= number:
+            done = self._completions.popleft()[1]
         if done:
             self._on_written(done)
 
@@ -335,7 +335,7 @@ class TerminalInput:
         # With an empty queue the inputs dropped meanwhile are complete, too.
         number = typed.number if self._queue else self._number
         if self._writer.waiting:
-            self._marks.append((self._writer.last, number))
+            self._completions.append((self._writer.last, number))
         else:
             self._on_written(number)
 
