@@ -12,7 +12,7 @@ export type HandleState = Pending | Running | Waiting | Stopped;
 
 /** End a handle by TERM, and by KILL after the grace; answered once all its processes have ended. */
 export interface AbortParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -36,27 +36,27 @@ export interface Annotations {
 
 /** Give a handle input, or the answer to its question; then read as fetch does. */
 export interface ApplyParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** when the call may answer, see Waiting */
+  /** the condition on which the call answers, see Waiting */
   wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
   /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
   timeout_ms?: number;
-  /** how long nothing is printed before `quiet` holds */
+  /** the time without output after which `quiet` holds */
   quiet_ms?: number;
-  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  /** a regular expression (RE2) for new output; without `wait`, the call waits for it */
   pattern?: string;
-  /** which part of the output is returned, see Reading output */
+  /** the part of the output to return, see Reading output */
   view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
-  /** the most bytes of text in the reply; the middle is left out and counted */
+  /** the most bytes of text in the reply; the middle of a longer text is left out and counted */
   max_bytes?: number;
   /** the handle */
   id: string;
-  /** re-reads from this offset and leaves the read mark where it is */
+  /** re-reads from this offset and leaves the read mark unchanged */
   cursor?: number;
-  /** the `revision` of a screen that the client has */
+  /** the `revision` of the client's last screen */
   since_revision?: number;
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
@@ -64,15 +64,15 @@ export interface ApplyParams {
   clipboard?: boolean;
   /** the input, or the answer to the question, see Input */
   input: Input | Answer;
-  /** the id of the question that the input answers: given only while that one is asked */
+  /** the id of the answered question: the input counts only while this question is open */
   question?: string;
 }
 
 /** An action that awaits a person's decision. `rendered` is for display; mode `edit` permits changed arguments. `refused`: the reason why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
-  /** given once; cannot be guessed */
+  /** unique, and cannot be guessed */
   approval_id: string;
-  /** whose handle it is */
+  /** the handle's session */
   session: string;
   /** the tool */
   tool: string;
@@ -82,29 +82,29 @@ export interface Approval {
   id: string;
   /** of the tool, with its defaults; for an action on a handle the params that were given; of a `result` its `text`: 16 KiB of it, of a longer one the beginning and the end */
   arguments: { [name: string]: unknown };
-  /** the arguments for a person to read, as the tool's `style.parameters` says, or the result; nothing hides in it */
+  /** the arguments for a person, in the form of the tool's `style.parameters`, or the result; invisible characters are escaped */
   rendered: string;
-  /** `edit`: the definition wants the arguments to be looked over */
+  /** `edit`: the definition asks the person to review the arguments */
   mode: "ask" | "edit";
-  /** why this client's decision before could not be taken */
+  /** the reason why this client's previous decision was invalid */
   refused?: string;
-  /** for a `result`: whether the tool has failed; the text is then that of its error */
+  /** for a `result`: true if the tool has failed; the text is then the error's */
   failed?: boolean;
   /** for a `result`: the bytes of the whole text */
   bytes?: number;
-  /** for a `result`: how many of them are not shown here */
+  /** for a `result`: the number of bytes that are not shown here */
   omitted?: number;
 }
 
 /** Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`. */
 export interface ApprovalsDecideParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** given once; cannot be guessed */
+  /** unique, and cannot be guessed */
   approval_id: string;
-  /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, and that is no failure), or `edit` */
+  /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, without an error), or `edit` */
   decision: "allow" | "deny" | "edit" | "skip";
   /** with `edit`, and only then: all arguments to go on with */
   arguments?: { [name: string]: unknown };
@@ -130,7 +130,7 @@ export interface ApprovalsListResult {
 
 /** Ask for a secret on behalf of a program that a tool runs; for the helper `haft-askpass` only. */
 export interface AskpassParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -138,25 +138,25 @@ export interface AskpassParams {
   mark: string;
   /** the prompt; shown without control characters, 4 KiB of it */
   prompt: string;
-  /** `confirm`: yes or no; `none`: it only informs */
+  /** `confirm`: yes or no; `none`: a message without an answer */
   hint?: "confirm" | "none";
 }
 
 /** The answer, or `null` where nothing was asked. */
 export interface AskpassResult {
-  /** the answer; `null` where nothing was asked */
+  /** the answer; `null` for a message */
   answer: string | boolean | null;
 }
 
 /** Wait until all of `all` and one of `any` have stopped, or the rest waits for answers. */
 export interface AwaitParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** one of these has to stop */
+  /** one of these must stop */
   any?: string[];
-  /** all of these have to stop */
+  /** all of these must stop */
   all?: string[];
   /** the longest wait, in seconds; none by default */
   timeout_secs?: number;
@@ -164,13 +164,13 @@ export interface AwaitParams {
 
 /** The states of stopped handles, of live handles, and of those that wait for an answer. */
 export interface AwaitResult {
-  /** those that have stopped, each with its result */
+  /** the stopped handles, each with its result */
   completed: HandleState[];
-  /** those that have not */
+  /** the handles that have not stopped */
   pending: HandleState[];
-  /** the bound came first */
+  /** the time limit came first */
   timed_out?: boolean;
-  /** those that wait for an answer to their `question` */
+  /** the handles that wait for an answer to their `question` */
   waiting?: HandleState[];
 }
 
@@ -181,15 +181,15 @@ export interface Boolean {
 
 /** The result of `await`, called as a tool. */
 export interface CalledAwait {
-  /** those that have stopped, each with its result */
+  /** the stopped handles, each with its result */
   completed: HandleState[];
-  /** those that have not */
+  /** the handles that have not stopped */
   pending: HandleState[];
-  /** the bound came first */
+  /** the time limit came first */
   timed_out?: boolean;
-  /** those that wait for an answer to their `question` */
+  /** the handles that wait for an answer to their `question` */
   waiting?: HandleState[];
-  /** the call's name: the caller's, or the one that was made up */
+  /** the call's name: the caller's, or a generated one */
   call_id: string;
   /** notices that the session has not seen, oldest first; each is returned once */
   notifications: Notice[];
@@ -206,11 +206,11 @@ export interface CalledList {
 /** A pending handle's state with notices. */
 export interface CalledPending {
   state: "pending";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -222,17 +222,17 @@ export interface CalledPending {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
   call_id: string;
   notifications: Notice[];
@@ -241,11 +241,11 @@ export interface CalledPending {
 /** A running handle's state with notices. */
 export interface CalledRunning {
   state: "running";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -257,19 +257,19 @@ export interface CalledRunning {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
-  /** the input that the program reads now; `null`: none that is known */
+  /** the input that the program reads now; `null`: no known input */
   input_wanted?: InputWanted | null;
   /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
   suspended?: boolean;
@@ -282,11 +282,11 @@ export interface CalledRunning {
 /** A stopped handle's state with notices. */
 export interface CalledStopped {
   state: "stopped";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -298,29 +298,29 @@ export interface CalledStopped {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
-  /** success: the tool's result, or for a raw program the output that was not read yet */
+  /** success: the tool's result, or a raw program's unread output */
   result?: string;
-  /** failure: why; never beside a `result` */
+  /** failure: the reason; never beside a `result` */
   error?: ToolError;
-  /** beside an `error`: the output that was not read yet */
+  /** beside an `error`: the unread output */
   content?: string;
-  /** how the process ended */
+  /** the exit status of the process */
   exit?: Exit;
-  /** `false` while something that it left behind still holds its output; then that is read for half a second more */
+  /** `false` while a process left behind still holds the output; the output is then read for half a second more */
   output_complete?: boolean;
-  /** processes that outlive the main one; they stay the handle's, `abort` ends them */
+  /** processes that outlive the main one; they belong to the handle, and `abort` ends them */
   left_behind?: LeftBehind[];
   /** process ids that could not be ended */
   unconfirmed?: number[];
@@ -338,7 +338,7 @@ export interface CalledText {
   call_id: string;
   /** the tool itself has failed; an exit status is no failure */
   failed?: boolean;
-  /** the handles that it is about, without their output */
+  /** the handles in the text, without their output */
   states?: HandleState[];
   /** the handle's question, where no client, program or model is being asked */
   inquiry?: Inquiry;
@@ -347,11 +347,11 @@ export interface CalledText {
 /** A waiting handle's state with notices. */
 export interface CalledWaiting {
   state: "waiting";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -363,17 +363,17 @@ export interface CalledWaiting {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */
   question: Question;
@@ -393,7 +393,7 @@ export interface Choice {
 
 /** The client's own name and version. */
 export interface Client {
-  /** as it calls itself */
+  /** the client's own name */
   name: string;
   /** of the client */
   version?: string;
@@ -421,19 +421,19 @@ export interface Decided {
 
 /** A tool that a file of a root defines. */
 export interface DefinedTool {
-  /** of the tool */
+  /** the tool's name */
   name: string;
   /** the words of the command, with their templates */
   runs?: string[];
-  /** the shell that the words are a script for */
+  /** the shell that runs the words as a script */
   shell?: string;
   /** the permission of each action that is not unattended: `ask`, `edit` or `skip` */
   asks?: { [name: string]: string };
-  /** whether the command is run to describe the tool, too, when it is first listed or called; nobody is asked for that */
+  /** the command is also run, without a question, to describe the tool when it is first listed or called */
   describes_itself?: boolean;
-  /** the whole definition, as it is written */
+  /** the whole definition, as written */
   says?: { [name: string]: unknown };
-  /** why there will be no such tool */
+  /** the reason why there will be no such tool */
   unused?: string;
 }
 
@@ -441,15 +441,15 @@ export interface DefinedTool {
 export interface DefinitionFile {
   /** its path */
   file: string;
-  /** whether it is trusted as it is */
+  /** the trust in the file as it is */
   state: "changed" | "new" | "refused" | "trusted";
-  /** why it is refused */
+  /** the reason of a refusal */
   why?: string;
   /** SHA-256 of its content */
   digest?: string;
   /** its content */
   text?: string;
-  /** its content when it was trusted last, where it has changed */
+  /** its content when it was last trusted, if changed since */
   was?: string;
   /** the tools in the file */
   tools?: DefinedTool[];
@@ -459,7 +459,7 @@ export interface DefinitionFile {
 
 /** Take the session's notices, with `markdown` also as a text. */
 export interface DrainParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -469,7 +469,7 @@ export interface DrainParams {
 
 /** A method without params of its own. */
 export interface Empty {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -479,7 +479,7 @@ export interface Empty {
 export interface EndedBy {
   /** the cause; with `limit`, `error` names the limit */
   by: "abort" | "disconnect" | "exit" | "limit" | "lost" | "shutdown" | "turn_end";
-  /** the client that asked for it */
+  /** the client that requested the end */
   client?: string;
 }
 
@@ -493,27 +493,27 @@ export interface Exit {
 
 /** Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged. */
 export interface FetchParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** when the call may answer, see Waiting */
+  /** the condition on which the call answers, see Waiting */
   wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
   /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
   timeout_ms?: number;
-  /** how long nothing is printed before `quiet` holds */
+  /** the time without output after which `quiet` holds */
   quiet_ms?: number;
-  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  /** a regular expression (RE2) for new output; without `wait`, the call waits for it */
   pattern?: string;
-  /** which part of the output is returned, see Reading output */
+  /** the part of the output to return, see Reading output */
   view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
-  /** the most bytes of text in the reply; the middle is left out and counted */
+  /** the most bytes of text in the reply; the middle of a longer text is left out and counted */
   max_bytes?: number;
   /** the handle */
   id: string;
-  /** re-reads from this offset and leaves the read mark where it is */
+  /** re-reads from this offset and leaves the read mark unchanged */
   cursor?: number;
-  /** the `revision` of a screen that the client has */
+  /** the `revision` of the client's last screen */
   since_revision?: number;
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
@@ -532,7 +532,7 @@ export interface Form {
 export interface FoundLine {
   /** the handle */
   id: string;
-  /** of the handle */
+  /** the handle's generation */
   generation: number;
   /** the offset at which the line begins, for `fetch` */
   cursor: number;
@@ -550,11 +550,11 @@ export interface HandleInfo {
   started_at: number;
   /** seconds since spawn */
   age_s: number;
-  /** of output so far */
+  /** bytes of output so far */
   bytes: number;
-  /** when it last printed something, seconds since the epoch */
+  /** the time of the last output, in seconds since the epoch */
   last_output_at?: number;
-  /** the process that was started */
+  /** the main process */
   pid?: number;
   /** processor seconds of all its processes */
   cpu_s?: number;
@@ -578,7 +578,7 @@ export interface HandlesListResult {
 
 /** Introduce the client; optional on a Unix socket, required first on a WebSocket. */
 export interface InitializeParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -600,7 +600,7 @@ export interface InitializeResult {
   protocol: number;
   /** the session of later calls that name none */
   session: string;
-  /** the limits as this daemon has them */
+  /** the limits of this daemon */
   limits: LimitsResult;
   /** a process id */
   pid: number;
@@ -612,9 +612,9 @@ export interface InitializeResult {
 
 /** The input that a program reads: a line, a key or a secret, with the last line of output. */
 export interface InputWanted {
-  /** a line, a single key, or something that is not shown */
+  /** a line, a single key, or input without an echo */
   kind: "key" | "line" | "secret";
-  /** the last line that it printed */
+  /** the last line of output */
   prompt: string;
   /** true where the kernel shows the read; otherwise it was inferred */
   certain?: boolean;
@@ -624,7 +624,7 @@ export interface InputWanted {
 export interface Inquired {
   /** the handle */
   id: string;
-  /** `stopped` where it has stopped before anybody decided */
+  /** `stopped` if it stopped before the decision */
   decided: "abort" | "keep" | "stopped" | "wait";
   /** the reason, where no decision was made */
   why?: string;
@@ -632,15 +632,15 @@ export interface Inquired {
 
 /** Answer a question, for a person. With `question` the answer counts only while that question is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for the same question of the tool. */
 export interface InquiriesAnswerParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** as `inquiries/list` has it */
+  /** the id in `inquiries/list` */
   inquiry_id: string;
-  /** checked against the question; one that does not fit changes nothing */
+  /** checked against the question; an invalid answer has no effect */
   answer: unknown;
-  /** the id of the question that is answered: given only while that one is asked */
+  /** the id of the answered question: the answer counts only while this question is open */
   question?: string;
   /** reuse the answer for the same question of the same tool in this session, or until its turn ends; not for a secret, nor for a model's question */
   remember?: "session" | "turn";
@@ -648,21 +648,21 @@ export interface InquiriesAnswerParams {
 
 /** Ask a question of the client's own, and wait for the answer. The candidates are those of a tool's question, except this client. Cancelling the call or closing the connection withdraws the question. */
 export interface InquiriesAskParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
   /** with an id of the client's choice */
   question: Question;
-  /** who is to answer: `caller` anyone, `user` a person, `assistant` a model, or a table for whoever answers */
+  /** the side to answer: `caller` (any), `user` (a person), `assistant` (a model), or a table for the answering side */
   target: "assistant" | "caller" | "user" | { [name: string]: unknown };
-  /** for how long it is asked; without it, `question_timeout_s` of `[daemon]` */
+  /** the time for the answer; by default `question_timeout_s` of `[daemon]` */
   timeout_s?: number;
 }
 
 /** The answer, of the question's type. */
 export interface InquiriesAskResult {
-  /** of the type that the question has */
+  /** an answer of the question's type */
   answer: boolean | number | string | null | { [name: string]: boolean | number | string | null };
 }
 
@@ -682,7 +682,7 @@ export interface InquiriesListResult {
 
 /** A question on its way. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table of its own. `schema` is the answer's, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused`: the reason why the client's previous answer was invalid. */
 export interface Inquiry {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session: string;
   /** `tool_call.<tool>.<call_id>`: one for all questions of a call; `turn_end.<session>.<number>` */
   inquiry_id: string;
@@ -692,9 +692,9 @@ export interface Inquiry {
   schema: { [name: string]: unknown };
   /** the side to answer: `caller`, `assistant`, `user` (a person only), or the definition's own table */
   target: "assistant" | "caller" | "user" | { [name: string]: unknown };
-  /** the handle that waits; none at the end of a turn */
+  /** the handle that waits; absent at the end of a turn */
   handle?: string;
-  /** that of the call; none at the end of a turn; made of handle and generation where it had none */
+  /** the call's id, by default made of handle and generation; absent at the end of a turn */
   call_id?: string;
   /** the `context` of the `tools/call` */
   context?: unknown;
@@ -728,7 +728,7 @@ export interface LimitsResult {
   max_handles_session: number;
   /** live handles in all */
   max_handles: number;
-  /** bytes that wait for a client that does not read; past it, it is disconnected */
+  /** bytes that wait for a client that does not read; above, the client is disconnected */
   max_queued: number;
 }
 
@@ -749,15 +749,15 @@ export interface Notice {
   level: "critical" | "error" | "info" | "warning";
   /** one sentence for a person or a model */
   message: string;
-  /** when it happened, seconds since the epoch */
+  /** the time, in seconds since the epoch */
   at: number;
-  /** the handle that it is about */
+  /** the handle of the event */
   id?: string;
-  /** of the definition's `notify`, that lines of the output have matched */
+  /** the name of the definition's `notify` pattern that lines of the output have matched */
   pattern?: string;
   /** the first of them, eight at most; without `pattern` the last line of output */
   lines?: string[];
-  /** how many lines have matched and were not read, the first of them in `lines` */
+  /** the number of unread lines that have matched; the first of them are in `lines` */
   count?: number;
 }
 
@@ -765,7 +765,7 @@ export interface Notice {
 export interface NoticesResult {
   /** notices that the session has not seen, oldest first; each is returned once */
   notifications: Notice[];
-  /** the same as Markdown, where that was asked for; empty where there is nothing */
+  /** the notices as Markdown, with the format `markdown`; empty without notices */
   text?: string;
 }
 
@@ -773,13 +773,13 @@ export interface NoticesResult {
 export interface OpenQuestion {
   /** the id under which `inquiries/answer` answers it */
   inquiry_id: string;
-  /** whose tool asks */
+  /** the session of the asking tool */
   session: string;
   /** the id of the question */
   question: string;
-  /** when it was asked, in seconds since the epoch */
+  /** the time of the question, in seconds since the epoch */
   since: number;
-  /** whether a client, a program or a model is asked now; else it waits for whoever comes by */
+  /** true while a client, a program or a model is asked; otherwise the question waits for any answer */
   asked: boolean;
   /** the asking tool; absent at a turn's end, and where a client asks */
   tool?: string;
@@ -793,7 +793,7 @@ export interface ParameterInfo {
   name: string;
   /** its JSON types, in words */
   type: string;
-  /** a call has to give it */
+  /** a call must have it */
   required?: boolean;
   /** the definition's description, and the constraints */
   description?: string;
@@ -804,11 +804,11 @@ export interface ParameterInfo {
 /** The id is taken; no process runs yet. */
 export interface Pending {
   state: "pending";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -820,17 +820,17 @@ export interface Pending {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
 }
 
@@ -842,15 +842,15 @@ export interface PingResult {
 
 /** A file or definition that was left out, and the reason. */
 export interface Problem {
-  /** in which file */
+  /** the file */
   file: string;
-  /** at which key */
+  /** the key */
   key: string;
   /** the fault */
   message: string;
-  /** on which line */
+  /** the line */
   line?: number;
-  /** the remedy, where that is not to mend the file and to reload */
+  /** the remedy, if other than to correct the file and to reload */
   advice?: string;
 }
 
@@ -860,13 +860,13 @@ export interface PushedBytes {
   subscription: string;
   /** the handle */
   id: string;
-  /** which use of the id it is */
+  /** the number of the use of this id */
   generation: number;
   /** the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted` */
   start: number;
   /** the byte offset in the handle's output after `data` */
   cursor: number;
-  /** the bytes in base64; with `for`, without what it leaves out, and perhaps empty */
+  /** the bytes in base64; with `for`, without the queries, so they may be empty */
   data: string;
   /** bytes before `data` that this reader was not sent */
   omitted?: number;
@@ -880,17 +880,17 @@ export interface PushedOutput {
   subscription: string;
   /** the handle */
   id: string;
-  /** which use of the id it is */
+  /** the number of the use of this id */
   generation: number;
-  /** the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted` */
+  /** the byte offset at which `data` begins: the `cursor` of the previous push, plus `omitted` */
   start: number;
   /** the byte offset in the handle's output after `data` */
   cursor: number;
-  /** text, as `delta` gives it */
+  /** text, as in the view `delta` */
   data: string;
-  /** bytes before `data` that this reader was not sent */
+  /** bytes before `data` that were not sent to this reader */
   omitted?: number;
-  /** the `cursor` from which `fetch` gives them */
+  /** the `cursor` from which `fetch` returns them */
   omitted_from?: number;
 }
 
@@ -900,9 +900,9 @@ export interface PushedScreen {
   subscription: string;
   /** the handle */
   id: string;
-  /** which use of the id it is */
+  /** the number of the use of this id */
   generation: number;
-  /** with `lines`, or with the `changed` rows only */
+  /** with `lines`, or only with the `changed` rows */
   screen: Screen;
 }
 
@@ -914,7 +914,7 @@ export interface PushedTools {
 
 /** A question that a tool needs answered before it continues. `default` is offered, never applied unasked. */
 export interface Question {
-  /** of the question */
+  /** the question's id */
   id: string;
   /** the question */
   text: string;
@@ -930,7 +930,7 @@ export interface Question {
 
 /** The number of tools, and the problems, after a reload. */
 export interface ReloadResult {
-  /** how many tools there are now */
+  /** the number of tools */
   tools: number;
   /** parts of the configuration that were left out, with the reason */
   problems: Problem[];
@@ -939,11 +939,11 @@ export interface ReloadResult {
 /** The tool is running. */
 export interface Running {
   state: "running";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -955,19 +955,19 @@ export interface Running {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
-  /** the input that the program reads now; `null`: none that is known */
+  /** the input that the program reads now; `null`: no known input */
   input_wanted?: InputWanted | null;
   /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
   suspended?: boolean;
@@ -985,11 +985,11 @@ export interface Screen {
   cursor: [number, number];
   /** the alternate screen is shown, as full-screen programs do */
   alt: boolean;
-  /** that the program has set */
+  /** the title that the program has set */
   title: string;
   /** grows with each change */
   revision: number;
-  /** lines that are kept above the screen */
+  /** kept lines above the screen */
   scrollback: number;
   /** all rows, from the top */
   lines?: string[];
@@ -999,7 +999,7 @@ export interface Screen {
 
 /** Find lines in the kept output of handles, running or stopped. */
 export interface SearchParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -1041,7 +1041,7 @@ export interface ServerInfo {
 
 /** Close a session; its live handles are aborted. */
 export interface SessionCloseParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -1075,7 +1075,7 @@ export interface SessionListResult {
 
 /** Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one is live. */
 export interface ShutdownParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -1085,29 +1085,29 @@ export interface ShutdownParams {
 
 /** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. */
 export interface SpawnParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** when the call may answer, see Waiting */
+  /** the condition on which the call answers, see Waiting */
   wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
   /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
   timeout_ms?: number;
-  /** how long nothing is printed before `quiet` holds */
+  /** the time without output after which `quiet` holds */
   quiet_ms?: number;
-  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  /** a regular expression (RE2) for new output; without `wait`, the call waits for it */
   pattern?: string;
-  /** which part of the output is returned, see Reading output */
+  /** the part of the output to return, see Reading output */
   view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
-  /** the most bytes of text in the reply; the middle is left out and counted */
+  /** the most bytes of text in the reply; the middle of a longer text is left out and counted */
   max_bytes?: number;
-  /** the name of a tool that `tools/list` shows */
+  /** the name of a tool of `tools/list` */
   tool: string;
-  /** the name that the handle gets; free unless a live handle of the session has it */
+  /** the name of the handle; taken only while a live handle of the session has it */
   id: string;
   /** the tool's arguments, checked against its schema; `null` stands for none */
   args?: { [name: string]: unknown } | null;
-  /** the same `call_id`, tool and arguments again return the handle of the first call, under its own id, whatever the `id` of this call: a retry starts no second process */
+  /** the same `call_id`, tool and arguments again return the handle of the first call, under its own id, with any `id` of this call: a retry starts no second process */
   call_id?: string;
   /** the environment of the tool instead of the daemon's; `null` leaves a name out */
   env?: { [name: string]: string | null };
@@ -1127,15 +1127,15 @@ export interface StatusResult {
   uptime_s: number;
   /** its Unix socket */
   socket: string;
-  /** whether it is on its way out */
+  /** `stopping` during the shutdown */
   state: "running" | "stopping";
-  /** how the processes of a handle are kept together */
+  /** the containment of a handle's processes */
   containment: "cgroup" | "processes";
-  /** open now */
+  /** open connections */
   connections: number;
-  /** with handles or connections */
+  /** sessions with handles or connections */
   sessions: number;
-  /** how many by state */
+  /** the number of handles by state */
   handles: { [name: string]: number };
   /** resident bytes of the daemon */
   memory: number;
@@ -1149,19 +1149,19 @@ export interface StatusResult {
   spooled: number;
   /** parts of the configuration that were left out, with the reason */
   problems: Problem[];
-  /** those that wait for an answer */
+  /** the open questions */
   questions?: OpenQuestion[];
-  /** the PATH of tools whose client sends no environment */
+  /** the PATH of tools for clients that send no environment */
   path?: string;
-  /** whether a service manager has started the daemon */
+  /** true if a service manager has started the daemon */
   managed?: boolean;
-  /** where the WebSocket listens, if it does */
+  /** the address at which the WebSocket listens */
   websocket?: WebSocketInfo;
   /** process ids that could not be ended, of this run and of an earlier one */
   unconfirmed?: number[];
   /** counts of the last start's recovery: `ended`, `lost` and `dropped` handles, `killed` processes */
   recovered?: { [name: string]: number };
-  /** connections that were turned away, by reason */
+  /** refused connections, by reason */
   refused?: { [name: string]: number };
 }
 
@@ -1169,18 +1169,18 @@ export interface StatusResult {
 export interface StdinFrom {
   /** a handle of the session, running or stopped */
   id: string;
-  /** where in its output to begin; without it, at the first byte */
+  /** the offset in its output to begin at; by default the first byte */
   cursor?: number;
 }
 
 /** The final state, with `result` or `error`. `content` stands beside the error of a raw process. */
 export interface Stopped {
   state: "stopped";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -1192,29 +1192,29 @@ export interface Stopped {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
-  /** success: the tool's result, or for a raw program the output that was not read yet */
+  /** success: the tool's result, or a raw program's unread output */
   result?: string;
-  /** failure: why; never beside a `result` */
+  /** failure: the reason; never beside a `result` */
   error?: ToolError;
-  /** beside an `error`: the output that was not read yet */
+  /** beside an `error`: the unread output */
   content?: string;
-  /** how the process ended */
+  /** the exit status of the process */
   exit?: Exit;
-  /** `false` while something that it left behind still holds its output; then that is read for half a second more */
+  /** `false` while a process left behind still holds the output; the output is then read for half a second more */
   output_complete?: boolean;
-  /** processes that outlive the main one; they stay the handle's, `abort` ends them */
+  /** processes that outlive the main one; they belong to the handle, and `abort` ends them */
   left_behind?: LeftBehind[];
   /** process ids that could not be ended */
   unconfirmed?: number[];
@@ -1224,15 +1224,15 @@ export interface Stopped {
 
 /** Receive notifications about `handles`, by default about all present and future handles of the session. */
 export interface SubscribeParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
   /** `state`, `output`, `bytes`, `screen`, `notification`, `tools`: see Being told */
   events: ("bytes" | "notification" | "output" | "screen" | "state" | "tools")[];
-  /** ids of these only, and later uses of them; without it all of the session */
+  /** ids: only these handles, and later uses of the ids; by default all handles of the session */
   handles?: string[];
-  /** by id, the offset from which output is sent; the last `cursor` that was received */
+  /** by id, the offset from which output is sent: the last received `cursor` */
   from?: { [name: string]: number };
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
@@ -1253,13 +1253,13 @@ export interface Text {
 
 /** Return when the bytes of a handle's output were printed. */
 export interface TimelineParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
   /** the handle */
   id: string;
-  /** from the point that the byte at this offset belongs to */
+  /** the offset of a byte: points begin with the point of this byte */
   cursor?: number;
   /** the most points to return */
   max_points?: number;
@@ -1267,17 +1267,17 @@ export interface TimelineParams {
 
 /** Points of a byte offset and the milliseconds from `started_at` to the printing of this byte; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output. */
 export interface TimelineResult {
-  /** of the handle */
+  /** the handle's generation */
   generation: number;
-  /** when its id was taken, seconds since the epoch */
+  /** the time of the spawn, in seconds since the epoch */
   started_at: number;
-  /** within how many milliseconds of its time the bytes of a point were printed; more for a long output */
+  /** the precision of a point, in milliseconds; coarser for a long output */
   grain_ms: number;
   /** the end of the output */
   cursor: number;
   /** `[offset, ms]` each, the milliseconds since `started_at` */
   points: ([number, number])[];
-  /** there are others after these; ask with the last one's offset as `cursor` */
+  /** there are further points; the last point's offset as `cursor` returns them */
   more: boolean;
 }
 
@@ -1287,15 +1287,15 @@ export interface ToolDescription {
   name: string;
   /** one line */
   summary: string;
-  /** all of it, never cut */
+  /** the whole text */
   description: string;
-  /** as the definition has them */
+  /** the definition's examples */
   examples: string;
-  /** it is held across calls */
+  /** it runs as a handle across calls */
   stateful: boolean;
   /** the actions that the tool supports */
   actions: string[];
-  /** the tool's own, for a stateful one those of spawn */
+  /** the tool's own parameters; of a stateful tool, those of spawn */
   parameters: ParameterInfo[];
 }
 
@@ -1311,21 +1311,21 @@ export interface ToolError {
 
 /** A tool for a client; `parameters` is a JSON Schema in the requested provider's dialect. */
 export interface ToolInfo {
-  /** its name, one that the provider takes */
+  /** its name, in a form that the provider accepts */
   name: string;
   /** the summary, for choosing a tool; the description where there is no summary */
   description: string;
   /** a JSON Schema */
   parameters: { [name: string]: unknown };
-  /** it is held across calls */
+  /** it runs as a handle across calls */
   stateful: boolean;
   /** the actions that the tool supports */
   actions: string[];
-  /** where its definition comes from */
+  /** the source of its definition */
   source: string;
-  /** how it runs */
+  /** its runtime */
   runtime: string;
-  /** its own name, where that is another */
+  /** its own name, if different */
   tool?: string;
   /** the tool's possible effects, with the surface `verbs` */
   annotations?: Annotations;
@@ -1333,7 +1333,7 @@ export interface ToolInfo {
 
 /** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
 export interface ToolsCallParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -1341,13 +1341,13 @@ export interface ToolsCallParams {
   tool: string;
   /** the model's arguments: an object, or the JSON text of one; `null` and an empty text stand for none. With `action` the call is that verb on a handle, see Calling tools */
   arguments?: { [name: string]: unknown } | string | null;
-  /** the caller's name for this call; made up when not given. A retry with the same one starts nothing twice */
+  /** the caller's name for this call, generated by default. A retry with the same name starts nothing twice */
   call_id?: string;
-  /** whatever helps to answer a question of the tool; it is handed on, and only its `vars` are looked into: they stand in the tool's own context */
+  /** context for the side that answers the tool's questions; only its `vars` are read: they stand in the tool's own context */
   context?: unknown;
   /** as for `spawn` */
   env?: { [name: string]: string | null };
-  /** how handles are offered to a model: by an `action` of each tool, or by a tool for each verb */
+  /** the form in which handles are offered to a model: an `action` of each tool, or a tool for each verb */
   surface?: "actions" | "verbs";
   /** `text`: the reply is a text for a model, of at most 8,000 bytes of output */
   format?: "json" | "text";
@@ -1355,7 +1355,7 @@ export interface ToolsCallParams {
 
 /** Describe tools in full. */
 export interface ToolsDescribeParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
@@ -1371,15 +1371,15 @@ export interface ToolsDescribeResult {
 
 /** List the tools with their schemas in a provider's dialect. The surface `verbs` has a tool to start each definition and five for all handles, and ignores `style`. */
 export interface ToolsListParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** in whose words the schemas are */
+  /** the provider to whose JSON Schema the list is adapted */
   provider?: "anthropic" | "generic" | "google" | "mcp" | "ollama" | "openai";
-  /** how a stateful tool's actions are put into one schema: a `oneOf` variant each, or one object; by default as the provider likes it */
+  /** the form of a stateful tool's actions in its schema: a `oneOf` variant each, or one object; by default the provider's */
   style?: "flat" | "oneof";
-  /** how handles are offered to a model: by an `action` of each tool, or by a tool for each verb */
+  /** the form in which handles are offered to a model: an `action` of each tool, or a tool for each verb */
   surface?: "actions" | "verbs";
 }
 
@@ -1387,25 +1387,25 @@ export interface ToolsListParams {
 export interface ToolsListResult {
   /** the tools */
   tools: ToolInfo[];
-  /** tools that cannot be put into the provider's words, and why */
+  /** tools that cannot be expressed for the provider, with the reason */
   problems?: Problem[];
 }
 
 /** A truncated result: `bytes` in all, `kept` of them here, all in `path` if set, except `omitted` bytes no longer kept. */
 export interface Truncated {
-  /** of the whole */
+  /** bytes of the whole */
   bytes: number;
-  /** of them returned */
+  /** returned bytes */
   kept: number;
-  /** a file that holds all that the handle printed, or the result that a tool made of it; it is there for as long as the handle is. `null`: there was no room for it, or more output is on its way */
+  /** a file with all output of the handle, or with a structured tool's result; it exists as long as the handle. `null`: there was no room for it, or more output is to come */
   path: string | null;
-  /** so many bytes are not in that file either: they were dropped, oldest first, when there were too many */
+  /** bytes that are not in that file either: the oldest, dropped when there were too many */
   omitted?: number;
 }
 
 /** Trust the files of a root as `trust/show` has shown them. `root` is required. Over the Unix socket only, and not from a tool's process. */
 export interface TrustGrantParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root: string;
@@ -1415,13 +1415,13 @@ export interface TrustGrantParams {
 
 /** The roots by path. */
 export interface TrustListResult {
-  /** those of which something is trusted */
+  /** the roots with trusted files */
   roots: TrustedRoot[];
 }
 
 /** The files that are trusted now. */
 export interface TrustResult {
-  /** its one path, without links */
+  /** the canonical path of the root */
   root: string;
   /** the names of the files that are trusted */
   files: string[];
@@ -1429,7 +1429,7 @@ export interface TrustResult {
 
 /** Revoke the trust in all files of a root. `root` is required. */
 export interface TrustRevokeParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root: string;
@@ -1439,13 +1439,13 @@ export interface TrustRevokeParams {
 export interface TrustRevokeResult {
   /** the path under which it was trusted */
   root: string;
-  /** whether it was */
+  /** true if the root was trusted */
   was: boolean;
 }
 
 /** Show the commands of the files in a root's `.haft/tools/`. `root` is required. */
 export interface TrustShowParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root: string;
@@ -1453,23 +1453,23 @@ export interface TrustShowParams {
 
 /** The files to trust, each with its present state. */
 export interface TrustShowResult {
-  /** its one path, without links */
+  /** the canonical path of the root */
   root: string;
-  /** stands for all files that can be trusted, as they are now */
+  /** the common digest of all files that can be trusted now */
   digest: string;
   /** by name */
   files: DefinitionFile[];
-  /** names of files that were trusted and are not there */
+  /** names of trusted files that no longer exist */
   gone?: string[];
-  /** when it was trusted last, seconds since the epoch */
+  /** the time of the last grant, in seconds since the epoch */
   at?: number;
 }
 
 /** A root with trusted files. */
 export interface TrustedRoot {
-  /** its one path */
+  /** its canonical path */
   root: string;
-  /** when it was trusted, seconds since the epoch */
+  /** the time of the grant, in seconds since the epoch */
   at: number;
   /** the names of its trusted files */
   files: string[];
@@ -1477,13 +1477,13 @@ export interface TrustedRoot {
 
 /** End a turn: the session's live handles are aborted, awaited, kept or inquired about, by each tool's policy. `target` names the side to answer, which gets `context`. */
 export interface TurnEndParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
   /** the policy for all handles, instead of those of their tools */
   policy?: "abort" | "await" | "inquire" | "keep";
-  /** the time for awaited handles; one that still runs then is kept. An inquiry has as long to be answered, and the handles to wait for then as long again */
+  /** the time for awaited handles; a handle that still runs then is kept. An inquiry has the same time for its answer, and the handles to wait for then have it again */
   timeout_ms?: number;
   /** the side to answer the inquiry: `caller`, `assistant`, `user` (a person) */
   target?: "assistant" | "caller" | "user";
@@ -1493,7 +1493,7 @@ export interface TurnEndParams {
 
 /** The states of the handles that were live at the turn's end; their output stays unread. */
 export interface TurnEndResult {
-  /** which turn of the session it is */
+  /** the number of the turn in the session */
   turn: number;
   /** in the order of their starts */
   handles: HandleState[];
@@ -1503,28 +1503,28 @@ export interface TurnEndResult {
 
 /** The number of the turn, from 1 in each session. */
 export interface TurnResult {
-  /** which turn of the session it is */
+  /** the number of the turn in the session */
   turn: number;
 }
 
 /** End a subscription of this connection. */
 export interface UnsubscribeParams {
-  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** as `subscribe` has named it */
+  /** the name that `subscribe` has returned */
   subscription: string;
 }
 
 /** The tool waits for the answer to one question. */
 export interface Waiting {
   state: "waiting";
-  /** the name that the caller gave */
+  /** the caller's name for the handle */
   id: string;
-  /** which tool it is a use of */
+  /** the tool that runs */
   tool: string;
-  /** whose it is */
+  /** its session */
   session: string;
   /** the byte offset in the handle's output after the returned part */
   cursor: number;
@@ -1536,17 +1536,17 @@ export interface Waiting {
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
-  /** how a wait ended */
+  /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
   /** with the view `screen`, for a terminal */
   screen?: Screen;
-  /** that the action was not done, and why, see Approvals */
+  /** the reason why the action was skipped, see Approvals */
   skipped?: string;
-  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Who needs me; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
-  /** text that `view` asks for */
+  /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */
   question: Question;

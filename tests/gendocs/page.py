@@ -117,7 +117,7 @@ def _reference() -> Iterator[str]:
     yield ""
     yield from _table(methods.Params, SHARED, defaults=True)
     yield ""
-    yield "`spawn`, `fetch` and `apply` read the handle after what they do, and take:"
+    yield "`spawn`, `fetch` and `apply` then read the handle, and take:"
     yield ""
     yield from _table(methods.SpawnParams, READING, defaults=True)
     for method in methods.METHODS.values():
@@ -128,16 +128,16 @@ def _reference() -> Iterator[str]:
     yield ""
     yield "## The handle state"
     yield ""
-    yield "What `spawn`, `fetch`, `apply` and `abort` return. Always there:"
+    yield "The result of `spawn`, `fetch`, `apply` and `abort`. Always present:"
     yield ""
     common = tuple(states._Handle.__struct_fields__)
     always = tuple(name for name in common if name in states._Handle.__struct_fields__[:6])
     yield "| field | type | meaning |"
     yield "| --- | --- | --- |"
-    yield f"| `state` | {_or(_quoted(kind.__struct_config__.tag) for kind in STATES)} | where it is |"
+    yield f"| `state` | {_or(_quoted(kind.__struct_config__.tag) for kind in STATES)} | the state |"
     yield from _rows(states.Pending, always, defaults=False)
     yield ""
-    yield "There when it has something to say:"
+    yield "Present if not empty:"
     yield ""
     yield from _table(states.Pending, [name for name in common if name not in always])
     for kind in STATES:
@@ -161,7 +161,7 @@ def _reference() -> Iterator[str]:
     yield "## Errors"
     yield ""
     yield "`error.data.kind` names the error, its `code` is the number. `message` is one sentence for a"
-    yield "person or a model: what is wrong, and what to do."
+    yield "person or a model: the fault and the remedy."
     yield ""
     yield from _errors()
 
@@ -183,7 +183,7 @@ def _method(method: methods.Method) -> Iterator[str]:
     elif method.result == states.HandleState:
         yield "**Result.** The [handle state](#the-handle-state)."
     elif isinstance(method.result, tuple) and methods.CalledAwait in method.result:
-        yield "**Result.** What the verb answers, the [handle state](#the-handle-state) or the result of"
+        yield "**Result.** That of the verb, the [handle state](#the-handle-state) or the result of"
         yield "[await](#await), and beside its fields:"
         yield ""
         yield from _table(methods.CalledAwait, RIDING)
@@ -213,7 +213,7 @@ def _table(
     yield "| --- | --- | --- | --- |" if defaults else "| --- | --- | --- |"
     config = struct.__struct_config__
     if names is None and config.tag_field and config.tag:
-        yield f"| `{config.tag_field}` | {_quoted(config.tag)} | says which it is |"
+        yield f"| `{config.tag_field}` | {_quoted(config.tag)} | the type |"
     yield from _rows(struct, names, defaults=defaults)
 
 
