@@ -300,14 +300,14 @@ class _App:
                 )
                 await trio.lowlevel.wait_readable(guardian.pidfd)
                 log.warning("the guardian has ended; another is started", pid=guardian.pid)
-                guardian.dismiss()
+                guardian.stop()
                 guardian = None
                 await trio.sleep(1)
         except OSError as error:
             log.warning("no guardian: a crash is cleaned up at the next start", error=str(error))
         finally:
             if guardian is not None:
-                guardian.dismiss()
+                guardian.stop()
 
     async def _retain(self, registry: Registry) -> None:
         while True:

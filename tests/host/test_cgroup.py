@@ -37,10 +37,10 @@ def test_a_hidden_process_is_held_by_its_cgroup(base: Path) -> None:
     with Crowd() as crowd:
         child = crowd.start(_join(group, script), ready=True)
         until(lambda: len(group.procs()) >= 3, "all three are in it")
-        assert group.populated()
+        assert group.is_populated()
         assert group.empty(5)
         assert child.wait() == -9
-        assert not group.populated()
+        assert not group.is_populated()
         until(lambda: group.procs() == [], "those are reaped")
     assert group.remove()
     assert not group.path.exists()
@@ -83,7 +83,7 @@ def test_a_program_that_forks_on_and_on_is_emptied(base: Path) -> None:
     with Crowd() as crowd:
         crowd.start([*_join(group, f'exec {sys.executable} -S -c "$0"'), code], ready=True)
         assert group.empty(5)
-    assert not group.populated()
+    assert not group.is_populated()
 
 
 @needs_cgroup
@@ -185,7 +185,7 @@ def test_the_daemons_cgroup_is_found_through_the_mount_table(
 
 def test_a_cgroup_that_is_gone_is_empty(tmp_path: Path) -> None:
     gone = Cgroup(tmp_path / "gone")
-    assert not gone.populated()
+    assert not gone.is_populated()
     assert gone.procs() == []
     assert gone.empty(0)
     assert gone.remove()
@@ -197,7 +197,7 @@ def test_the_kernels_cgroup_files_are_parsed(tmp_path: Path) -> None:
     assert group.procs() == [12], "0 is somebody of another namespace"
     for populated, frozen in ((0, 0), (1, 0), (0, 1), (1, 1)):
         (tmp_path / "cgroup.events").write_text(f"populated {populated}\nfrozen {frozen}\n")
-        assert (group.populated(), group.stands()) == (bool(populated), bool(frozen))
+        assert (group.is_populated(), group.is_frozen()) == (bool(populated), bool(frozen))
 
 
 def test_a_process_that_left_the_cgroup_is_not_killed(
@@ -220,9 +220,9 @@ def test_a_frozen_cgroup_is_thawed_after_any_failure(base: Path) -> None:
         child = crowd.start(["sleep", "60"])
         group.add(child.pid)
         with pytest.raises(ZeroDivisionError), group.frozen():
-            until(group.stands, "it stands")
+            until(group.is_frozen, "it stands")
             _ = 1 // 0
-        until(lambda: not group.stands(), "it goes on")
+        until(lambda: not group.is_frozen(), "it goes on")
         child.terminate()
         assert child.wait() == -15
     assert group.remove()

@@ -55,7 +55,7 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
             look = ProcessTree._find
 
             def looking(one: ProcessTree) -> object:
-                walked.append(not mine.populated() or mine.stands())
+                walked.append(not mine.is_populated() or mine.is_frozen())
                 return look(one)
 
             monkeypatch.setattr(ProcessTree, "_find", looking)
@@ -80,11 +80,11 @@ class Crowded:
         self.left[what] -= 1
         return self.left[what] < 0
 
-    def stands(self) -> bool:
+    def is_frozen(self) -> bool:
         self.done.append("halts?")
         return self._count("halts")
 
-    def populated(self) -> bool:
+    def is_populated(self) -> bool:
         return not self._count("dies" if "kill" in self.done else "ends")
 
     @contextmanager

@@ -27,7 +27,7 @@ folder = Path(sys.argv[1])
 guardian = Guardian.start(home=sys.argv[2], instance=sys.argv[3], journal=folder / "handles.lock", lock=folder / "recover.lock")
 print(guardian.pid, flush=True)
 sys.stdin.read(1)
-guardian.dismiss()
+guardian.stop()
 print("dismissed", flush=True)
 sys.stdin.read()
 """
@@ -165,6 +165,6 @@ def test_the_guardian_can_be_dismissed_twice_and_after_its_death(
     places = {"journal": tmp_path / "handles.lock", "lock": tmp_path / "recover.lock"}
     guardian = Guardian.start(home=HOME, instance=instance, **places)
     os.kill(guardian.pid, signal.SIGKILL)
-    guardian.dismiss()
-    guardian.dismiss()
+    guardian.stop()
+    guardian.stop()
     assert len(os.listdir("/proc/self/fd")) == before

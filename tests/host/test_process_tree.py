@@ -159,7 +159,7 @@ async def test_a_process_in_the_cgroup_belongs_to_the_tree() -> None:
             assert await it.wait_exit() == Exit(code=3)
             assert kin.members() == (escaped,)
             assert await kin.end(5) == ()
-            assert not is_running(escaped) and not mine.populated()
+            assert not is_running(escaped) and not mine.is_populated()
     finally:
         mine.empty(5)
         until(mine.remove, "its dead are reaped")

@@ -493,10 +493,10 @@ async def test_the_exit_is_taken_once_and_given_to_every_waiter() -> None:
             for _n in range(5):
                 nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
-            assert it.reap() is None and not it.exiting()
+            assert it.reap() is None and not it.is_exiting()
             it.close_stdin()
         assert exits == [Exit(code=5)] * 5 and it.reap() == it.exit == Exit(code=5)
-        assert it.exiting() and it.pid not in leaders
+        assert it.is_exiting() and it.pid not in leaders
     with pytest.raises(ChildProcessError):
         os.waitpid(it.pid, os.WNOHANG)
 
@@ -535,10 +535,10 @@ async def test_a_stolen_status_is_no_status() -> None:
 async def test_exiting_is_seen_before_the_exit_is_taken() -> None:
     """For an abort that races with the end: the program has ended by itself."""
     async with running(plan("sh", "-c", "read x", stdin="pipe")) as (it, _):
-        assert not it.exiting()
+        assert not it.is_exiting()
         it.close_stdin()
         await trio.lowlevel.wait_readable(it.pidfd)
-        assert it.exit is None and it.exiting()
+        assert it.exit is None and it.is_exiting()
 
 
 async def test_an_ended_first_thread_is_not_the_end() -> None:
@@ -552,7 +552,7 @@ async def test_an_ended_first_thread_is_not_the_end() -> None:
         assert await read_line(it) == "up"
         while status_of(it.pid)["State"][0] != "Z":
             await trio.sleep(0.001)
-        assert not it.exiting() and it.reap() is None
+        assert not it.is_exiting() and it.reap() is None
         assert kin.members() == (it.pid,)
         assert await kin.end(5) == ()
         assert it.exit == Exit(signal="TERM")

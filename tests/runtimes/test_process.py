@@ -168,7 +168,7 @@ async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
     end = ProcessTree.end
 
     async def late(group: ProcessTree, grace_s: float) -> tuple[int, ...]:
-        while not group.leader.exiting():
+        while not group.leader.is_exiting():
             await trio.sleep(0.001)
         return await end(group, grace_s)
 

@@ -120,10 +120,10 @@ class Cgroup:
                 pids += [int(line) for line in text.split() if line != b"0"]
         return pids
 
-    def populated(self) -> bool:
+    def is_populated(self) -> bool:
         return b"populated 1" in self._events()
 
-    def stands(self) -> bool:
+    def is_frozen(self) -> bool:
         """Return whether every process has halted since the freeze."""
         return b"frozen 1" in self._events()
 
@@ -169,11 +169,11 @@ class Cgroup:
             if events is None:
                 return True
             try:
-                if not self.populated():
+                if not self.is_populated():
                     return True
                 self.kill()
                 left = deadline - time.monotonic()
-                if self.populated():
+                if self.is_populated():
                     if left <= 0:
                         return False
                     poll = select.poll()

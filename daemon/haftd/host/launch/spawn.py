@@ -176,7 +176,7 @@ class LaunchedProcess:
             self._close("pidfd")
         return self._exit
 
-    def exiting(self) -> bool:
+    def is_exiting(self) -> bool:
         """Return whether the process has ended or is exiting, so that no signal changes the status."""
         if self._exit is not None:
             return True

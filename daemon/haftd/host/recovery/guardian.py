@@ -76,7 +76,7 @@ class Guardian:
             os.close(reader)
         return cls(pid, os.pidfd_open(pid), writer)
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """Kill and reap the guardian, also during the guardian's start."""
         if self._pipe < 0:
             return

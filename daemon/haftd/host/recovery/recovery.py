@@ -189,7 +189,7 @@ class _Recovery:
         for group in groups.values():
             if not self.ownership.covers(ProcessTag.read(group.name)):
                 continue
-            if group.populated():
+            if group.is_populated():
                 self.alive_tags.add(group.name)
             if self.kill_set.protected.isdisjoint(group.procs()) and not group.holds_self():
                 group.kill()

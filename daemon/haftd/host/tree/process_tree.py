@@ -151,14 +151,14 @@ class ProcessTree:
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
-                    while not cgroup.stands():
+                    while not cgroup.is_frozen():
                         await trio.sleep(_MANY_PROCESSES_PAUSE_S)
                 self._request_stop(self._find()[0])
             with trio.move_on_after(grace_s):
-                while cgroup.populated():
+                while cgroup.is_populated():
                     await trio.sleep(_MANY_PROCESSES_PAUSE_S)
         with trio.move_on_after(kill_s):
-            while cgroup.populated():
+            while cgroup.is_populated():
                 cgroup.kill()
                 await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
@@ -170,7 +170,7 @@ class ProcessTree:
 
     def _request_stop(self, processes: dict[int, Stat]) -> int:
         """Send TERM, and CONT: a stopped process acts on TERM only when continued."""
-        self.leader_was_signalled = self.leader_was_signalled or not self.leader.exiting()
+        self.leader_was_signalled = self.leader_was_signalled or not self.leader.is_exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 

@@ -47,7 +47,7 @@ class _Watcher:
     def _hand_out(self) -> None:
         for master, _ in self._epoll.poll(0):
             for changes in self._waiting.get(master, ()):
-                changes.came.set()
+                changes.changed.set()
 
     async def _run(self) -> None:
         with self._epoll:
@@ -59,7 +59,7 @@ class _Watcher:
 _watcher: trio.lowlevel.RunVar[_Watcher] = trio.lowlevel.RunVar("hung up terminals")
 
 
-def _the_watcher() -> _Watcher:
+def _loop_watcher() -> _Watcher:
     try:
         return _watcher.get()
     except LookupError:
@@ -71,16 +71,16 @@ def _the_watcher() -> _Watcher:
 class TerminalChanges:
     """Changes of a terminal since the context was entered."""
 
-    __slots__ = ("_master", "_watcher", "came")
+    __slots__ = ("_master", "_watcher", "changed")
 
     def __init__(self, master: int) -> None:
-        self.came = trio.Event()
+        self.changed = trio.Event()
         self._master = master
         self._watcher: _Watcher | None = None
 
     def __enter__(self) -> TerminalChanges:
         try:
-            watcher = _the_watcher()
+            watcher = _loop_watcher()
             watcher.enter(self, self._master)
         except OSError:
             return self
@@ -96,5 +96,5 @@ class TerminalChanges:
         if self._watcher is None:
             await trio.sleep(_BLIND_S)
         else:
-            await self.came.wait()
-            self.came = trio.Event()
+            await self.changed.wait()
+            self.changed = trio.Event()

@@ -342,7 +342,7 @@ class Child:
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         grace_s = self._context.grace_s
         dies_of_term = not _handles_term(self.launched.pid)
-        natural = self.launched.exiting()
+        natural = self.launched.is_exiting()
         asked_to_stop = grace_s > 0 and not natural and interpreter.request_stop()
         if asked_to_stop:
             dies_of_term = False
