@@ -17,8 +17,8 @@ _QUERY = re.compile(
 
 
 class Frames:
-    """The start of the unfinished frame, an offset in the output. A frame ends when the mode or the
-    terminal is reset, or by `end`: there is no clock."""
+    """The offset of the unfinished frame. A frame ends when the mode or the terminal is reset, or
+    by `end`."""
 
     __slots__ = ("_tail", "start")
 

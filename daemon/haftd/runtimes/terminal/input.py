@@ -1,13 +1,12 @@
 """Terminal input: writes each input in the form that the program and its modes expect.
 
-- A program that reads single characters takes the bytes of one read for a paste. Before a key the
-  program must have read all earlier input, for which the key waits up to `_PATIENCE_S`.
-- A secret is written only with the echo off. Before, it would be shown, and dropped by a program
-  that flushes input as it turns the echo off.
-- The modes of the tty take precedence over those of the screen, which outlive a killed program: in
-  canonical mode no key has a protocol and no paste has codes.
-- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, which programs do after the
-  query, and while the asking group is in the foreground.
+- A program that reads single characters takes the bytes of one read for a paste: a key waits, up to
+  `_PATIENCE_S`, until all earlier input is read.
+- A secret is written only with the echo off: before, the terminal would show it, and a program that
+  flushes input as it turns the echo off would drop it.
+- The modes of the tty take precedence over those of the screen, which outlive a killed program.
+- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, while the asking group is in
+  the foreground.
 """
 
 from __future__ import annotations
@@ -214,8 +213,8 @@ class TerminalInput:
     # -- encoding ----------------------------------------------------------------------------
 
     def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of an input, empty while the library is not loaded; refuse an input
-        before any byte is written."""
+        """Return the bytes of an input, or none without the library; refuse before any byte is
+        written."""
         if item.kind == "keys":
             keys.encode(item.keys, True, False, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
@@ -292,8 +291,8 @@ class TerminalInput:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
 
     def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if typing would change the line: a line editor completes on tab and indents
-        the next row."""
+        """Return True if typing would change the line: line editors complete on tab and indent
+        rows."""
         return (
             _may_be_pasted(item)
             and not modes.canonical
@@ -386,8 +385,8 @@ class TerminalInput:
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
         """Return True if a secret would not be shown. A program that takes keys must wait for input
-        and not edit a line, as a shell does at its prompt; a shell turns the tty's echo on before
-        its command can ask."""
+        and edit no line, as a shell does at its prompt; a shell turns the echo on before a command
+        can ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()

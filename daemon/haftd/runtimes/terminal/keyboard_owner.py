@@ -17,8 +17,8 @@ _MAX_DEPTH = 16
 
 
 class KeyboardOwner:
-    """The owners of one terminal's keyboard protocol. A killed program leaves the protocol on, and
-    no shell that edits its line turns it off. kitty's requests are a stack."""
+    """The owners of one terminal's keyboard protocol, which a killed program leaves on. kitty's
+    requests are a stack."""
 
     __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")
 
@@ -29,7 +29,7 @@ class KeyboardOwner:
         self._unfinished = b""
 
     def note_output(self, data: bytes) -> None:
-        """Parse the requests in output of the foreground group."""
+        """Parse requests in output of the foreground group."""
         if self._unfinished:
             data = self._unfinished + data
         elif b"\x1b" not in data:

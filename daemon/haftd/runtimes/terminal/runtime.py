@@ -104,8 +104,7 @@ class TerminalControl(ChildControl):
         return None if self._is_finished else self._screen.digest()
 
     def wanted(self) -> Wanted:
-        """Return the input state, by the kernel alone: name, output and silence of the program are
-        no evidence."""
+        """Return the input state, by the kernel alone: name, output and silence are no evidence."""
         if not self._input.waits:
             return self._kernel_state()
         state = self._kernel_state() if self._input.holds_secret else None
@@ -232,8 +231,7 @@ class TerminalControl(ChildControl):
         self._input.close()
 
     async def finish(self) -> None:
-        """Keep the last screen. A process that ended before the library was loaded waits for that,
-        once in a daemon's life."""
+        """Keep the last screen; wait for the library if it is not yet loaded."""
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
             if self._screen.waits:

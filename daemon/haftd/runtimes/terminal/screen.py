@@ -2,11 +2,9 @@
 
 - Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. From the first escape on every
   byte is drawn at once, as the program may wait for a reply.
-- Drawing blocks the daemon: it is done in pieces (`render_cost`), for `_TURN_S` at a time over all
-  terminals (`draw_scheduler`).
-- Snapshots, keys and resizes draw the backlog first, for at most `_SNAPSHOT_S` in a pass of the
-  loop; beyond that they see the screen drawn so far, and a painting ends with the bytes not yet
-  drawn.
+- Drawing blocks the daemon: it is done in pieces, for `_TURN_S` at a time over all terminals.
+  Snapshots, keys and resizes draw the backlog for at most `_SNAPSHOT_S` in a pass of the loop, and
+  beyond that see the screen drawn so far.
 - Escapes that read files, keep pictures or report the title are off: output must not reach beyond
   its screen.
 """
@@ -174,7 +172,6 @@ class Screen:
         return True
 
     def hold(self, data: bytes) -> None:
-        """Queue output without drawing."""
         self._frames.see(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)

@@ -1,11 +1,11 @@
 """The text of a terminal's output, line by line, as a user would have read it.
 
-- The text depends on the bytes of the output alone. Bytes before a stretch are drawn first, for the
-  cursor's position and the lines that the stretch changes.
-- Most output only appends: colours, titles and modes are removed. Other output is drawn on a
-  scratch terminal, and the text is the changed lines: a progress bar appears once, in its last
-  form; a line that has grown gives its new part.
-- Output that would take long to draw is not drawn; a rewritten line then gives its last text.
+- The text depends on the bytes alone; those before a stretch are drawn first, for the cursor and
+  the lines it changes.
+- Output that only appends is stripped of colours, titles and modes. Other output is drawn on a
+  scratch terminal, and the text is the changed lines: a progress bar in its last form, of a line
+  that has grown the new part.
+- Output that would take long to draw gives the last text of a rewritten line.
 - The alternate screen gives its changed rows with the blank ones between.
 - A control string that a killed program left open ends at the line end.
 - The mark and padding by which a shell begins a row with its prompt (zsh's PROMPT_SP, fish) are a

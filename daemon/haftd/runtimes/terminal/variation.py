@@ -1,8 +1,8 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes.
 
-Without mode 2027 the terminal library drops this selector after a character that is no emoji by
-itself, as in the keycap 1️⃣. An unassigned selector, which the library keeps, is drawn instead, and
-translated back on every read.
+Without mode 2027 the terminal library drops this selector after a character that is no emoji, as in
+the keycap 1️⃣. An unassigned selector, which the library keeps, is drawn instead, and translated
+back on every read.
 """
 
 from __future__ import annotations
