@@ -83,18 +83,18 @@ ITSELF = Stat(9, "S", 1, 9, 9, 0, 0, 5)
 
 
 def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confinement | None:
-    supervisor = SimpleNamespace(holding=lambda line: holding)
+    supervisor = SimpleNamespace(ancestor_of=lambda line: holding)
     return confine(cast(Any, supervisor), PeerProcess(9, 0, None, lineage))
 
 
 def test_a_process_is_confined_by_its_ancestors() -> None:
     handle = SimpleNamespace(id="h", session="mine", settings=SimpleNamespace(may=ALL))
-    use = SimpleNamespace(handle=handle)
+    execution = SimpleNamespace(handle=handle)
     assert confined(()) is None
     assert confined(None) == Confinement("gone")
     assert confined((ITSELF,)) == Confinement("started")
-    assert confined((ITSELF,), (use, True)) == Confinement("handle", "h", "mine", ALL)
-    assert confined((ITSELF,), (use, False)) == Confinement("handle", "h", "mine", NONE)
+    assert confined((ITSELF,), (execution, True)) == Confinement("handle", "h", "mine", ALL)
+    assert confined((ITSELF,), (execution, False)) == Confinement("handle", "h", "mine", NONE)
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,11 @@ def handle_of(id: str) -> Handle:
 
 async def use_it(held: Supervisor, runtime: Runtime, call: Call) -> None:
     handle = handle_of("h")
-    use = held.start(handle, runtime, call)
-    await use.begun.wait()
-    use.write(Input("line", "one"))
-    use.screen()
-    await use.done.wait()
+    execution = held.start(handle, runtime, call)
+    await execution.begun.wait()
+    execution.write(Input("line", "one"))
+    execution.screen()
+    await execution.done.wait()
     handle_state(handle, trio.current_time())
 
 

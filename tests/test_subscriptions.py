@@ -190,13 +190,13 @@ class Reader:
 async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
     nursery: trio.Nursery, autojump_clock: object
 ) -> None:
-    peer, use, one = (
+    peer, execution, one = (
         Peer(),
         Reader(),
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
     one.start(trio.current_time(), terminal=True)
-    told = Subscriptions(nursery, cast(Any, lambda handle: use))
+    told = Subscriptions(nursery, cast(Any, lambda handle: execution))
     told.open(peer.link, "s", [one], ["state"], only=False)
 
     def needs() -> list[str]:
@@ -204,16 +204,16 @@ async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
 
     await trio.sleep(1)
     assert needs() == ["nothing"]
-    use.kind = "secret"
+    execution.kind = "secret"
     await trio.sleep(1)
     assert needs() == ["nothing", "secret"]
     one.append_output(b"x", trio.current_time())
-    use.kind = None
+    execution.kind = None
     await trio.sleep(0.06)
     assert needs() == ["nothing", "secret", "nothing"]
-    before = use.looks
+    before = execution.looks
     await trio.sleep(3_600)
-    assert use.looks - before < 20
+    assert execution.looks - before < 20
     one.ask(Question(id="q", text="?", answer_type=Boolean()), trio.current_time())
     await trio.sleep(0)
     await wait_all_tasks_blocked()
@@ -224,15 +224,15 @@ async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
 async def test_the_input_state_is_not_looked_at_for_other_events(
     nursery: trio.Nursery, autojump_clock: object
 ) -> None:
-    peer, use, one = (
+    peer, execution, one = (
         Peer(),
         Reader(),
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
     one.start(trio.current_time(), terminal=True)
-    told = Subscriptions(nursery, cast(Any, lambda handle: use))
+    told = Subscriptions(nursery, cast(Any, lambda handle: execution))
     told.open(peer.link, "s", [one], ["output", "bytes"], only=False)
     one.append_output(b"x", trio.current_time())
     await trio.sleep(60)
-    assert use.looks == 0
+    assert execution.looks == 0
     told.remove_connection(peer.caller)

@@ -242,8 +242,8 @@ class _App:
                         self._ask_to_stop(None)
                     else:
                         log.warning("asked to stop again: what runs is killed")
-                        for use in daemon.supervisor.uses():
-                            use.kill()
+                        for execution in daemon.supervisor.executions():
+                            execution.kill()
 
     async def _reload(self, daemon: Daemon) -> None:
         self.notifier.reloading(time.monotonic())
@@ -278,7 +278,7 @@ class _App:
     ) -> None:
         """Stop once another process serves the socket's path and no handle is live."""
         await upkeep.replaced.wait()
-        while len(rpc_context.connections) or daemon.supervisor.uses():
+        while len(rpc_context.connections) or daemon.supervisor.executions():
             if len(rpc_context.connections):
                 await rpc_context.connections.wait_for_close(math.inf)
             else:
@@ -324,9 +324,9 @@ class _App:
         self.notifier.stopping("ending what runs")
         daemon.starter.stopping = True
         daemon.inquiries.stop()
-        daemon.describing.stop()
+        daemon.describer.stop()
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
-        while uses := daemon.supervisor.uses():
-            await daemon.supervisor.abort_all(by, uses)
+        while executions := daemon.supervisor.executions():
+            await daemon.supervisor.abort_all(by, executions)
         daemon.servers.close()
         await rpc_context.connections.finish(_CLOSE_GRACE_S)

@@ -19,7 +19,7 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
-from haftd.executions.descriptions import Describing
+from haftd.executions.descriptions import Describer
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
@@ -68,7 +68,7 @@ class Daemon:
     catalogue: Catalogue
     starter: Starter
     helpers: HelperRunner
-    describing: Describing
+    describer: Describer
     servers: Servers
     facts: Facts
     audit: Audit

@@ -34,7 +34,7 @@ from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.describe_tools import builtin_for
 from haftd.executions.calls import Calls, Place, find_askpass
-from haftd.executions.descriptions import Describing
+from haftd.executions.descriptions import Describer
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
@@ -138,7 +138,7 @@ def assemble(
     )
     notices = NoticeQueues()
     turns = Turns()
-    subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
+    subscriptions = Subscriptions(handles, lambda handle: supervisor.execution_of(handle))
     sessions = Sessions()
     clients = Clients()
     audit = Audit(parts.paths.audit)
@@ -190,8 +190,8 @@ def assemble(
     )
 
     def stopped(handle: Handle) -> None:
-        if (use := supervisor.use_of(handle)) is not None:
-            calls.stopped(use.mark)
+        if (execution := supervisor.execution_of(handle)) is not None:
+            calls.stopped(execution.mark)
 
     registry.on_stopped = stopped
 
@@ -212,7 +212,9 @@ def assemble(
             notify("mcp.tools_changed", "info", text, sessions.names())
 
     def lost(name: str, message: str, marks: Iterable[str]) -> None:
-        affected = [use.handle.session for mark in marks if (use := supervisor.marked(mark))]
+        affected = [
+            execution.handle.session for mark in marks if (execution := supervisor.with_tag(mark))
+        ]
         notify("mcp.disconnected", "error", message, dict.fromkeys(affected))
 
     def notify(kind: str, level: Level, message: str, names: Iterable[str]) -> None:
@@ -236,12 +238,12 @@ def assemble(
     catalogue.configure_servers(_states(parts.settings))
     servers.start_eager(parts.settings.mcp)
     helpers = HelperRunner(calls)
-    describing = Describing(helpers, catalogue.descriptions, handles, servers)
-    builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describing)}
+    describer = Describer(helpers, catalogue.descriptions, handles, servers)
+    builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describer)}
     starter = Starter(
         calls=calls,
         catalogue=catalogue,
-        news=delivery.state_changed,
+        on_state_change=delivery.state_changed,
         registry=registry,
         inquiries=inquiries,
         supervisor=supervisor,
@@ -284,7 +286,7 @@ def assemble(
         catalogue=catalogue,
         starter=starter,
         helpers=helpers,
-        describing=describing,
+        describer=describer,
         servers=servers,
         facts=facts,
         audit=audit,
@@ -401,7 +403,7 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
         log,
         spawning(services),
         clients.on_reply,
-        partial(wanted, daemon.starter, daemon.describing),
+        partial(wanted, daemon.starter, daemon.describer),
         daemon.registry.get,
     )
     rpc_context = RpcContext(

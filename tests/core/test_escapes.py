@@ -13,7 +13,7 @@ from haftd.core.escapes import MAX_SEQUENCE, decode, end_broken_string, pending
 from haftd.core.long_strings import LongStrings
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.search import Search
-from haftd.core.text import STRIPPED, Rendering, cut, last_line, left_out, shown_end
+from haftd.core.text import STRIPPED, Rendering, cut, last_line, omission_line, shown_end
 from haftd.runtimes.terminal.transcript import Transcript
 from tests.core.disks import make
 
@@ -242,7 +242,7 @@ def test_a_cut_leaves_no_escape(pieces: list[bytes], max_bytes: int, tail: bool)
     piece = cut(spool, 0, spool.end, max_bytes, final=True, tail=tail, rendering=STRIPPED)
     assert "\x1b" not in piece.text
     assert (piece.omitted > 0) == (spool.end > max_bytes)
-    assert tail or not piece.omitted or left_out(piece.omitted) in piece.text
+    assert tail or not piece.omitted or omission_line(piece.omitted) in piece.text
 
 
 @pytest.mark.parametrize("introducer", [b"\x1b]0;", b"\x1bP+q", b"\x1b_G", b"\x1b^", b"\x1bX"])

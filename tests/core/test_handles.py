@@ -27,7 +27,7 @@ from haftd.core.escapes import decode
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import IllegalTransition, State
 from haftd.core.read_position import read_of
-from haftd.core.text import left_out
+from haftd.core.text import omission_line
 from haftd.core.views import handle_state, read_handle
 from tests.core.disks import make
 
@@ -165,7 +165,7 @@ def test_a_cut_delta_moves_the_read_offset_over_omitted_output() -> None:
     handle = running()
     handle.append_output(b"0123456789" * 10, 101.0)
     state = read_handle(handle, 101.0, max_bytes=10)
-    assert text_of(state) == "01234\n" + left_out(90) + "56789"
+    assert text_of(state) == "01234\n" + omission_line(90) + "56789"
     assert (state.omitted, state.cursor, handle.position.offset) == (90, 100, 100)
     assert text_of(read_handle(handle, 101.0)) == ""
     assert text_of(read_handle(handle, 101.0, cursor=0)) == "0123456789" * 10

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from haftd.core.escapes import unfinished
 from haftd.core.spool import Spool
-from haftd.core.text import cut, cut_text, left_out
+from haftd.core.text import cut, cut_text, omission_line
 from tests.core.disks import make, open_memory
 
 CHARACTERS = st.text(st.sampled_from("ab\n é≤😀"), max_size=60)
@@ -70,7 +70,7 @@ def test_a_cut_text_is_the_two_ends_of_the_whole_and_every_byte_is_counted(
     if max_bytes == 0:
         assert piece.text == "" and piece.omitted == len(asked.encode())
         return
-    front, line, rear = piece.text.partition(left_out(piece.omitted))
+    front, line, rear = piece.text.partition(omission_line(piece.omitted))
     assert line
     kept = len(asked.encode()) - piece.omitted
     assert kept <= max_bytes
@@ -121,7 +121,7 @@ def test_invalid_bytes_are_cut_and_counted(
     assert 0 <= piece.omitted <= piece.cursor <= len(data)
     assert piece.cursor == (len(data) if final else len(data) - unfinished(data[-3:]))
     if not tail and 0 < max_bytes < piece.cursor:
-        assert left_out(piece.omitted) in piece.text
+        assert omission_line(piece.omitted) in piece.text
     piece.text.encode()
 
 
@@ -138,7 +138,7 @@ def test_a_cut_falls_on_line_ends_where_there_are_any() -> None:
 def test_a_cut_in_one_long_line_falls_between_characters() -> None:
     data = ("≤" * 100).encode()
     piece = cut(spool_of(data), 0, len(data), 32, final=True)
-    assert piece.text == "≤" * 5 + "\n" + left_out(300 - 30) + "≤" * 5
+    assert piece.text == "≤" * 5 + "\n" + omission_line(300 - 30) + "≤" * 5
     assert piece.omitted == 270
 
 
@@ -162,9 +162,9 @@ def test_a_reader_after_the_drop_sees_the_rest_behind_the_line() -> None:
     for n in range(5_000):
         spool.append(b"%06d\n" % n)
     piece = cut(spool, 10_000, spool.end, 1 << 20, final=True)
-    assert piece.text.startswith(left_out(piece.omitted))
+    assert piece.text.startswith(omission_line(piece.omitted))
     assert piece.text.endswith("004999\n")
-    assert len(piece.text) - len(left_out(piece.omitted)) + piece.omitted == spool.end - 10_000
+    assert len(piece.text) - len(omission_line(piece.omitted)) + piece.omitted == spool.end - 10_000
 
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, 90_000, 10_000, 2_000])
@@ -183,7 +183,7 @@ def test_a_failing_file_never_shows_a_byte_in_the_wrong_place(max_bytes: int, un
     start = (spool.on_disk - unread) // 7 * 7 if unread else 0
     os.ftruncate(files[0], 0)
     piece = cut(spool, start, spool.end, max_bytes, final=True)
-    front, line, rear = piece.text.partition(left_out(piece.omitted))
+    front, line, rear = piece.text.partition(omission_line(piece.omitted))
     assert line and whole[start:].startswith(front.encode()) and whole.endswith(rear.encode())
     assert len(front + rear) + piece.omitted == len(whole) - start
 
@@ -209,7 +209,7 @@ def test_a_result_is_cut_as_output_is(text: str, max_bytes: int) -> None:
         assert (shown, kept) == (text, total)
     else:
         assert kept <= max_bytes
-        assert max_bytes == 0 or left_out(total - kept) in shown
+        assert max_bytes == 0 or omission_line(total - kept) in shown
 
 
 @settings(max_examples=20, deadline=None)

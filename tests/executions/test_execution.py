@@ -58,35 +58,35 @@ class Shows:
 
 @given(st.lists(st.booleans(), max_size=6), st.booleans())
 def test_an_execution_is_cancelled_with_its_last_call(retries: list[bool], is_held: bool) -> None:
-    use = use_of_a_tool()
-    use.join(is_new=True)
+    execution = use_of_a_tool()
+    execution.join(is_new=True)
     for _ in retries:
-        use.join(is_new=False)
+        execution.join(is_new=False)
     if is_held:
-        use.hold()
-    left = [use.leave() for _ in range(1 + len(retries))]
+        execution.hold()
+    left = [execution.leave() for _ in range(1 + len(retries))]
     assert left == [False] * len(retries) + [not is_held]
 
 
 def test_a_handles_execution_is_not_cancelled_with_a_call_that_finds_it() -> None:
-    use = use_of_a_tool()
-    use.join(is_new=False)
-    assert not use.leave()
+    execution = use_of_a_tool()
+    execution.join(is_new=False)
+    assert not execution.leave()
 
 
 # -- screens
 
 
 def test_screen_changes_are_relative_to_one_of_the_last_screens() -> None:
-    use, control = use_of_a_tool(), Shows()
-    use.control = cast(Any, control)
+    execution, control = use_of_a_tool(), Shows()
+    execution.control = cast(Any, control)
     for revision in range(1, 6):
         control.shown = shot(revision, "a", str(revision))
-        assert use.screen() is not None
+        assert execution.screen() is not None
     control.shown = shot(6, "a", "6")
-    told = {since: use.screen(since) for since in (5, 4, 3)}
+    told = {since: execution.screen(since) for since in (5, 4, 3)}
     assert all(one is not None and one.changed == {"1": "6"} for one in told.values())
-    whole = use.screen(1)
+    whole = execution.screen(1)
     assert whole is not None and whole.lines == ("a", "6") and whole.changed is UNSET
 
 
@@ -111,10 +111,10 @@ def test_only_changed_rows_are_returned_unless_the_size_changed() -> None:
 
 
 def test_a_picture_is_no_base_for_screen_changes() -> None:
-    use = use_of_a_tool()
-    use.control = cast(Any, Shows())
-    assert use.picture() is not None
-    told = use.screen(1)
+    execution = use_of_a_tool()
+    execution.control = cast(Any, Shows())
+    assert execution.picture() is not None
+    told = execution.screen(1)
     assert told is not None and told.lines == ("a", "b")
 
 
@@ -139,12 +139,12 @@ def test_a_picture_is_no_base_for_screen_changes() -> None:
 async def test_the_first_cause_of_an_end_is_reported(
     autojump_clock: MockClock, reported: Ending, ender: EndedBy | None, by: str, failure: str | None
 ) -> None:
-    use = use_of_a_tool()
+    execution = use_of_a_tool()
     if ender is not None:
-        use.handle.request_stop(ender)
-    use.started(cast(Any, Shows()))
-    use.ended(reported)
-    ending = use.handle.ending
+        execution.handle.request_stop(ender)
+    execution.started(cast(Any, Shows()))
+    execution.ended(reported)
+    ending = execution.handle.ending
     assert ending is not None and ending.by.by == by
     assert (ending.failure and ending.failure.message) == failure
 
@@ -153,45 +153,45 @@ async def test_a_failed_start_is_no_notice_to_its_session(
     autojump_clock: MockClock,
 ) -> None:
     news: list[Handle] = []
-    use = use_of_a_tool(news.append)
-    use.reject(spawn_failed("there is none", reason="program"))
-    assert use.handle.stopped and news == []
+    execution = use_of_a_tool(news.append)
+    execution.reject(spawn_failed("there is none", reason="program"))
+    assert execution.handle.stopped and news == []
 
 
 async def test_start_callbacks_run_once_and_in_order(
     autojump_clock: MockClock,
 ) -> None:
-    use = use_of_a_tool()
+    execution = use_of_a_tool()
     done: list[int] = []
     for number in range(3):
-        use.when_begun(lambda number=number: done.append(number))  # type: ignore[misc]
+        execution.when_begun(lambda number=number: done.append(number))  # type: ignore[misc]
     assert done == []
-    use.started(cast(Any, Shows()))
-    use.begin()
-    use.when_begun(lambda: done.append(3))
+    execution.started(cast(Any, Shows()))
+    execution.begin()
+    execution.when_begun(lambda: done.append(3))
     assert done == [0, 1, 2, 3]
 
 
 async def test_of_two_write_reports_the_later_input_counts(
     autojump_clock: MockClock,
 ) -> None:
-    use = use_of_a_tool()
-    use.started(cast(Any, Shows()))
-    use.written(3)
-    use.written(2)
-    assert use.written_to == 3
+    execution = use_of_a_tool()
+    execution.started(cast(Any, Shows()))
+    execution.written(3)
+    execution.written(2)
+    assert execution.written_to == 3
 
 
 def test_an_ended_execution_releases_its_control() -> None:
     """The control refers to the execution: the cycle would be freed by the garbage collector
     only."""
-    use, control = use_of_a_tool(), Shows()
-    use.control = cast(Any, control)
+    execution, control = use_of_a_tool(), Shows()
+    execution.control = cast(Any, control)
     gone = weakref.ref(control)
     del control
     assert gone() is not None
-    use.finish()
-    assert gone() is None and use.done.is_set()
+    execution.finish()
+    assert gone() is None and execution.done.is_set()
 
 
 async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_each_input(
@@ -203,13 +203,13 @@ async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_eac
         looks.append(trio.current_time())
         return len(looks) == 1
 
-    use = use_of_a_tool()
-    use.control = SimpleNamespace(is_suspended=look, write=lambda item: 1)
-    assert [use.is_suspended() for _ in range(50)] == [True] * 50 and len(looks) == 1
-    use.write(Input("signal", "CONT"))
-    assert not use.is_suspended() and len(looks) == 2
+    execution = use_of_a_tool()
+    execution.control = SimpleNamespace(is_suspended=look, write=lambda item: 1)
+    assert [execution.is_suspended() for _ in range(50)] == [True] * 50 and len(looks) == 1
+    execution.write(Input("signal", "CONT"))
+    assert not execution.is_suspended() and len(looks) == 2
     await trio.sleep(0.2)
-    assert not use.is_suspended() and len(looks) == 3
+    assert not execution.is_suspended() and len(looks) == 3
 
 
 # -- the pipes that read its output
@@ -218,11 +218,11 @@ async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_eac
 async def test_a_program_that_is_held_up_goes_on_when_half_of_the_backlog_is_copied(
     nursery: trio.Nursery,
 ) -> None:
-    use, backlog = use_of_a_tool(), MAX_BACKLOG
-    use.add_backlog(lambda: backlog)
-    assert use.keep_up() is None
+    execution, backlog = use_of_a_tool(), MAX_BACKLOG
+    execution.add_backlog(lambda: backlog)
+    assert execution.keep_up() is None
     backlog += 1
-    held = use.keep_up()
+    held = execution.keep_up()
     assert held is not None
     went_on: list[int] = []
 
@@ -233,6 +233,6 @@ async def test_a_program_that_is_held_up_goes_on_when_half_of_the_backlog_is_cop
     nursery.start_soon(hold)
     for size in (MAX_BACKLOG, MAX_BACKLOG // 2 + 1, MAX_BACKLOG // 2):
         backlog = size
-        use.backlog_changed()
+        execution.backlog_changed()
         await wait_all_tasks_blocked()
     assert went_on == [MAX_BACKLOG // 2]

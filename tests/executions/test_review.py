@@ -11,7 +11,7 @@ from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.core.withheld import ReviewDecision, Shown
+from haftd.core.withheld import ResultExcerpt, ReviewDecision
 from haftd.executions.execution import Execution
 from haftd.executions.review import PendingReview
 from haftd.executions.supervisor import Supervisor
@@ -47,13 +47,13 @@ class Desk:
     """A reviewer that decides on demand."""
 
     def __init__(self, word: ReviewDecision | Exception | None = None) -> None:
-        self.asked: list[Shown] = []
+        self.asked: list[ResultExcerpt] = []
         self.word = word
         self.told = trio.Event()
         if word is not None:
             self.told.set()
 
-    async def review(self, handle: Handle, shown: Shown) -> ReviewDecision:
+    async def review(self, handle: Handle, shown: ResultExcerpt) -> ReviewDecision:
         self.asked.append(shown)
         await self.told.wait()
         if isinstance(self.word, Exception):
@@ -112,25 +112,25 @@ class Playing:
 async def test_the_end_is_reported_after_the_decision(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
-        use = bench.start(FakeRuntime(), Emit(b"printed"))
+        execution = bench.start(FakeRuntime(), Emit(b"printed"))
         assert standing(bench.handle) == "held"
         await wait_all_tasks_blocked()
         assert bench.handle.state.value == "running" and standing(bench.handle) == "waits"
-        assert bench.handle.spool.end == 0 and not use.done.is_set()
-        assert bench.supervisor.use_of(bench.handle) is use
+        assert bench.handle.spool.end == 0 and not execution.done.is_set()
+        assert bench.supervisor.execution_of(bench.handle) is execution
         bench.desk.word = ReviewDecision("allow")
         bench.desk.told.set()
-        await use.done.wait()
+        await execution.done.wait()
         assert bench.handle.stopped and standing(bench.handle) == "allowed"
         assert bench.handle.spool.read(0, 99) == b"printed"
-        assert bench.supervisor.use_of(bench.handle) is None and len(bench.desk.asked) == 1
+        assert bench.supervisor.execution_of(bench.handle) is None and len(bench.desk.asked) == 1
 
 
 async def test_the_review_starts_after_all_output_arrived(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        use = bench.start(Playing(ending(code=0), None, complete=False))
-        await use.done.wait()
+        execution = bench.start(Playing(ending(code=0), None, complete=False))
+        await execution.done.wait()
         assert [one.text for one in bench.desk.asked] == ["printed"]
         assert bench.handle.stopped and bench.handle.output_complete
 
@@ -140,8 +140,8 @@ async def test_incomplete_output_is_reviewed_when_no_writer_is_left(
 ) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        use = bench.start(Playing(ending(code=0), complete=False))
-        await use.done.wait()
+        execution = bench.start(Playing(ending(code=0), complete=False))
+        await execution.done.wait()
         assert standing(bench.handle) == "allowed"
 
 
@@ -149,10 +149,12 @@ async def test_incomplete_output_is_reviewed_when_no_writer_is_left(
 async def test_an_abort_discards_the_result(autojump_clock: MockClock, end: str) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
-        use = bench.start(FakeRuntime(), Emit(b"x"), *([WaitFor()] if end == "before" else []))
+        execution = bench.start(
+            FakeRuntime(), Emit(b"x"), *([WaitFor()] if end == "before" else [])
+        )
         await wait_all_tasks_blocked()
         assert len(bench.desk.asked) == (end != "before")
-        await bench.supervisor.abort(use, ABORT)
+        await bench.supervisor.abort(execution, ABORT)
         assert bench.handle.stopped and standing(bench.handle) == "dropped"
         assert ended_by(bench.handle) == ABORT and bench.handle.spool.end == 0
 
@@ -179,9 +181,9 @@ async def test_an_abort_of_a_just_ended_program_discards_the_result(
 ) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
-        use = bench.start(EndsMeanwhile(s))
+        execution = bench.start(EndsMeanwhile(s))
         await wait_all_tasks_blocked()
-        await bench.supervisor.abort(use, ABORT)
+        await bench.supervisor.abort(execution, ABORT)
         assert bench.handle.stopped and standing(bench.handle) == "dropped"
         assert ended_by(bench.handle) == ABORT and bench.handle.spool.end == 0
 
@@ -189,8 +191,8 @@ async def test_an_abort_of_a_just_ended_program_discards_the_result(
 async def test_a_failed_review_is_a_denial(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ValueError("wrong")))
-        use = bench.start(FakeRuntime(), Emit(b"printed"))
-        await use.done.wait()
+        execution = bench.start(FakeRuntime(), Emit(b"printed"))
+        await execution.done.wait()
         assert standing(bench.handle) == "denied" and bench.handle.spool.end == 0
         ending = bench.handle.ending
         assert ending is not None and ending.failure is not None
@@ -200,8 +202,8 @@ async def test_a_failed_review_is_a_denial(autojump_clock: MockClock) -> None:
 async def test_a_stopping_daemon_discards_pending_reviews(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(shutting_down()))
-        use = bench.start(FakeRuntime(), Emit(b"printed"))
-        await use.done.wait()
+        execution = bench.start(FakeRuntime(), Emit(b"printed"))
+        await execution.done.wait()
         assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0
         assert ended_by(bench.handle) == EndedBy("shutdown") and bench.handle.refusal is None
 
@@ -214,8 +216,8 @@ class Unstarted:
 async def test_a_run_that_never_began_is_not_reviewed(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
-        use = bench.start(Unstarted())
-        await use.done.wait()
+        execution = bench.start(Unstarted())
+        await execution.done.wait()
         assert (
             bench.handle.rejection is not None
             and bench.gone == [bench.handle]
@@ -227,22 +229,22 @@ async def test_a_question_open_at_the_end_is_withdrawn(autojump_clock: MockClock
     question = Question(id="q", text="q?", answer_type=Text())
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk())
-        use = bench.start(FakeRuntime(), Ask(question))
-        nursery.start_soon(_ask, use, question)
+        execution = bench.start(FakeRuntime(), Ask(question))
+        nursery.start_soon(_ask, execution, question)
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is not None
-        use.ended(ending(code=0))
+        execution.ended(ending(code=0))
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is None and bench.handle.state.value == "running"
-        nursery.start_soon(_ask, use, question)
+        nursery.start_soon(_ask, execution, question)
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is None
-        await bench.supervisor.abort(use, ABORT)
+        await bench.supervisor.abort(execution, ABORT)
 
 
-async def _ask(use: Execution, question: Question) -> None:
+async def _ask(execution: Execution, question: Question) -> None:
     with pytest.raises(InquiryCancelled):
-        await use.inquiries.ask(use.inquiries.question(question))
+        await execution.inquiries.ask(execution.inquiries.question(question))
 
 
 async def test_an_end_after_a_cancelled_review_is_reported_without_the_result(
@@ -250,12 +252,12 @@ async def test_an_end_after_a_cancelled_review_is_reported_without_the_result(
 ) -> None:
     async with trio.open_nursery() as nursery:
         bench, go_on = Bench(nursery, Desk()), trio.Event()
-        use = bench.start(FakeRuntime(), Emit(b"printed"), WaitFor(go_on))
+        execution = bench.start(FakeRuntime(), Emit(b"printed"), WaitFor(go_on))
         await wait_all_tasks_blocked()
-        assert use.review is not None
-        use.review.cancel()
-        await use.review.done.wait()
+        assert execution.review is not None
+        execution.review.cancel()
+        await execution.review.done.wait()
         go_on.set()
-        await use.done.wait()
+        await execution.done.wait()
         assert ended_by(bench.handle) == EndedBy("shutdown")
         assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0

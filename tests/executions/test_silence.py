@@ -19,7 +19,7 @@ def since(*looks: Wanted) -> float:
     """Return the start of the silence after these snapshots, a second apart."""
     silence = Silence()
     for now, wanted in enumerate(looks):
-        silence.see(wanted, float(now))
+        silence.record(wanted, float(now))
     return silence.since
 
 

@@ -26,13 +26,13 @@ async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
         withdraw=withdrawn.append,
     )
 
-    def of_use(handle: Handle, ready: object) -> None:
+    def for_execution(handle: Handle, ready: object) -> None:
         raise OSError("no space left")
 
     fakes = dict.fromkeys(
-        ("catalogue", "runtimes", "make_spool", "news", "inquiries", "supervisor")
+        ("catalogue", "runtimes", "make_spool", "on_state_change", "inquiries", "supervisor")
     )
-    calls = SimpleNamespace(of_use=of_use)
+    calls = SimpleNamespace(for_execution=for_execution)
     starter = Starter(**cast(Any, {**fakes, "calls": calls, "registry": registry}))
     ready = SimpleNamespace(
         session="s",

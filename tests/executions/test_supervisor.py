@@ -89,13 +89,13 @@ async def test_an_abort_holds_after_its_client_has_gone(autojump_clock: MockCloc
     with trio.fail_after(1):
         async with trio.open_nursery() as nursery:
             held = supervisor(nursery)
-            use = held.start(handle("h"), runtime, CALL)
+            execution = held.start(handle("h"), runtime, CALL)
             await wait_all_tasks_blocked()
             with trio.CancelScope() as scope:
                 scope.cancel()
-                await held.abort(use, NOW)
+                await held.abort(execution, NOW)
             assert scope.cancelled_caught
-            await use.done.wait()
+            await execution.done.wait()
     assert runtime.ends == 1
 
 
@@ -111,21 +111,21 @@ async def test_unconfirmed_processes_are_listed_and_can_be_aborted_again() -> No
             )
             one = handle("h")
             call = Call("t", LaunchSpec((), "/"), "m", script=(Unkillable(child.pid), WaitFor()))
-            use = held.start(one, FakeRuntime(), call)
+            execution = held.start(one, FakeRuntime(), call)
             await wait_all_tasks_blocked()
-            await held.abort(use, NOW)
+            await held.abort(execution, NOW)
             assert [*one.unconfirmed] == [child.pid] and cleared == [False]
-            assert held.uses() == () and held.remains("s", "h") == [one]
-            assert held.remains("s", "other") == []
+            assert held.executions() == () and held.survivors("s", "h") == [one]
+            assert held.survivors("s", "other") == []
             assert [one.is_left_running] == [True]
             assert [(left.pid, left.command) for left in one.left_behind()] == [
                 (child.pid, "sleep 300")
             ]
             with trio.fail_after(PATIENCE_S):
-                await held.kill_remains(one)
-            assert held.remains() == [] and [one.is_left_running] == [False]
+                await held.kill_survivors(one)
+            assert held.survivors() == [] and [one.is_left_running] == [False]
             assert [*one.unconfirmed] == [] and cleared == [False, True]
-            await held.kill_remains(one)
+            await held.kill_survivors(one)
 
 
 class Late(FakeRuntime):
@@ -152,29 +152,33 @@ async def test_requests_before_the_start_are_served_first(
     script = (*(Ask(question(name)) for name in asks), WaitFor())
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
-        use = held.start(handle("h"), runtime, Call("t", LaunchSpec((), "/"), "m", script=script))
-        assert held.marked("m") is use and held.marked("") is None
+        execution = held.start(
+            handle("h"), runtime, Call("t", LaunchSpec((), "/"), "m", script=script)
+        )
+        assert held.with_tag("m") is execution and held.with_tag("") is None
 
         async def ask() -> None:
-            answers.append(await use.inquiries.ask(use.inquiries.question(question("helper"))))
+            answers.append(
+                await execution.inquiries.ask(execution.inquiries.question(question("helper")))
+            )
 
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
-        states = [use.handle.state.value]
+        states = [execution.handle.state.value]
         runtime.begin.set()
         await wait_all_tasks_blocked()
         for name in ("helper", *asks):
-            asked = use.handle.question
+            asked = execution.handle.question
             assert asked is not None and asked.id == name
-            states.append(use.handle.state.value)
-            pending = use.inquiries.current
+            states.append(execution.handle.state.value)
+            pending = execution.inquiries.current
             assert pending is not None and pending.settle(Answered("x"))
             await wait_all_tasks_blocked()
-        states.append(use.handle.state.value)
+        states.append(execution.handle.state.value)
         assert states == ["pending", *["waiting"] * (1 + len(asks)), "running"]
         assert answers == ["x"]
-        await held.abort(use, NOW)
-        assert held.marked("m") is None
+        await held.abort(execution, NOW)
+        assert held.with_tag("m") is None
 
 
 async def test_only_an_unapproved_execution_is_cancelled_with_its_call(
@@ -182,7 +186,7 @@ async def test_only_an_unapproved_execution_is_cancelled_with_its_call(
 ) -> None:
     runtime = Counting()
 
-    async def entry() -> tuple[Runtime, Call]:
+    async def gate() -> tuple[Runtime, Call]:
         await trio.sleep_forever()
         raise AssertionError("nobody lets it in")
 
@@ -190,10 +194,10 @@ async def test_only_an_unapproved_execution_is_cancelled_with_its_call(
         held = supervisor(nursery)
         running, waiting = handle("running"), handle("waiting", needs_approval=True)
         runs = held.start(running, runtime, CALL)
-        waits = held.start(waiting, runtime, CALL, entry=entry)
+        waits = held.start(waiting, runtime, CALL, gate=gate)
         await wait_all_tasks_blocked()
-        for use in (runs, waits):
-            held.abandon(use, NOW)
+        for execution in (runs, waits):
+            held.abandon(execution, NOW)
         await waits.done.wait()
         await wait_all_tasks_blocked()
         assert not runs.done.is_set() and runs.handle.stop_requested_by is None
@@ -204,12 +208,15 @@ async def test_only_an_unapproved_execution_is_cancelled_with_its_call(
 async def test_an_ended_execution_is_released(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
-        use = held.start(handle("h"), Counting(), CALL)
+        execution = held.start(handle("h"), Counting(), CALL)
         await wait_all_tasks_blocked()
-        before = use.handle.is_left_running, held.use_of(use.handle)
-        await held.abort(use, NOW)
-        assert before == (True, use)
-        assert (use.handle.is_left_running, held.use_of(use.handle)) == (False, None)
+        before = execution.handle.is_left_running, held.execution_of(execution.handle)
+        await held.abort(execution, NOW)
+        assert before == (True, execution)
+        assert (execution.handle.is_left_running, held.execution_of(execution.handle)) == (
+            False,
+            None,
+        )
 
 
 class Failing:
@@ -239,14 +246,14 @@ async def test_a_runtime_fault_stays_in_its_handle_and_changes_no_end(
     async with trio.open_nursery() as nursery:
         held = Supervisor(nursery, grace_s=0, withdraw=withdrawn.append, clear_up=lambda *_: None)
         runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
-        use = held.start(handle("h"), runtime, CALL)
-        await use.done.wait()
-        ending = use.handle.ending
+        execution = held.start(handle("h"), runtime, CALL)
+        await execution.done.wait()
+        ending = execution.handle.ending
         assert ending is not None
         failure = ending.failure
         if has_ended:
             assert ending.exit == Exit(code=3) and failure is None
         else:
             assert failure is not None and "planted" not in failure.message
-        assert (withdrawn == [use.handle]) != has_started
-        assert (use.handle.rejection is not None) != has_started
+        assert (withdrawn == [execution.handle]) != has_started
+        assert (execution.handle.rejection is not None) != has_started

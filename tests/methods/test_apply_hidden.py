@@ -37,10 +37,10 @@ def recorded(before: bool, after: bool) -> dict[str, object]:
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
     handle.start(0.0)
     records: list[dict[str, object]] = []
-    use = Typing(iter([before, after]))
+    execution = Typing(iter([before, after]))
     services: Any = SimpleNamespace(
         access=SimpleNamespace(find=lambda caller, params, id: handle),
-        supervisor=SimpleNamespace(use_of=lambda handle: use),
+        supervisor=SimpleNamespace(execution_of=lambda handle: execution),
         audit=SimpleNamespace(
             record_action=lambda event, caller, handle, **more: records.append(more)
         ),

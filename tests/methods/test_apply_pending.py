@@ -60,10 +60,10 @@ def pending() -> Handle:
     return Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
 
 
-def give(handle: Handle, use: Starting, line: str, wait: Wait = "none") -> DeferredReply:
+def give(handle: Handle, execution: Starting, line: str, wait: Wait = "none") -> DeferredReply:
     services: Any = SimpleNamespace(
         access=SimpleNamespace(find=lambda caller, params, id: handle),
-        supervisor=SimpleNamespace(use_of=lambda handle: use),
+        supervisor=SimpleNamespace(execution_of=lambda handle: execution),
         audit=SimpleNamespace(record_action=lambda *_, **__: None),
     )
     params = ApplyParams(id="h", input={"line": line}, wait=wait, timeout_ms=5000)
@@ -73,12 +73,12 @@ def give(handle: Handle, use: Starting, line: str, wait: Wait = "none") -> Defer
 
 
 async def test_lines_wait_for_the_start_and_are_given_in_order(autojump_clock: MockClock) -> None:
-    handle, use = pending(), Starting()
-    replies = [give(handle, use, line) for line in ("one", "two")]
-    assert use.written == []
+    handle, execution = pending(), Starting()
+    replies = [give(handle, execution, line) for line in ("one", "two")]
+    assert execution.written == []
     handle.start(0.0)
-    use.begin()
-    assert use.written == ["one", "two"]
+    execution.begin()
+    assert execution.written == ["one", "two"]
     for reply in replies:
         state = await reply.run()
         assert isinstance(state, Running)
@@ -95,31 +95,31 @@ async def test_a_start_that_takes_longer_than_the_call_is_reported_as_pending(
 async def test_input_that_is_not_taken_before_the_deadline_is_reported_so(
     autojump_clock: MockClock,
 ) -> None:
-    handle, use = pending(), Starting(takes=False)
+    handle, execution = pending(), Starting(takes=False)
     handle.start(0.0)
     began = trio.current_time()
-    state = await give(handle, use, "one", wait="output").run()
+    state = await give(handle, execution, "one", wait="output").run()
     assert isinstance(state, Running) and state.waited == "deadline"
     assert trio.current_time() - began == pytest.approx(5)
-    assert use.written == ["one"]
+    assert execution.written == ["one"]
 
 
 async def test_a_failed_start_fails_the_calls_that_waited() -> None:
-    handle, use = pending(), Starting()
-    reply = give(handle, use, "one")
+    handle, execution = pending(), Starting()
+    reply = give(handle, execution, "one")
     handle.end(Ending(by=EndedBy("abort")), 0.0)
-    use.begin()
+    execution.begin()
     with pytest.raises(RpcError, match="has ended") as caught:
         await reply.run()
-    assert caught.value.kind == "handle_stopped" and use.written == []
+    assert caught.value.kind == "handle_stopped" and execution.written == []
 
 
 async def test_a_rejected_start_fails_the_calls_that_waited_with_the_same_error() -> None:
-    handle, use = pending(), Starting()
-    reply = give(handle, use, "one")
+    handle, execution = pending(), Starting()
+    reply = give(handle, execution, "one")
     error = spawn_failed("no such program", tool="t")
     handle.reject(error, 0.0)
-    use.begin()
+    execution.begin()
     with pytest.raises(RpcError) as caught:
         await reply.run()
-    assert caught.value is error and use.written == []
+    assert caught.value is error and execution.written == []

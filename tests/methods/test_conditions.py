@@ -83,7 +83,7 @@ class Script:
     def wanted(self) -> Wanted:
         self.looks.append(trio.current_time())
         wanted = self.steps[self.now()[0]].wanted
-        self.silence.see(wanted, trio.current_time())
+        self.silence.record(wanted, trio.current_time())
         return wanted
 
 

@@ -26,9 +26,9 @@ def running(data: bytes, *, terminal: bool = False) -> Handle:
     return one
 
 
-def supervisor(use: object = None) -> Any:
+def supervisor(execution: object = None) -> Any:
     """A supervisor that returns this execution for every handle."""
-    return SimpleNamespace(use_of=lambda handle: use, wake_expiry=lambda: None)
+    return SimpleNamespace(execution_of=lambda handle: execution, wake_expiry=lambda: None)
 
 
 def screen(*lines: str, revision: int = 5) -> Any:
@@ -73,24 +73,24 @@ async def test_the_echo_is_removed_from_the_last_output_however_it_ended(code: i
 
 
 async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
-    use = screen("Welcome", "Password:", "")
-    assert read._prompt(running(b"", terminal=True), use) == "Password:"
-    assert read._prompt(running(b"line\n$ ", terminal=True), use) == "$ "
-    assert read._prompt(running(b"line\n  ", terminal=True), use) == "Password:"
-    assert read._prompt(running(b"line\n  "), use) == "  "
+    execution = screen("Welcome", "Password:", "")
+    assert read._prompt(running(b"", terminal=True), execution) == "Password:"
+    assert read._prompt(running(b"line\n$ ", terminal=True), execution) == "$ "
+    assert read._prompt(running(b"line\n  ", terminal=True), execution) == "Password:"
+    assert read._prompt(running(b"line\n  "), execution) == "  "
 
 
 async def test_a_busy_program_is_not_waiting_whatever_its_input_mode() -> None:
-    handle, use = running(b"", terminal=True), screen("")
-    assert read._input_wanted(supervisor(use), handle, UNSET, Wanted("busy", "line")) is None
+    handle, execution = running(b"", terminal=True), screen("")
+    assert read._input_wanted(supervisor(execution), handle, UNSET, Wanted("busy", "line")) is None
 
 
 async def test_a_just_started_action_has_no_input_state() -> None:
-    handle, use = running(b"password: ", terminal=True), screen("")
+    handle, execution = running(b"password: ", terminal=True), screen("")
 
     def said(is_settled: bool) -> object:
         wanted = Wanted("unknown", "secret", is_settled=is_settled)
-        return read._input_wanted(supervisor(use), handle, UNSET, wanted)
+        return read._input_wanted(supervisor(execution), handle, UNSET, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)
     assert said(False) is None

@@ -54,7 +54,7 @@ async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, f
             registry=SimpleNamespace(list=lambda session: [handle]),
         ),
         inquiries=InquiryRouter([Person()]),
-        supervisor=SimpleNamespace(use_of=lambda handle: None, wake_expiry=lambda: None),
+        supervisor=SimpleNamespace(execution_of=lambda handle: None, wake_expiry=lambda: None),
         audit=SimpleNamespace(record_action=lambda *more, **of: None),
     )
     params = TurnEndParams(timeout_ms=1_000 * TIMEOUT_S)

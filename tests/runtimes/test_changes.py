@@ -26,7 +26,7 @@ class _Grip:
         return self.shown.snapshot()
 
 
-def use() -> tuple[Execution, _Grip]:
+def execution() -> tuple[Execution, _Grip]:
     spool = make(memory=1 << 16, disk=0)
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0, wall=0.0)
     one = Execution(handle, 0.0)
@@ -43,7 +43,7 @@ _STEP = st.tuples(
 @settings(max_examples=150)
 @given(st.lists(_STEP, max_size=12), st.integers(0, 5))
 def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], back: int) -> None:
-    one, control = use()
+    one, control = execution()
     seen: dict[int, list[str]] = {}
     revisions: list[int] = []
 
@@ -80,7 +80,7 @@ def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], ba
 
 
 def test_a_revision_that_was_not_shown_gives_all() -> None:
-    one, control = use()
+    one, control = execution()
     control.shown.feed(b"abc")
     first = one.screen()
     assert first is not None
@@ -93,7 +93,7 @@ def test_a_revision_that_was_not_shown_gives_all() -> None:
 
 
 def test_another_size_gives_all() -> None:
-    one, control = use()
+    one, control = execution()
     control.shown.feed(b"abc")
     first = one.screen()
     control.shown.resize(8, 31)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from .spool import Spool
 from .spool_files import SavedFile, SpoolFolder
-from .text import left_out
+from .text import omission_line
 
 _MAX_WRITTEN = 16_777_216
 """Bytes written while the event loop is blocked: some milliseconds."""
@@ -36,7 +36,7 @@ def keep_file(spool: Spool, data: bytes, suffix: str = "") -> str | None:
     saved = _write_file(spool, spool.folder, iter((data,)), len(data), 0, suffix)
     if saved is None:
         return None
-    spool.beside = (*spool.beside, saved)
+    spool.extra_files = (*spool.extra_files, saved)
     return saved.path
 
 
@@ -58,7 +58,7 @@ def _save_file(spool: Spool, folder: SpoolFolder, text: str | None) -> SavedFile
 
 
 def _omission_line(head: bytes, missing: int) -> bytes:
-    return (b"" if head.endswith(b"\n") else b"\n") + left_out(missing).encode()
+    return (b"" if head.endswith(b"\n") else b"\n") + omission_line(missing).encode()
 
 
 def _chunks(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:

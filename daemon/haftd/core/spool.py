@@ -71,9 +71,9 @@ class Spool:
         "_piece",
         "_room",
         "_tail",
-        "beside",
         "budget",
         "end",
+        "extra_files",
         "folder",
         "head",
         "saved",
@@ -88,7 +88,7 @@ class Spool:
         self.folder = folder
         self.saved: SavedFile | None = None
         """The named file of this output; removed with the spool."""
-        self.beside: tuple[SavedFile, ...] = ()
+        self.extra_files: tuple[SavedFile, ...] = ()
         """Named files besides the output; removed with the spool."""
         self.strings = NO_STRINGS
         """The control strings of more than `escapes.MAX_SEQUENCE` bytes."""
@@ -241,11 +241,11 @@ class Spool:
         self._disk_start = self._memory_start = self.end
         self.head = b""
         self._release()
-        named = self.beside if self.saved is None else (*self.beside, self.saved)
+        named = self.extra_files if self.saved is None else (*self.extra_files, self.saved)
         for file in named:
             file.folder.unlink(file.path)
             self.budget.give(file.reserved)
-        self.beside, self.saved = (), None
+        self.extra_files, self.saved = (), None
 
     # --- memory -----------------------------------------------------------------------------
 

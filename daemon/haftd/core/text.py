@@ -176,7 +176,7 @@ def _base64(data: bytes) -> Base64:
     return Base64(b64encode(data).decode())
 
 
-def left_out(count: int) -> str:
+def omission_line(count: int) -> str:
     return f"… {count} bytes left out …\n"
 
 
@@ -270,7 +270,7 @@ def _head_and_tail(
     omitted = missing + skipped
     head = _text(spool, begin, front, rendering, defer)
     end = _text(spool, strings.back(stop, len(rear)), rear, rendering, defer)
-    line = left_out(omitted) if missing else ""
+    line = omission_line(omitted) if missing else ""
     if isinstance(head, DeferredText) or isinstance(end, DeferredText):
         return Slice(DeferredText(partial(_joined, head, line, end)), stop, omitted)
     return Slice(_joined(head, line, end), stop, omitted)

@@ -14,12 +14,12 @@ import msgspec
 from haft_protocol.states import Base64, HandleState, Pending, Running, Stopped, Waiting, as_text
 
 from .handles import Handle
-from .text import cut_text, left_out
+from .text import cut_text, omission_line
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Bytes of text in the replies of one batch."""
 
-_LINE = len(left_out(1 << 62).encode())
+_LINE = len(omission_line(1 << 62).encode())
 
 FindHandle = Callable[[str, str, int], Handle | None]
 """Look up a handle by session, id and generation."""
@@ -117,11 +117,11 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
     missing = before if truncated is None else truncated["bytes"] - truncated["kept"]
     shorter, whole, kept = cut_text(text, size)
     lost = whole - kept
-    line = left_out(missing)
+    line = omission_line(missing)
     if missing and line in text and line not in shorter:
         # The two gaps are one now, and the line between them is no output.
         lost -= len(line.encode())
-        shorter = shorter.replace(left_out(whole - kept), left_out(lost + missing), 1)
+        shorter = shorter.replace(omission_line(whole - kept), omission_line(lost + missing), 1)
         whole -= len(line.encode())
     state[field] = shorter
     handle = find(state["session"], state["id"], state["generation"])

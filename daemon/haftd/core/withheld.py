@@ -23,7 +23,7 @@ DROPPED = "It was given up before anybody had decided whether its result is hand
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ResultExcerpt:
     """Result for the reviewer; `omitted` of its `bytes` are not in `text`."""
 
     text: str
@@ -63,18 +63,18 @@ class WithheldResult:
             self._is_open = False
             self.spool.close()
 
-    def show(self, ending: Ending, rendering: Rendering, max_bytes: int) -> Shown:
+    def show(self, ending: Ending, rendering: Rendering, max_bytes: int) -> ResultExcerpt:
         error = failure_of(ending)
         if ending.is_output:
             end = self.spool.end
             piece = cut(self.spool, 0, end, max_bytes, final=True, rendering=rendering)
             failure = None if error is None else error.message
-            return Shown(piece.text, end, piece.omitted, failure, error is not None)
+            return ResultExcerpt(piece.text, end, piece.omitted, failure, error is not None)
         text = ending.result or ""
         if error is not None:
             text = "\n".join((error.message, *error.trace))
         text, whole, kept = cut_text(text, max_bytes)
-        return Shown(text, whole, whole - kept, None, error is not None)
+        return ResultExcerpt(text, whole, whole - kept, None, error is not None)
 
     def release(self, ending: Ending, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
         """Return the end for readers and a spool to read from, if any, for the caller to close.

@@ -118,22 +118,22 @@ class Calls:
     _files: dict[str, Path] = field(default_factory=dict)
     """Files of calls that are too long for an environment."""
 
-    def of_use(self, handle: Handle, ready: Prepared) -> Call:
+    def for_execution(self, handle: Handle, ready: Prepared) -> Call:
         mark = self._mark()
         is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
         cgroup = None if is_processless else self._cgroup(str(mark))
         try:
-            return self._of_use(handle, ready, mark, cgroup)
+            return self._for_execution(handle, ready, mark, cgroup)
         except BaseException:
-            self._unmake(str(mark), cgroup)
+            self._release(str(mark), cgroup)
             raise
 
-    def changed(self, call: Call, handle: Handle, ready: Prepared) -> Call:
+    def with_arguments(self, call: Call, handle: Handle, ready: Prepared) -> Call:
         """Return the call of an execution with other arguments, under the same tag and cgroup."""
         mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
-        return self._of_use(handle, ready, mark, call.cgroup)
+        return self._for_execution(handle, ready, mark, call.cgroup)
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
         """Return a call of the daemon itself, with the environment of the user's desktop."""
@@ -199,17 +199,17 @@ class Calls:
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
-        self._unmake(call.mark, call.cgroup if confirmed else None)
+        self._release(call.mark, call.cgroup if confirmed else None)
         if confirmed:
-            with self._told("record", call.mark):
+            with self._log_os_error("record", call.mark):
                 self.journal.end(call.mark)
 
     def stopped(self, mark: str) -> None:
         """Record the end of the handle for recovery."""
-        with self._told("record", mark):
+        with self._log_os_error("record", mark):
             self.journal.stopped(mark)
 
-    def _of_use(
+    def _for_execution(
         self, handle: Handle, ready: Prepared, mark: ProcessTag, cgroup: Cgroup | None
     ) -> Call:
         tool, args, context = ready.tool, ready.args, ready.context
@@ -270,7 +270,7 @@ class Calls:
         try:
             env = env_of(str(mark))
         except BaseException:
-            self._unmake(str(mark), cgroup)
+            self._release(str(mark), cgroup)
             raise
         return Call(
             tool=name,
@@ -307,7 +307,7 @@ class Calls:
         )
 
     def _recorder(
-        self, mark: ProcessTag, cgroup: Cgroup | None, **what: Any
+        self, mark: ProcessTag, cgroup: Cgroup | None, **fields: Any
     ) -> Callable[[Identity], None]:
         def record(identity: Identity) -> None:
             self.journal.start(
@@ -322,7 +322,7 @@ class Calls:
                     uid=os.getuid(),
                     mark=str(mark),
                     cgroup="" if cgroup is None else str(cgroup.path),
-                    **what,
+                    **fields,
                 )
             )
 
@@ -360,17 +360,17 @@ class Calls:
 
         return write
 
-    def _unmake(self, mark: str, cgroup: Cgroup | None) -> None:
-        with self._told("file", mark):
+    def _release(self, mark: str, cgroup: Cgroup | None) -> None:
+        with self._log_os_error("file", mark):
             if (path := self._files.pop(mark, None)) is not None:
                 path.unlink(missing_ok=True)
-        with self._told("cgroup", mark):
+        with self._log_os_error("cgroup", mark):
             if cgroup is not None:
                 cgroup.remove()
 
     @contextlib.contextmanager
-    def _told(self, what: str, mark: str) -> Iterator[None]:
+    def _log_os_error(self, resource: str, mark: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            log.warning("could not be cleared up", what=what, mark=mark, error=error.strerror)
+            log.warning("could not be cleared up", what=resource, mark=mark, error=error.strerror)

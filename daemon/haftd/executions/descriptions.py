@@ -34,7 +34,7 @@ _MAX_WORDS = 5
 """Words of a command that may name a file of the program: an interpreter's script comes early."""
 _MAX_STDERR_LENGTH = 200
 
-_Marks = dict[str, tuple[int, int, int] | None]
+_FileStats = dict[str, tuple[int, int, int] | None]
 """The files of a program, also missing ones, with the stat data that changes with each."""
 
 _MAX_ROOTS = 32
@@ -45,7 +45,7 @@ _ANSWERED = ""
 
 
 @dataclass(slots=True, eq=False)
-class _Asking:
+class _DescriptionRun:
     """A running helper; `scope` cancels it for all waiters."""
 
     over: trio.Event = field(default_factory=trio.Event)
@@ -53,7 +53,7 @@ class _Asking:
 
 
 @dataclass(slots=True, eq=False)
-class Describing:
+class Describer:
     """Cache of descriptions; runs helpers in tasks of `nursery`."""
 
     helpers: HelperRunner
@@ -61,52 +61,54 @@ class Describing:
     nursery: trio.Nursery
     servers: Servers
     """The MCP servers, which list their tools."""
-    _under_way: dict[Tool, _Asking] = field(default_factory=dict)
-    _marks: WeakKeyDictionary[Tool, dict[str, _Marks]] = field(default_factory=WeakKeyDictionary)
+    _under_way: dict[Tool, _DescriptionRun] = field(default_factory=dict)
+    _watched_files: WeakKeyDictionary[Tool, dict[str, _FileStats]] = field(
+        default_factory=WeakKeyDictionary
+    )
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
         """Return the definitions without a description."""
         lacking = []
         for tool in tools:
             if self._is_changed(tool, root):
-                self._marks.pop(tool)
+                self._watched_files.pop(tool)
                 self.descriptions.forget(tool)
             if self.descriptions.lacks(tool, root):
                 lacking.append(tool)
         return lacking
 
     def _is_changed(self, tool: Tool, root: str) -> bool:
-        places, root = self._marks.get(tool, {}), tool.root or root
+        places, root = self._watched_files.get(tool, {}), tool.root or root
         watched = [places[place] for place in (root, _ANSWERED) if place in places]
-        return any(mark != _mark(path) for marks in watched for path, mark in marks.items())
+        return any(stats != _file_stat(path) for files in watched for path, stats in files.items())
 
     async def ask(self, tools: Iterable[Tool], root: str) -> None:
         """Wait until each tool has a description or a failure; cancellation stops no run."""
         async with trio.open_nursery() as nursery:
             for tool in tools:
-                nursery.start_soon(self._one, tool, root)
+                nursery.start_soon(self._describe, tool, root)
 
     def stop(self) -> None:
-        for asking in self._under_way.values():
-            asking.scope.cancel()
+        for run in self._under_way.values():
+            run.scope.cancel()
 
-    async def _one(self, tool: Tool, root: str) -> None:
+    async def _describe(self, tool: Tool, root: str) -> None:
         # A failure in another root is no evidence for this one.
         while self.descriptions.lacks(tool, root):
-            asking = self._under_way.get(tool)
-            if asking is None:
-                asking = self._under_way[tool] = _Asking()
-                self.nursery.start_soon(self._ask, tool, root, asking)
-            await asking.over.wait()
+            run = self._under_way.get(tool)
+            if run is None:
+                run = self._under_way[tool] = _DescriptionRun()
+                self.nursery.start_soon(self._ask, tool, root, run)
+            await run.over.wait()
 
-    async def _ask(self, tool: Tool, root: str, asking: _Asking) -> None:
+    async def _ask(self, tool: Tool, root: str, run: _DescriptionRun) -> None:
         root = tool.root or root
         outcome: Tool | str = "was not waited for: haftd is shutting down"
-        marks: _Marks = {}
+        files: _FileStats = {}
         hangs = False
         try:
-            with asking.scope:
-                marks = self._marks_of(tool, root)
+            with run.scope:
+                files = self._file_stats(tool, root)
                 printed = await self.helpers.run(
                     tool, "schema", root=root, session="", timeout_s=_TIMEOUT_S
                 )
@@ -117,16 +119,16 @@ class Describing:
             outcome = "could not be asked: the daemon failed, and its log says why"
         finally:
             del self._under_way[tool]
-            asking.over.set()
+            run.over.set()
         self.descriptions.learn(tool, root, outcome, anywhere=hangs)
-        places = self._marks.setdefault(tool, {})
+        places = self._watched_files.setdefault(tool, {})
         while len(places) >= _MAX_ROOTS:
             del places[next(iter(places))]
-        places[_ANSWERED if hangs or isinstance(outcome, Tool) else root] = marks
+        places[_ANSWERED if hangs or isinstance(outcome, Tool) else root] = files
         if not isinstance(outcome, Tool):
             log.warning("a tool has not described itself", tool=tool.name, why=outcome)
 
-    def _marks_of(self, tool: Tool, root: str) -> _Marks:
+    def _file_stats(self, tool: Tool, root: str) -> _FileStats:
         """Return the command's files, read before the run, which may change them."""
         path = path_of(self.helpers.calls.place.environ)
         try:
@@ -136,11 +138,11 @@ class Describing:
             return {}
         files = [os.path.join(launch.cwd, word) for word in launch.argv[:_MAX_WORDS]]  # noqa: PTH118
         if launch.argv and "/" not in launch.argv[0]:
-            files[:1] = _up_to_the_first(launch.argv[0], path)
-        return {file: _mark(file) for file in files}
+            files[:1] = _path_entries(launch.argv[0], path)
+        return {file: _file_stat(file) for file in files}
 
 
-def _up_to_the_first(name: str, path: str) -> list[str]:
+def _path_entries(name: str, path: str) -> list[str]:
     """Return the program's PATH entry and those before it."""
     program = shutil.which(name, path=path)
     places = [f"{folder}/{name}" for folder in path.split(os.pathsep)]
@@ -160,7 +162,7 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
         return str(undescribed)
 
 
-def _mark(file: str) -> tuple[int, int, int] | None:
+def _file_stat(file: str) -> tuple[int, int, int] | None:
     """Return stat data that changes with a file's content or replacement; None without a file."""
     try:
         facts = os.stat(file)  # noqa: PTH116

@@ -49,13 +49,13 @@ _SUSPENSION_KNOWN_S = 0.1
 class Skipped(Exception):
     """The tool is deliberately not run; the argument is the notice for the caller."""
 
-    def __init__(self, said: str, by: str | UnsetType = UNSET) -> None:
-        super().__init__(said)
-        self.said = said
+    def __init__(self, notice: str, by: str | UnsetType = UNSET) -> None:
+        super().__init__(notice)
+        self.notice = notice
         self.by = by
 
 
-Entry = Callable[[], Awaitable[tuple[Runtime, Call]]]
+StartGate = Callable[[], Awaitable[tuple[Runtime, Call]]]
 """Awaited before the run; returns the call to run. Raises `Skipped`, or the `RpcError` that refuses
 the start, as if the handle had never been admitted."""
 
@@ -158,7 +158,7 @@ class Execution:
 
     def skip(self, skipped: Skipped) -> None:
         """End the handle with the notice as result."""
-        ending = Ending(by=EndedBy("exit", skipped.by), result=skipped.said)
+        ending = Ending(by=EndedBy("exit", skipped.by), result=skipped.notice)
         self.handle.end(ending, trio.current_time())
 
     # -- reports of the runtime
@@ -286,7 +286,7 @@ class Execution:
     def wanted(self) -> Wanted:
         """Return the current input state; some 0.2 ms for a terminal."""
         wanted = Wanted("busy") if self.control is None else self.control.wanted()
-        self.silence.see(wanted, trio.current_time())
+        self.silence.record(wanted, trio.current_time())
         return wanted
 
     def reads(self) -> InputKind | None:

@@ -70,21 +70,21 @@ class Pipe:
         while not reader.handle.stopped:
             self._changed = trio.Event()
             if source.spool.start > self._offset:
-                who = (
+                client = (
                     f"haftd, as output of the handle {source.id!r} that it reads is no longer kept"
                 )
-                self._end(reader, EndedBy("abort", who))
+                self._end(reader, EndedBy("abort", client))
                 return
             data = source.spool.read(self._offset, self._offset + _CHUNK)
             if data:
-                await self._give(data)
+                await self._feed(data)
             elif source.stopped and source.output_complete:
                 reader.write(Input("eof"))
                 return
             else:
                 await self._changed.wait()
 
-    async def _give(self, data: bytes) -> None:
+    async def _feed(self, data: bytes) -> None:
         """Wait until the program has read all of `data`, or has ended."""
         reader = self._reader
         number = reader.feed(data)

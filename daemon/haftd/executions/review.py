@@ -18,7 +18,7 @@ from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import UnderReview
 from haftd.core.spool import Spool
-from haftd.core.withheld import ReviewDecision, Shown, WithheldResult
+from haftd.core.withheld import ResultExcerpt, ReviewDecision, WithheldResult
 
 _MAX_SHOWN = 16_384
 """Bytes of a result shown to the reviewer."""
@@ -26,7 +26,7 @@ _MAX_SHOWN = 16_384
 _REVIEWED = ("exit", "limit")
 """The reviewed ends: those that no client requested."""
 
-_BECAME: dict[str, Review] = {
+_REVIEW_STATES: dict[str, Review] = {
     "allow": "allowed",
     "edit": "edited",
     "deny": "denied",
@@ -35,7 +35,7 @@ _BECAME: dict[str, Review] = {
 
 log = structlog.get_logger("haftd.executions.review")
 
-Reviewer = Callable[[Handle, Shown], Awaitable[ReviewDecision]]
+Reviewer = Callable[[Handle, ResultExcerpt], Awaitable[ReviewDecision]]
 """Waits for the decision about a result. Raises `RpcError` for a refusal."""
 
 
@@ -97,18 +97,18 @@ class PendingReview:
         handle, review = self._handle, self._handle.phase
         if not isinstance(review, UnderReview):
             raise AssertionError("a reviewer is asked about a withheld result")
-        decision = await self._seek(review.ending)
+        decision = await self._await_decision(review.ending)
         if decision is not None:
             ending, spool = self._withheld.release(review.ending, decision)
             handle.release(
                 ending,
                 trio.current_time(),
-                review=_BECAME[decision.decision],
+                review=_REVIEW_STATES[decision.decision],
                 spool=spool,
                 refusal=decision.refusal,
             )
 
-    async def _seek(self, ending: Ending) -> ReviewDecision | None:
+    async def _await_decision(self, ending: Ending) -> ReviewDecision | None:
         """Return the decision; None at the daemon's shutdown."""
         handle = self._handle
         try:

@@ -16,10 +16,10 @@ class Silence:
 
     def __init__(self) -> None:
         self.since = inf
-        """The beginning, by the clock of `see`; infinite after a known reading."""
+        """The beginning, by the clock of `record`; infinite after a known reading."""
         self._processes: object = None
 
-    def see(self, wanted: Wanted, now: float) -> None:
+    def record(self, wanted: Wanted, now: float) -> None:
         if wanted.state != "unknown":
             self.since = inf
         elif self.since == inf or wanted.processes != self._processes:

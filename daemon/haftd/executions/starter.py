@@ -33,13 +33,13 @@ from haftd.tools.definitions.definition import Tool
 from haftd.tools.projects.roots import canonical
 
 from .calls import Calls, Place, Prepared
-from .execution import Entry, Execution
+from .execution import Execution, StartGate
 from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
 
 Approver = Callable[[Handle], Awaitable[Prepared]]
 """Awaited while the handle is pending. Returns the spawn to run, perhaps with edited arguments;
-raises like `supervisor.Entry`."""
+raises like `supervisor.StartGate`."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Starter:
     registry: Registry
     runtimes: Mapping[str, Runtime]
     make_spool: Callable[[], Spool]
-    news: Callable[[Handle], None]
+    on_state_change: Callable[[Handle], None]
     """Called when a handle asks or stops."""
     inquiries: InquiryRouter
     supervisor: Supervisor
@@ -79,20 +79,20 @@ class Starter:
         )
         return self._prepared(tool, params.args, context, call_id, client)
 
-    def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
+    def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced meanwhile."""
-        changed = self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
+        changed = self._prepared(ready.tool, new_args, ready.context, ready.call_id, ready.client)
         return replace(changed, is_fed=ready.is_fed)
 
     def _prepared(
         self,
         tool: Tool,
-        given: Mapping[str, Any],
+        new_args: Mapping[str, Any],
         context: CallContext,
         call_id: str | None,
         client: Mapping[str, str | None] | None,
     ) -> Prepared:
-        args = arguments.check(tool, given)
+        args = arguments.check(tool, new_args)
         resolved = resolve(tool, args, context)
         if not tool.is_builtin and resolved.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
@@ -128,36 +128,38 @@ class Starter:
             terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
             settings=_settings(ready.tool, is_reviewed=reviewer is not None),
-            on_state_change=self.news,
+            on_state_change=self.on_state_change,
         )
         handle = admitted.handle
         if admitted.is_repeated:
-            return handle, self.supervisor.use_of(handle), False
+            return handle, self.supervisor.execution_of(handle), False
         try:
-            call = self.calls.of_use(handle, ready)
+            call = self.calls.for_execution(handle, ready)
         except BaseException:
             self.registry.withdraw(handle)
             raise
         inquiries = InquiryQueue(handle, self.inquiries, context)
-        entry = None if approver is None else self._entry(handle, ready, call, approver)
+        gate = None if approver is None else self._gate(handle, ready, call, approver)
         review = None if reviewer is None else PendingReview(handle, self.make_spool(), reviewer)
-        use = self.supervisor.start(handle, self._runtime(call), call, inquiries, entry, review)
-        return handle, use, True
+        execution = self.supervisor.start(
+            handle, self._runtime(call), call, inquiries, gate, review
+        )
+        return handle, execution, True
 
     def _runtime(self, call: Call) -> Runtime:
         return self.runtimes["builtin" if call.builtin else call.runtime]
 
-    def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
+    def _gate(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> StartGate:
         """Return the coroutine that awaits the approver, which may change the call."""
 
-        async def entry() -> tuple[Runtime, Call]:
+        async def gate() -> tuple[Runtime, Call]:
             passed = await approver(handle)
             if passed is ready:
                 return self._runtime(call), call
-            changed = self.calls.changed(call, handle, passed)
+            changed = self.calls.with_arguments(call, handle, passed)
             return self._runtime(changed), changed
 
-        return entry
+        return gate
 
 
 def _runs_in(tool: Tool, root: str) -> str:

@@ -41,7 +41,7 @@ from haftd.runtimes.base import (
     ToolFailed,
 )
 
-from .execution import Entry, Execution, Skipped
+from .execution import Execution, Skipped, StartGate
 from .pipe import Pipe
 from .review import PendingReview
 
@@ -89,9 +89,9 @@ class Supervisor:
         self._clear_up = clear_up
         self.wake_expiry = wake_expiry
         """Called when a handle may have expired."""
-        self._uses: dict[Handle, Execution] = {}
-        self._marks: dict[str, Execution] = {}
-        self._remains: dict[Handle, Survivors] = {}
+        self._executions: dict[Handle, Execution] = {}
+        self._by_tag: dict[str, Execution] = {}
+        self._survivors: dict[Handle, Survivors] = {}
         """Processes that survived KILL, of handles without an execution."""
         self._turns = trio.Semaphore(_IN_A_ROW)
 
@@ -101,35 +101,35 @@ class Supervisor:
         runtime: Runtime,
         call: Call,
         inquiries: InquiryQueue | None = None,
-        entry: Entry | None = None,
+        gate: StartGate | None = None,
         review: PendingReview | None = None,
     ) -> Execution:
-        """Schedule the tool's task and return; `entry` is awaited first, `review` withholds the end."""
-        use = Execution(handle, self._grace_s, inquiries, review)
-        use.mark = call.mark
-        self._uses[handle] = use
-        self._marks[call.mark] = use
-        handle.set_left_behind(use.left_behind)
+        """Schedule the tool's task and return; `gate` is awaited first, `review` withholds the end."""
+        execution = Execution(handle, self._grace_s, inquiries, review)
+        execution.mark = call.mark
+        self._executions[handle] = execution
+        self._by_tag[call.mark] = execution
+        handle.set_left_behind(execution.left_behind)
         name = f"{call.tool}:{handle.id}"
-        self._nursery.start_soon(self._supervise, use, runtime, call, entry, name=name)
+        self._nursery.start_soon(self._supervise, execution, runtime, call, gate, name=name)
         if review is not None:
             self._nursery.start_soon(review.run)
-        return use
+        return execution
 
     def pipe(self, source: Handle, reader: Execution, offset: int) -> None:
         """Copy a handle's output, from `offset` on, into an execution that has not begun."""
-        pipe = Pipe(source, self.use_of(source), reader, offset, self.end)
+        pipe = Pipe(source, self.execution_of(source), reader, offset, self.end)
         self._nursery.start_soon(pipe.run, name=f"{source.id} | {reader.handle.id}")
 
-    def use_of(self, handle: Handle) -> Execution | None:
+    def execution_of(self, handle: Handle) -> Execution | None:
         """Return the handle's execution; None once all of its processes are gone."""
-        return self._uses.get(handle)
+        return self._executions.get(handle)
 
-    def marked(self, mark: str) -> Execution | None:
+    def with_tag(self, mark: str) -> Execution | None:
         """Return the execution with this process tag; None once all of its processes are gone."""
-        return self._marks.get(mark)
+        return self._by_tag.get(mark)
 
-    def holding(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
+    def ancestor_of(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
         """Return the execution that a process descends from, and True if its leader lives.
 
         Only ancestry and sessions count, since a process can forge tags: an orphan in a session of its own
@@ -137,60 +137,65 @@ class Supervisor:
         """
         numbers = {number for process in lineage for number in (process.pid, process.session)}
         for number in numbers:
-            if number in leaders and (use := self._marks.get(leaders[number].mark)) is not None:
-                return use, True
-        for use in self._uses.values():
+            if (
+                number in leaders
+                and (execution := self._by_tag.get(leaders[number].mark)) is not None
+            ):
+                return execution, True
+        for execution in self._executions.values():
             # A pid stays taken while a session has it as its id.
-            if use.control is not None and use.control.pid in {
+            if execution.control is not None and execution.control.pid in {
                 process.session for process in lineage
             }:
-                return use, False
+                return execution, False
         return None
 
-    def uses(self, session: str | None = None, id: str | None = None) -> tuple[Execution, ...]:
+    def executions(
+        self, session: str | None = None, id: str | None = None
+    ) -> tuple[Execution, ...]:
         """Return the executions with processes, of a session or an id.
 
         A replaced handle of the id may have left processes behind.
         """
         return tuple(
-            use
-            for handle, use in self._uses.items()
+            execution
+            for handle, execution in self._executions.items()
             if session in (None, handle.session) and id in (None, handle.id)
         )
 
-    def end(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
+    def end(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
         """Request the end, regardless of later disconnects; a later request may only shorten the grace."""
-        if not use.request_stop(by) and grace_s is not None:
-            self._nursery.start_soon(self._hasten, use, grace_s)
+        if not execution.request_stop(by) and grace_s is not None:
+            self._nursery.start_soon(self._shorten_grace, execution, grace_s)
         if grace_s is not None:
-            use.grace_s = grace_s
-        self._nursery.start_soon(self._cancel_in_turn, use)
+            execution.grace_s = grace_s
+        self._nursery.start_soon(self._cancel_in_turn, execution)
 
-    async def _hasten(self, use: Execution, grace_s: float) -> None:
+    async def _shorten_grace(self, execution: Execution, grace_s: float) -> None:
         with trio.move_on_after(grace_s):
-            await use.done.wait()
-        if not use.done.is_set():
-            use.kill()
+            await execution.done.wait()
+        if not execution.done.is_set():
+            execution.kill()
 
-    def abandon(self, use: Execution, by: EndedBy) -> None:
+    def abandon(self, execution: Execution, by: EndedBy) -> None:
         """Cancel an execution without calls if it still awaits approval."""
-        if use.handle.is_awaiting_approval:
-            use.handle.abandon(by)
-            self.end(use, by)
+        if execution.handle.is_awaiting_approval:
+            execution.handle.abandon(by)
+            self.end(execution, by)
 
-    async def _cancel_in_turn(self, use: Execution) -> None:
+    async def _cancel_in_turn(self, execution: Execution) -> None:
         await self._take_turn()
-        use.cancel()
+        execution.cancel()
 
-    async def abort(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
+    async def abort(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
         """End an execution; returns after its last process."""
-        self.end(use, by, grace_s)
-        await use.done.wait()
+        self.end(execution, by, grace_s)
+        await execution.done.wait()
 
-    async def abort_all(self, by: EndedBy, uses: Iterable[Execution] | None = None) -> None:
+    async def abort_all(self, by: EndedBy, executions: Iterable[Execution] | None = None) -> None:
         async with trio.open_nursery() as nursery:
-            for use in self.uses() if uses is None else uses:
-                nursery.start_soon(self.abort, use, by)
+            for execution in self.executions() if executions is None else executions:
+                nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
         """Wait for a turn: each start and each process search blocks the loop, and hundreds would add up."""
@@ -198,44 +203,44 @@ class Supervisor:
             pass
 
     async def _supervise(
-        self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
+        self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
     ) -> None:
-        handle = use.handle
-        self._conclude(use, await self._run(use, runtime, call, entry))
-        use.begin()
-        if use.review is not None:
-            use.review.complete()
-            await use.review.done.wait()
+        handle = execution.handle
+        self._conclude(execution, await self._run(execution, runtime, call, gate))
+        execution.begin()
+        if execution.review is not None:
+            execution.review.complete()
+            await execution.review.done.wait()
         handle.clear_left_behind()
-        del self._uses[handle]
-        self._marks.pop(call.mark, None)
+        del self._executions[handle]
+        self._by_tag.pop(call.mark, None)
         if handle.unconfirmed:
-            self._keep_remains(handle, call)
+            self._keep_survivors(handle, call)
         try:
             if handle.terminal:
-                handle.keep_screen(use.screen(), use.paint() or b"")
+                handle.keep_screen(execution.screen(), execution.paint() or b"")
             self._clear_up(call, not handle.unconfirmed)
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
-            use.finish()
+            execution.finish()
 
     async def _run(
-        self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
+        self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
     ) -> _Conclusion:
         """Run the tool once approved; the execution's scope cancels both."""
-        handle = use.handle
+        handle = execution.handle
         try:
-            with use.scope:
-                if entry is not None:
+            with execution.scope:
+                if gate is not None:
                     try:
-                        runtime, call = await entry()
+                        runtime, call = await gate()
                     except (Skipped, RpcError) as refused:
                         return refused
                     handle.approve(terminal=call.launch.terminal)
                 await self._take_turn()
                 try:
-                    result = await runtime.run(call, use)
+                    result = await runtime.run(call, execution)
                 except StartFailed as failed:
                     return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
                 except ToolFailed as failed:
@@ -247,79 +252,81 @@ class Supervisor:
             return _Faulted(internal_failure(incident))
         return _Cancelled()
 
-    def _conclude(self, use: Execution, conclusion: _Conclusion) -> None:
+    def _conclude(self, execution: Execution, conclusion: _Conclusion) -> None:
         """Report the end, unless reported before."""
-        match use.handle.phase, conclusion:
+        match execution.handle.phase, conclusion:
             case (UnderReview() | Draining() | Stopped() | Rejected(), _):
                 pass
             case (_, Skipped() as skipped):
-                use.skip(skipped)
+                execution.skip(skipped)
             case (AwaitingApproval() | Abandoned() | Starting(), RpcError() as error):
-                self._reject(use, error)
+                self._reject(execution, error)
             case (AwaitingApproval() | Abandoned() | Starting(), _Faulted(problem)):
-                self._reject(use, spawn_failed(problem.rstrip("."), reason="internal"))
+                self._reject(execution, spawn_failed(problem.rstrip("."), reason="internal"))
             case (AwaitingApproval() | Abandoned() as phase, _Cancelled()):
-                by = use.handle.stop_requested_by
+                by = execution.handle.stop_requested_by
                 if by is not None and by.by == "shutdown":
-                    self._reject(use, shutting_down())
+                    self._reject(execution, shutting_down())
                 elif by is None or isinstance(phase, Abandoned):
                     why = "it was ended while it waited for approval"
-                    self._reject(use, spawn_failed(why, reason="aborted"))
+                    self._reject(execution, spawn_failed(why, reason="aborted"))
                 else:
                     # A client has ended the handle: an ordinary end.
-                    use.ended(Ending(by=LOST))
+                    execution.ended(Ending(by=LOST))
             case (_, _Cancelled()):
-                use.ended(Ending(by=EXIT if use.handle.stop_requested_by is None else LOST))
+                execution.ended(
+                    Ending(by=EXIT if execution.handle.stop_requested_by is None else LOST)
+                )
             case (_, _Faulted(problem) | RpcError(message=problem)):
-                use.ended(ToolFailed(problem).ending)
+                execution.ended(ToolFailed(problem).ending)
             case (_, Ending() as ending):
-                use.ended(ending)
+                execution.ended(ending)
 
-    def _reject(self, use: Execution, error: RpcError) -> None:
-        self._withdraw(use.handle)
-        use.reject(error)
+    def _reject(self, execution: Execution, error: RpcError) -> None:
+        self._withdraw(execution.handle)
+        execution.reject(error)
 
-    def _keep_remains(self, handle: Handle, call: Call) -> None:
+    def _keep_survivors(self, handle: Handle, call: Call) -> None:
         """Keep surviving processes listed, so that a client can abort them again."""
-        remains = Survivors(handle.unconfirmed, call.mark)
-        self._remains[handle] = remains
+        survivors = Survivors(handle.unconfirmed, call.mark)
+        self._survivors[handle] = survivors
         handle.set_left_behind(
-            lambda: tuple(LeftBehind(pid, command) for pid, command in remains.living().items())
+            lambda: tuple(LeftBehind(pid, command) for pid, command in survivors.living().items())
         )
-        self._nursery.start_soon(self._see_remains_out, handle, call, remains)
+        self._nursery.start_soon(self._watch_survivors, handle, call, survivors)
 
-    async def _see_remains_out(self, handle: Handle, call: Call, remains: Survivors) -> None:
+    async def _watch_survivors(self, handle: Handle, call: Call, survivors: Survivors) -> None:
         try:
-            await remains.gone()
+            await survivors.gone()
         finally:
-            remains.close()
-            del self._remains[handle]
+            survivors.close()
+            del self._survivors[handle]
         self._clear_up(call, True)
         handle.end_survivors()
 
-    def remains(self, session: str | None = None, id: str | None = None) -> list[Handle]:
+    def survivors(self, session: str | None = None, id: str | None = None) -> list[Handle]:
         """Return the handles with surviving processes, of a session or an id."""
         return [
             handle
-            for handle in self._remains
+            for handle in self._survivors
             if session in (None, handle.session) and id in (None, handle.id)
         ]
 
-    async def kill_remains(self, handle: Handle) -> None:
+    async def kill_survivors(self, handle: Handle) -> None:
         """Send KILL again; returns once the processes are gone, or after a timeout."""
-        remains = self._remains.get(handle)
-        if remains is None:
+        survivors = self._survivors.get(handle)
+        if survivors is None:
             return
-        remains.kill()
+        survivors.kill()
         gone = trio.Event()
 
-        def look() -> None:
-            if handle not in self._remains:
+        def on_change() -> None:
+            if handle not in self._survivors:
                 gone.set()
 
-        handle.listen(look)
+        handle.listen(on_change)
         try:
             with trio.move_on_after(_KILL_S):
                 await gone.wait()
         finally:
-            handle.unlisten(look)
+            handle.unlisten(on_change)

@@ -10,7 +10,7 @@ import msgspec
 from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import invalid_arguments
 from haftd.core.handles import Handle
-from haftd.core.withheld import ReviewDecision, Shown
+from haftd.core.withheld import ResultExcerpt, ReviewDecision
 from haftd.tools.definitions.approval_policy import escape_invisible
 
 from .approval import Approval, request_approval
@@ -25,7 +25,7 @@ _MAX_RENDERED = 32_768
 class ResultReview(Approval):
     """Approval of the action `result`; its one argument is `text`, the text released."""
 
-    shown: Shown
+    shown: ResultExcerpt
 
     def message(self) -> ApprovalMessage:
         shown = self.shown
@@ -38,7 +38,7 @@ async def review(
     router: InquiryRouter,
     context: InquiryContext,
     handle: Handle,
-    shown: Shown,
+    shown: ResultExcerpt,
     mode: Literal["ask", "edit", "skip"],
 ) -> ReviewDecision:
     """Wait for the decision about a result. Raises `RpcError` (not_approved, shutting_down)."""

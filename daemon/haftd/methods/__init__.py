@@ -104,7 +104,7 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
     if served.keys() != METHODS.keys():
         raise AssertionError("every method of the protocol is served, and nothing else")
     for name in NEEDS:
-        served[name] = described(daemon.starter, daemon.describing, name, served[name])
+        served[name] = described(daemon.starter, daemon.describer, name, served[name])
     return {name: (METHODS[name].params, serve) for name, serve in served.items()}
 
 

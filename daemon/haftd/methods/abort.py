@@ -29,9 +29,9 @@ def abort(services: HandleServices, caller: Caller, params: AbortParams) -> obje
     def serve(params: AbortParams) -> DeferredReply:
         return _end(services, caller, handle, params)
 
-    use = services.supervisor.use_of(handle)
+    execution = services.supervisor.execution_of(handle)
     if handle.stopped or (
-        handle.state is State.PENDING and (use is None or handle.is_awaiting_approval)
+        handle.state is State.PENDING and (execution is None or handle.is_awaiting_approval)
     ):
         # A start without approval needs none to end.
         return serve(params)
@@ -41,21 +41,23 @@ def abort(services: HandleServices, caller: Caller, params: AbortParams) -> obje
 def _end(
     services: HandleServices, caller: Caller, handle: Handle, params: AbortParams
 ) -> DeferredReply:
-    uses = services.supervisor.uses(handle.session, handle.id)
-    remains = services.supervisor.remains(handle.session, handle.id)
-    if not remains and not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
+    executions = services.supervisor.executions(handle.session, handle.id)
+    survivors = services.supervisor.survivors(handle.session, handle.id)
+    if not survivors and not any(
+        not execution.handle.stopped or execution.handle.left_behind() for execution in executions
+    ):
         raise handle_stopped(handle.id, plain_state(handle))
     grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
-    for use in uses:
-        services.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
+    for execution in executions:
+        services.supervisor.end(execution, EndedBy("abort", caller.label), grace_s)
     services.audit.record_action("abort", caller, handle)
 
     async def ended() -> HandleState:
-        for use in uses:
-            await use.done.wait()
+        for execution in executions:
+            await execution.done.wait()
         async with trio.open_nursery() as nursery:
-            for remnant in remains:
-                nursery.start_soon(services.supervisor.kill_remains, remnant)
+            for remnant in survivors:
+                nursery.start_soon(services.supervisor.kill_survivors, remnant)
         services.supervisor.wake_expiry()
         return read_plain(handle)
 

@@ -78,7 +78,7 @@ def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
         return Confinement("gone")
     if not peer.lineage:
         return None
-    holder = supervisor.holding(peer.lineage)
+    holder = supervisor.ancestor_of(peer.lineage)
     if holder is None:
         return Confinement("started")
     execution, is_led = holder

@@ -40,7 +40,7 @@ class _Giving:
     caller: Caller
     params: ApplyParams
     handle: Handle
-    use: Execution
+    execution: Execution
     reading: Reading
     began: float
 
@@ -117,23 +117,27 @@ def _worded(wrong: InvalidAnswer, value: object) -> str:
 
 
 def _is_withheld(services: HandleServices, handle: Handle, params: ApplyParams) -> bool:
-    use = services.supervisor.use_of(handle)
+    execution = services.supervisor.execution_of(handle)
     if isinstance(params.input, dict) and params.input.get("secret"):
         return True
-    if use is None:
+    if execution is None:
         return False
-    return use.inquiries.is_private if use.inquiries.current is not None else use.hides_input()
+    return (
+        execution.inquiries.is_private
+        if execution.inquiries.current is not None
+        else execution.hides_input()
+    )
 
 
 def _apply(services: HandleServices, caller: Caller, handle: Handle, params: ApplyParams) -> object:
-    use = services.supervisor.use_of(handle)
-    if handle.stopped or use is None:
+    execution = services.supervisor.execution_of(handle)
+    if handle.stopped or execution is None:
         raise handle_stopped(handle.id, plain_state(handle))
     asked = None if handle.question is None else handle.question.id
     if not isinstance(params.question, UnsetType) and params.question != asked:
         raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
-    call = _Giving(services, caller, params, handle, use, reading, trio.current_time())
+    call = _Giving(services, caller, params, handle, execution, reading, trio.current_time())
     if handle.state is State.WAITING and not is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)
@@ -155,11 +159,11 @@ def _answer_question(call: _Giving) -> object:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
         raise invalid_answer(_worded(wrong, call.params.input)) from None
-    if call.use.inquiries.needs_a_person and not call.caller.may("questions"):
+    if call.execution.inquiries.needs_a_person and not call.caller.may("questions"):
         raise call.caller.refusal("answer what a person is asked")
     since = call.handle.spool.end
-    private = call.use.inquiries.is_private
-    pending = call.use.inquiries.current
+    private = call.execution.inquiries.is_private
+    pending = call.execution.inquiries.current
     if pending is None:
         raise AssertionError("a waiting handle has an open inquiry")
     pending.settle(Answered(value))
@@ -168,22 +172,22 @@ def _answer_question(call: _Giving) -> object:
 
 
 def _give(call: _Giving, form: Input) -> object:
-    use, handle = call.use, call.handle
+    execution, handle = call.execution, call.handle
     since = handle.spool.end
-    hidden = use.hides_input()
-    number = use.write(form)
+    hidden = execution.hides_input()
+    number = execution.write(form)
     # Asked before and after: a program may turn the echo off meanwhile.
-    hidden = form.kind in _TYPED and (hidden or use.hides_input())
+    hidden = form.kind in _TYPED and (hidden or execution.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)
     text = (f"{form.text}\n" if form.kind == "line" else form.text) if shown else ""
-    if use.written_to >= number or call.reading.wait == "none":
+    if execution.written_to >= number or call.reading.wait == "none":
         return call.read(since, text)
 
     async def when_written() -> object:
         done = await until(
             (handle,),
-            lambda: True if use.written_to >= number or handle.stopped else None,
+            lambda: True if execution.written_to >= number or handle.stopped else None,
             deadline=call.deadline,
         )
         return await result_of(call.read(since, text)) if done else call.late()
@@ -207,7 +211,7 @@ def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
             results.append(error)  # the error of this call, not of the starting one
         ready.set()
 
-    call.use.when_begun(act)
+    call.execution.when_begun(act)
 
     async def when_it_runs() -> object:
         with trio.move_on_at(call.deadline):

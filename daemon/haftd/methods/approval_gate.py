@@ -20,7 +20,7 @@ from haft_protocol.states import HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.views import handle_state
-from haftd.core.withheld import ReviewDecision, Shown
+from haftd.core.withheld import ResultExcerpt, ReviewDecision
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Skipped
 from haftd.executions.review import Reviewer
@@ -93,7 +93,7 @@ def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewe
     if mode == "unattended":
         return None
 
-    async def reviewer(handle: Handle, shown: Shown) -> ReviewDecision:
+    async def reviewer(handle: Handle, shown: ResultExcerpt) -> ReviewDecision:
         context = InquiryContext(caller=caller, bound_to=what_runs(tool))
         return await review(inquiries, context, handle, shown, mode)
 

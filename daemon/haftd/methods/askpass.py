@@ -25,28 +25,28 @@ def askpass(
 
     Raises `handle_not_found` for another handle's tag, `handle_stopped` at the end.
     """
-    use = supervisor.marked(params.mark)
-    if use is None:
+    execution = supervisor.with_tag(params.mark)
+    if execution is None:
         raise mark_not_found()
 
     async def asked() -> AskpassResult:
         # The helper may precede the report of the start.
-        await use.begun.wait()
+        await execution.begun.wait()
         process = caller.process
-        if process is None or process.pid not in use.members() or not is_alive(process):
+        if process is None or process.pid not in execution.members() or not is_alive(process):
             raise mark_not_found()
         if params.hint == "none":
             return AskpassResult(None)
-        prompt = secret_prompt(use.inquiries, params.prompt, confirm=params.hint == "confirm")
+        prompt = secret_prompt(execution.inquiries, params.prompt, confirm=params.hint == "confirm")
         try:
-            answer = await use.inquiries.ask(prompt)
+            answer = await execution.inquiries.ask(prompt)
         except InquiryCancelled:
-            raise handle_stopped(use.handle.id, plain_state(use.handle)) from None
+            raise handle_stopped(execution.handle.id, plain_state(execution.handle)) from None
         except NoAnswer as none:
-            raise inquiry_failed(use.handle.id, str(none)) from None
+            raise inquiry_failed(execution.handle.id, str(none)) from None
         question = prompt.question
         audit.record_action(
-            "askpass", caller, use.handle, question=question.id, prompt=question.text
+            "askpass", caller, execution.handle, question=question.id, prompt=question.text
         )
         return AskpassResult(answer)
 

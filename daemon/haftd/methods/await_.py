@@ -74,5 +74,5 @@ def _result(
 
 
 def _is_unclaimed(supervisor: Supervisor, handle: Handle) -> bool:
-    use = supervisor.use_of(handle)
-    return use is not None and use.is_unclaimed
+    execution = supervisor.execution_of(handle)
+    return execution is not None and execution.is_unclaimed

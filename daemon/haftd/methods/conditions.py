@@ -94,7 +94,7 @@ class _InputCondition(Condition):
     of work, since a program may redraw at every tick.
     """
 
-    use: Execution | None
+    execution: Execution | None
     _min_pause_s: ClassVar[float] = _PRINTED_S
     _max_pause_s: ClassVar[float] = _MAX_PAUSE_S
     _pause: float = _PRINTED_S
@@ -112,7 +112,7 @@ class _InputCondition(Condition):
     _input_state: Wanted | None = None
 
     def check(self) -> Waited | None:
-        if self.handle.stopped or self.use is None:
+        if self.handle.stopped or self.execution is None:
             return "stopped"
         if self.handle.state is State.WAITING:
             return "input"
@@ -122,7 +122,7 @@ class _InputCondition(Condition):
             self._note_activity()
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
-        wanted = self.use.wanted()
+        wanted = self.execution.wanted()
         if wanted.state == "unknown" or wanted.within_ms is not None:
             self._compare()
         if wanted.state == "reads":
@@ -162,29 +162,29 @@ class _InputCondition(Condition):
 
     def _compare(self) -> None:
         """Compare the screen with the last one, now that the program waits."""
-        if self.use is None:
+        if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if self._must_compare:
-            digest = self.use.screen_digest()
+            digest = self.execution.screen_digest()
             if digest is None or digest != self._digest:
                 self._change()
             self._digest, self._must_compare = digest, False
         elif self._digest is None:
-            self._digest = self.use.screen_digest()
+            self._digest = self.execution.screen_digest()
 
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
         """Return "input" once the evidence shows that a read, perhaps timed, waits for input."""
         within_ms, idle = wanted.within_ms, self._idle
-        if self.use is None:
+        if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if within_ms is None:
             if idle is not None and not self._must_compare:
-                self._learn(self.use, idle)
+                self._learn(self.execution, idle)
             return "input"
         if idle is None:
             # A program without output since its input may be about to end.
             has_answered = self.handle.readable_end() > self.since
-            known_poll_ms = self.use.known_poll_ms if has_answered else 0
+            known_poll_ms = self.execution.known_poll_ms if has_answered else 0
             idle = self._idle = IdleEvidence(now, known_poll_ms)
             if self._is_redraw(wanted, within_ms, now):
                 return "input"
@@ -197,7 +197,7 @@ class _InputCondition(Condition):
         enough_at = idle.enough_at()
         if now >= enough_at:
             if now >= idle.until:
-                self._learn(self.use, idle)
+                self._learn(self.execution, idle)
             return "input"
         # A wait of new length is judged at its end: often it does not end there (node).
         pause = (
@@ -207,14 +207,14 @@ class _InputCondition(Condition):
         return None
 
     def quiet_at(self) -> float:
-        if self.use is None:
+        if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
-        return max(self._changed, self.use.silence.since) + self.reading.quiet_s
+        return max(self._changed, self.execution.silence.since) + self.reading.quiet_s
 
     @staticmethod
-    def _learn(use: Execution, idle: IdleEvidence) -> None:
+    def _learn(execution: Execution, idle: IdleEvidence) -> None:
         """Record that all seen timed waits ended without effect."""
-        use.known_poll_ms = max(use.known_poll_ms, idle.longest_ms)
+        execution.known_poll_ms = max(execution.known_poll_ms, idle.longest_ms)
 
     def _is_redraw(self, wanted: Wanted, within_ms: int, now: float) -> bool:
         """Return True if this wait, the first since the last output, is that of a display."""
@@ -258,10 +258,12 @@ class _OutputOrInputCondition(_InputCondition):
         return inf
 
 
-def condition_of(handle: Handle, use: Execution | None, reading: Reading, since: int) -> Condition:
+def condition_of(
+    handle: Handle, execution: Execution | None, reading: Reading, since: int
+) -> Condition:
     """Return the condition of a reading without a pattern."""
     if reading.or_input:
-        return _OutputOrInputCondition(handle, reading, since, use)
+        return _OutputOrInputCondition(handle, reading, since, execution)
     if reading.wait == "input":
-        return _InputCondition(handle, reading, since, use)
+        return _InputCondition(handle, reading, since, execution)
     return Condition(handle, reading, since)

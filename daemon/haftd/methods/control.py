@@ -79,7 +79,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         unconfirmed=facts.unconfirmed
         + tuple(
             process.pid
-            for handle in daemon.supervisor.remains()
+            for handle in daemon.supervisor.survivors()
             for process in handle.left_behind()
         ),
         recovered=facts.recovered,

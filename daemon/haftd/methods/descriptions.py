@@ -15,7 +15,7 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
-from haftd.executions.descriptions import Describing
+from haftd.executions.descriptions import Describer
 from haftd.executions.starter import Starter
 from haftd.runtimes.mcp.servers import LIST_S, Servers
 from haftd.tools.catalogue import Catalogue
@@ -82,14 +82,14 @@ def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -
 
 
 def wanted(
-    starter: Starter, describing: Describing, method: str, params: Any
+    starter: Starter, describer: Describer, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
     """Return a function that awaits the missing descriptions; None if complete."""
     if method not in NEEDS or starter.stopping:
         return None
-    if servers := _servers(starter.catalogue, describing.servers, method, params):
+    if servers := _servers(starter.catalogue, describer.servers, method, params):
         within_s = LIST_S if method == "tools/list" else inf
-        return partial(describing.servers.list_tools, servers, within_s)
+        return partial(describer.servers.list_tools, servers, within_s)
     try:
         tools = NEEDS[method](starter.catalogue, params)
     except RpcError:
@@ -97,23 +97,23 @@ def wanted(
     if not tools:
         return None
     root = _named_root(params) or starter.place.root
-    lacking = describing.lacking(tools, root)
-    return partial(describing.ask, lacking, root) if lacking else None
+    lacking = describer.lacking(tools, root)
+    return partial(describer.ask, lacking, root) if lacking else None
 
 
 def described(
-    starter: Starter, describing: Describing, method: str, serve: MethodHandler
+    starter: Starter, describer: Describer, method: str, serve: MethodHandler
 ) -> MethodHandler:
     """Wrap a method so that it decides once its descriptions are complete."""
 
     def decide(caller: Caller, params: Any) -> object:
-        ready = wanted(starter, describing, method, params)
+        ready = wanted(starter, describer, method, params)
         if ready is None:
             return serve(caller, params)
 
         async def later(*, in_batch: bool = False) -> object:
             await ready()
-            if (more := wanted(starter, describing, method, params)) is not None:
+            if (more := wanted(starter, describer, method, params)) is not None:
                 await more()
             return await result_of(serve(caller, params), in_batch=in_batch)
 

@@ -32,17 +32,17 @@ def handles_list(
         await load_psutil()
         rows = []
         for handle in handles:
-            rows.append(_row(handle, supervisor.use_of(handle)))
+            rows.append(_row(handle, supervisor.execution_of(handle)))
             await trio.lowlevel.checkpoint()
         return HandlesListResult(tuple(rows))
 
     return DeferredReply(listed)
 
 
-def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
-    suspended = use is not None and handle.state is State.RUNNING and use.is_suspended()
+def _row(handle: Handle, execution: Execution | None) -> dict[str, Any]:
+    suspended = execution is not None and handle.state is State.RUNNING and execution.is_suspended()
     now = trio.current_time()
-    reads = None if use is None else use.reads()
+    reads = None if execution is None else execution.reads()
     state = handle_state(handle, now, view="tail", max_bytes=0, reads=reads, suspended=suspended)
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
@@ -56,6 +56,6 @@ def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
         row["last_output_at"] = handle.last_output_at
     if handle.pid is not None:
         row["pid"] = handle.pid
-    if use is not None and use.control is not None:
-        row["cpu_s"], row["memory"] = total_usage(use.control.members())
+    if execution is not None and execution.control is not None:
+        row["cpu_s"], row["memory"] = total_usage(execution.control.members())
     return row

@@ -90,9 +90,9 @@ def called_text(
 def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inquiry | None:
     if not isinstance(state, Waiting):
         return None
-    for use in supervisor.uses(session, state.id):
-        if use.is_unclaimed:
-            return use.inquiries.inquiry
+    for execution in supervisor.executions(session, state.id):
+        if execution.is_unclaimed:
+            return execution.inquiries.inquiry
     return None
 
 

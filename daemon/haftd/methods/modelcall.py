@@ -99,8 +99,8 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 
 def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
     """Refuse a model's answer to a question that only a person may answer."""
-    use = supervisor.use_of(handle)
-    if use is not None and handle.question is not None and use.inquiries.needs_a_person:
+    execution = supervisor.execution_of(handle)
+    if execution is not None and handle.question is not None and execution.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)
 
 
@@ -142,18 +142,18 @@ def run_to_end(
     if not launch.terminal and launch.output != "events":
         # No client can write input: end of input prevents an endless wait.
         ready = ready.with_stdin("null")
-    handle, use = start(services, caller, ready, params.context, one_shot=True)
+    handle, execution = start(services, caller, ready, params.context, one_shot=True)
 
     def has_ended() -> bool:
         return handle.stopped and handle.output_complete
 
     async def ended(holds: Callable[[], bool] = has_ended) -> object:
         try:
-            if use is not None:
+            if execution is not None:
                 with trio.move_on_after(bound_s) as bound:
-                    await use.begun.wait()
+                    await execution.begun.wait()
                 if bound.cancelled_caught:
-                    use.hold()
+                    execution.hold()
                     return look(services.supervisor, as_spawn, handle)
                 if handle.rejection is not None:
                     raise handle.rejection
@@ -161,20 +161,22 @@ def run_to_end(
             while not holds() and trio.current_time() < deadline:
                 await until((handle,), lambda: holds() or None, deadline=deadline)
         except trio.Cancelled:
-            if use is not None and use.leave() and not handle.stopped:
+            if execution is not None and execution.leave() and not handle.stopped:
                 by = EndedBy("abort", caller.label)
-                services.supervisor.abandon(use, by)
-                services.supervisor.end(use, by)
+                services.supervisor.abandon(execution, by)
+                services.supervisor.end(execution, by)
                 services.audit.record_action("abort", caller, handle)
             raise
-        if use is not None and not handle.stopped:
-            use.hold()  # continues as a handle, independent of the call
+        if execution is not None and not handle.stopped:
+            execution.hold()  # continues as a handle, independent of the call
         state = look(services.supervisor, as_spawn, handle)
         if handle.refusal is not None:
             raise handle.refusal
         return state
 
     async def ended_or_asks() -> object:
-        return await ended(lambda: has_ended() or (use is not None and use.is_unclaimed))
+        return await ended(
+            lambda: has_ended() or (execution is not None and execution.is_unclaimed)
+        )
 
     return DeferredReply(ended, ended_or_asks) if bound_s == inf else DeferredReply(ended_or_asks)

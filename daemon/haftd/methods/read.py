@@ -101,15 +101,15 @@ def look(
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
-    use = supervisor.use_of(handle)
+    execution = supervisor.execution_of(handle)
     if params.view == "screen":
         since = params.since_revision if isinstance(params, FetchParams) else UNSET
         shot = handle.last_screen
-        if use is not None:
-            shot = use.screen(None if isinstance(since, UnsetType) else since)
+        if execution is not None:
+            shot = execution.screen(None if isinstance(since, UnsetType) else since)
         screen = UNSET if shot is None else shot
     elif params.view == "paint":
-        bytes_that_draw = handle.last_paint if use is None else use.paint()
+        bytes_that_draw = handle.last_paint if execution is None else execution.paint()
         painted = Base64(b64encode(bytes_that_draw or b"").decode())
     if handle.stopped:
         supervisor.wake_expiry()
@@ -129,7 +129,7 @@ def look(
         painted=painted,
         terminal=_terminal_reader(params),
         input_wanted=_input_wanted(supervisor, handle, waited, wanted),
-        suspended=_is_suspended(handle, use, waited),
+        suspended=_is_suspended(handle, execution, waited),
         save=True,
         defer=True,
     )
@@ -183,32 +183,36 @@ def _input_wanted(
     supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
     """Return the expected input, of a pipe only after a wait for input, as it is costly."""
-    use = supervisor.use_of(handle)
-    if handle.state is not State.RUNNING or use is None:
+    execution = supervisor.execution_of(handle)
+    if handle.state is not State.RUNNING or execution is None:
         return UNSET
     if not handle.terminal:
-        return InputWanted("line", _prompt(handle, use)) if waited == "input" else UNSET
-    wanted = wanted or use.wanted()
+        return InputWanted("line", _prompt(handle, execution)) if waited == "input" else UNSET
+    wanted = wanted or execution.wanted()
     kind = wanted.expected
     if kind is None:
         return None
-    return InputWanted(kind, _prompt(handle, use), wanted.state != "unknown")
+    return InputWanted(kind, _prompt(handle, execution), wanted.state != "unknown")
 
 
-def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetType) -> bool:
+def _is_suspended(handle: Handle, execution: Execution | None, waited: Waited | UnsetType) -> bool:
     """Return True if a signal has stopped the tool; asked only after a silence."""
-    if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
+    if (
+        handle.state is not State.RUNNING
+        or execution is None
+        or waited in ("input", "output", "matched")
+    ):
         return False
     is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
-    return (is_silent or waited in ("deadline", "quiet")) and use.is_suspended()
+    return (is_silent or waited in ("deadline", "quiet")) and execution.is_suspended()
 
 
-def _prompt(handle: Handle, use: Execution) -> str:
+def _prompt(handle: Handle, execution: Execution) -> str:
     """Return the last line of output, else of the screen."""
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line
-    screen = use.screen()
+    screen = execution.screen()
     lines = () if screen is None else screen.lines
     return next((text for text in reversed(lines) if text), "")
 
@@ -224,9 +228,9 @@ def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int
         return start
     if params.view not in ("screen", "paint"):
         return handle.position.offset
-    use = supervisor.use_of(handle)
-    if not isinstance(params.since_revision, UnsetType) and use is not None:
-        screen = use.screen()
+    execution = supervisor.execution_of(handle)
+    if not isinstance(params.since_revision, UnsetType) and execution is not None:
+        screen = execution.screen()
         if screen is not None and screen.revision != params.since_revision:
             return -1  # the reader's screen is outdated
     return max(handle.position.offset, handle.position.viewed)
@@ -249,7 +253,7 @@ def answer(
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
         return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
-    condition = condition_of(handle, supervisor.use_of(handle), reading, since)
+    condition = condition_of(handle, supervisor.execution_of(handle), reading, since)
     reason = condition.check()
     if reason is None and reading.wait == "none":
         reason = "immediate"

@@ -52,18 +52,21 @@ def session_close(
     handles = access.reachable(caller, session)
     if len(handles) < len(access.registry.list(session)):
         raise caller.refusal("close its session, where handles are that may do more")
-    uses = services.supervisor.uses(session)
+    executions = services.supervisor.executions(session)
 
     services.inquiries.close(session)
-    for use in uses:
-        services.supervisor.end(use, EndedBy("abort", caller.label))
+    for execution in executions:
+        services.supervisor.end(execution, EndedBy("abort", caller.label))
     services.audit.record_action(
-        "session/close", caller, session=session, handles=[use.handle.id for use in uses]
+        "session/close",
+        caller,
+        session=session,
+        handles=[execution.handle.id for execution in executions],
     )
 
     async def closed() -> SessionCloseResult:
-        for use in uses:
-            await use.done.wait()
+        for execution in executions:
+            await execution.done.wait()
         states = tuple(read_plain(handle) for handle in handles if handle.stopped)
         for handle in handles:
             access.registry.forget(handle)
@@ -80,6 +83,6 @@ def leave(services: StartServices, caller: Caller) -> None:
     """End the session's transient state after its last connection."""
     services.subscriptions.remove_connection(caller)
     for session in services.access.sessions.leave(caller):
-        for use in services.supervisor.uses(session):
-            if use.handle.settings.on_disconnect == "abort":
-                services.supervisor.end(use, EndedBy("disconnect", caller.label))
+        for execution in services.supervisor.executions(session):
+            if execution.handle.settings.on_disconnect == "abort":
+                services.supervisor.end(execution, EndedBy("disconnect", caller.label))

@@ -65,22 +65,22 @@ def spawn(
     if source is not None:
         ready = replace(ready, is_fed=True)
     reading = plan(params, terminal=ready.resolved.launch.terminal)
-    handle, use = start(services, caller, ready, context, source=source)
-    if use is None:
+    handle, execution = start(services, caller, ready, context, source=source)
+    if execution is None:
         return answer(services.supervisor, params, handle, reading, since=0)
 
     async def started() -> object:
         try:
             with trio.move_on_after(held_after_s) as bound:
-                await use.begun.wait()
+                await execution.begun.wait()
             if bound.cancelled_caught:
-                use.hold()
+                execution.hold()
                 return read_plain(handle)
         except trio.Cancelled:
-            if use.leave():
-                services.supervisor.abandon(use, EndedBy("abort", caller.label))
+            if execution.leave():
+                services.supervisor.abandon(execution, EndedBy("abort", caller.label))
             raise
-        use.leave()
+        execution.leave()
         if handle.rejection is not None:
             raise handle.rejection
         return await result_of(answer(services.supervisor, params, handle, reading, since=0))
@@ -170,24 +170,24 @@ def start(
     )
     approver = approver_of(services, caller, ready, one_shot=one_shot)
     reviewer = reviewer_of(services.inquiries, caller, ready.tool)
-    handle, use, is_new = services.starter.start(ready, inquiry_context, approver, reviewer)
+    handle, execution, is_new = services.starter.start(ready, inquiry_context, approver, reviewer)
 
     fed = {} if source is None else {"stdin_from": source[0].id}
 
     def record() -> None:
-        if use is not None and use.control is not None:
+        if execution is not None and execution.control is not None:
             services.audit.record_action(
                 "spawn", caller, handle, tool=handle.tool, command=handle.command, **fed
             )
 
-    if use is not None:
-        use.join(is_new=is_new)
-    if use is not None and is_new:
+    if execution is not None:
+        execution.join(is_new=is_new)
+    if execution is not None and is_new:
         if not one_shot:
-            use.when_begun(use.hold)
-        use.when_begun(record)
+            execution.when_begun(execution.hold)
+        execution.when_begun(record)
         if source is not None:
-            services.supervisor.pipe(source[0], use, source[1])
+            services.supervisor.pipe(source[0], execution, source[1])
         services.watching.follow(handle)
         services.subscriptions.add_handle(handle)
-    return handle, use
+    return handle, execution

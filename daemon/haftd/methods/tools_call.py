@@ -136,8 +136,8 @@ def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[Pendi
         pending
         for state in states
         if isinstance(state, Waiting)
-        for use in supervisor.uses(session, state.id)
-        if (pending := use.inquiries.current) is not None and not pending.routed.is_set()
+        for execution in supervisor.executions(session, state.id)
+        if (pending := execution.inquiries.current) is not None and not pending.routed.is_set()
     ]
 
 

@@ -65,16 +65,16 @@ def turn_end(
         policy = (
             handle.settings.on_turn_end if isinstance(params.policy, UnsetType) else params.policy
         )
-        use = services.supervisor.use_of(handle)
-        if policy == "abort" and use is not None:
-            services.supervisor.end(use, EndedBy("turn_end", caller.label))
-            aborted.append(use)
+        execution = services.supervisor.execution_of(handle)
+        if policy == "abort" and execution is not None:
+            services.supervisor.end(execution, EndedBy("turn_end", caller.label))
+            aborted.append(execution)
         elif policy == "await":
             awaited.append(handle)
         elif policy == "inquire":
             asked.append(handle)
     services.audit.record_action(
-        "turn/end", caller, session=session, handles=[use.handle.id for use in aborted]
+        "turn/end", caller, session=session, handles=[execution.handle.id for execution in aborted]
     )
     timeout_s = params.timeout_ms / 1000
     deadline = trio.current_time() + timeout_s
@@ -84,9 +84,12 @@ def turn_end(
         for pending in inquiries:
             await pending.settled.wait()
         decided = _decided(inquiries)
-        uses = [services.supervisor.use_of(handle) for handle in _aborted(decided)]
-        for use in (*aborted, *(use for use in uses if use is not None)):
-            await use.done.wait()
+        executions = [services.supervisor.execution_of(handle) for handle in _aborted(decided)]
+        for execution in (
+            *aborted,
+            *(execution for execution in executions if execution is not None),
+        ):
+            await execution.done.wait()
         await until(
             awaited, lambda: all(handle.stopped for handle in awaited) or None, deadline=deadline
         )
@@ -127,9 +130,9 @@ def _ask(
     def decide(decided: Mapping[Handle, TurnDecision]) -> None:
         ended = _aborted(decided)
         for handle in ended:
-            use = services.supervisor.use_of(handle)
-            if use is not None:
-                services.supervisor.end(use, EndedBy("turn_end", caller.label))
+            execution = services.supervisor.execution_of(handle)
+            if execution is not None:
+                services.supervisor.end(execution, EndedBy("turn_end", caller.label))
         if ended:
             ids = [handle.id for handle in ended]
             services.audit.record_action("turn/end", caller, session=session, handles=ids)

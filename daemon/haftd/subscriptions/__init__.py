@@ -44,10 +44,10 @@ class Subscriptions:
     def __init__(
         self,
         nursery: trio.Nursery,
-        use_of: Callable[[Handle], Execution | None] = lambda handle: None,
+        execution_of: Callable[[Handle], Execution | None] = lambda handle: None,
     ) -> None:
         self._nursery = nursery
-        self._use_of = use_of
+        self._use_of = execution_of
         self._numbers = itertools.count(1)
         self._subscribers: dict[Caller, _Subscriber] = {}
         self._by_session: dict[str, dict[Subscription, None]] = {}

@@ -72,7 +72,7 @@ class Follower:
         subscription: str,
         events: frozenset[PushEvent],
         queue: PushQueue,
-        use_of: Callable[[Handle], Execution | None],
+        execution_of: Callable[[Handle], Execution | None],
         over: Callable[[Handle], None],
         offset: int | None = None,
         terminal: TerminalReader | None = None,
@@ -84,7 +84,7 @@ class Follower:
         self._subscription = subscription
         self._events = events
         self._queue = queue
-        self._use_of = use_of
+        self._use_of = execution_of
         self._on_complete = over
         self._sent_offset = handle.readable_end() if offset is None else offset
         """End of the output sent."""
@@ -175,8 +175,8 @@ class Follower:
         """Look at the input state of a terminal's program after its last event, in doubling pauses: the kernel
         has no event for it."""
         handle, now = self._handle, trio.current_time()
-        use = self._use_of(handle)
-        if use is None or not handle.terminal or handle.state is not State.RUNNING:
+        execution = self._use_of(handle)
+        if execution is None or not handle.terminal or handle.state is not State.RUNNING:
             self._reads = None
             return
         if self._activity != handle.last_activity:
@@ -184,7 +184,7 @@ class Follower:
             self._look_pause = _FIRST_LOOK_S
             self._look_at = self._activity + _FIRST_LOOK_S
         if now >= self._look_at:
-            self._reads = use.reads()
+            self._reads = execution.reads()
             self._look_at = now + self._look_pause
             self._look_pause *= 2
         self._queue.add_later(self, self._look_at)
@@ -219,11 +219,11 @@ class Follower:
         """Send changes of the screen, or schedule changes that come too soon; return True if there
         were any."""
         handle, now = self._handle, trio.current_time()
-        use = self._use_of(handle)
+        execution = self._use_of(handle)
         if now < self._next_screen_at and not is_over:
             self._queue.add_later(self, self._next_screen_at)
             return False
-        screen = handle.last_screen if use is None else use.picture()
+        screen = handle.last_screen if execution is None else execution.picture()
         if screen is None or screen.revision == self._sent_revision:
             return False
         self._sent_revision = screen.revision

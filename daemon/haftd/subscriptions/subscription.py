@@ -36,7 +36,7 @@ class Subscription:
         session: str,
         handles: frozenset[str] | None,
         events: frozenset[PushEvent],
-        use_of: Callable[[Handle], Execution | None],
+        execution_of: Callable[[Handle], Execution | None],
         terminal: TerminalReader | None = None,
     ) -> None:
         self.id = id
@@ -44,7 +44,7 @@ class Subscription:
         self._queue = queue
         self.session = session
         self._events = events
-        self._use_of = use_of
+        self._use_of = execution_of
         self._terminal = terminal
         self.is_due = False
         self._handles = handles
