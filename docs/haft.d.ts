@@ -1228,7 +1228,7 @@ export interface SubscribeParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** `state`, `output`, `bytes`, `screen`, `notification`, `tools`: see Being told */
+  /** `state`, `output`, `bytes`, `screen`, `notification`, `tools`: see Subscriptions */
   events: ("bytes" | "notification" | "output" | "screen" | "state" | "tools")[];
   /** ids: only these handles, and later uses of the ids; by default all handles of the session */
   handles?: string[];

@@ -123,7 +123,7 @@ MEANINGS: dict[str, str] = {
     "Inquiry.context": "the `context` of the `tools/call`",
     "Inquiry.refused": "the reason for which the previous answer of the same client was invalid",
     # Subscriptions.
-    "SubscribeParams.events": "`state`, `output`, `bytes`, `screen`, `notification`, `tools`: see [Being told](#being-told)",
+    "SubscribeParams.events": "`state`, `output`, `bytes`, `screen`, `notification`, `tools`: see [Subscriptions](#subscriptions)",
     "SubscribeParams.handles": "ids: only these handles, and later uses of the ids; by default all handles of the session",
     "subscription": "its name",
     "UnsubscribeParams.subscription": "the name that `subscribe` has returned",
