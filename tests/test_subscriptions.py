@@ -13,8 +13,8 @@ from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.subscriptions import Subscriptions
 from tests.core.disks import make
 
@@ -139,7 +139,7 @@ async def test_a_closed_or_finished_subscription_leaves_no_trace(
     assert told.close(peer.caller, first)
     assert not told.close(peer.caller, first)
     assert listeners() == [1, 0]
-    one.end(Ending(by=EndedBy("exit")), 2.0)
+    one.end(Termination(by=EndedBy("exit")), 2.0)
     await wait_all_tasks_blocked()
     assert listeners() == [0, 0]
     assert len(told) == 1

@@ -24,6 +24,7 @@ from msgspec import UNSET, to_builtins
 from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
 from haftd import startup
+from haftd.composition import Parts, assemble, recovery_counts, rpc_context_of
 from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
@@ -42,7 +43,6 @@ from haftd.rpc.transports.unix import serve_unix
 from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
-from haftd.wiring import Parts, assemble, recovery_counts, rpc_context_of
 
 _CLOSE_GRACE_S = 2.0
 

@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from haft_protocol.questions import Boolean, Question, Text, check_answer
 from haft_protocol.states import Exit
-from haftd.core.ending import LOST, Ending
+from haftd.core.termination import LOST, Termination
 from haftd.runtimes.base import (
     Call,
     ExecutionControl,
@@ -120,7 +120,7 @@ class Recorder:
     answers: dict[str, Any] = field(default_factory=dict)
     control: ExecutionControl | None = None
     output: bytearray = field(default_factory=bytearray)
-    end: Ending | None = None
+    end: Termination | None = None
     is_end_complete: bool = False
     is_complete: bool = False
     number: int = 0
@@ -163,13 +163,13 @@ class Recorder:
         self.number = number
         self._note(after_end=True)
 
-    def ended(self, ending: Ending, *, complete: bool = True) -> None:
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
         assert self.end is None, "ended twice"
         self._note()
-        self.end, self.is_end_complete = ending, complete
-        exit = ending.exit or Exit()
+        self.end, self.is_end_complete = termination, complete
+        exit = termination.exit or Exit()
         assert exit.code is UNSET or exit.signal is UNSET, "a code and a signal"
-        assert ending.result is None or ending.failure is None, "a result and a failure"
+        assert termination.result is None or termination.failure is None, "a result and a failure"
 
     def redrawn(self) -> None:
         self.redraws += 1
@@ -300,20 +300,22 @@ async def _check_prints(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
     assert run.port.after_end == 0, "output came after the end that was said to be complete"
-    assert run.port.end == Ending(exit=Exit(code=0))
+    assert run.port.end == Termination(exit=Exit(code=0))
     assert run.result is None
 
 
 async def _check_exits(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
-    assert run.port.end == Ending(exit=Exit(code=7))
+    assert run.port.end == Termination(exit=Exit(code=7))
 
 
 async def _check_signalled(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
-    assert run.port.end == Ending(exit=Exit(signal="KILL")), "a signal was lost or taken for a code"
+    assert run.port.end == Termination(exit=Exit(signal="KILL")), (
+        "a signal was lost or taken for a code"
+    )
 
 
 async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
@@ -355,7 +357,7 @@ async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.wants("reads")
     run.control.write(Input("eof"))
     await run.finish()
-    assert run.port.end == Ending(exit=Exit(code=0))
+    assert run.port.end == Termination(exit=Exit(code=0))
     lines_read = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
     assert lines_read == [b"ready", *lines], "input was lost, cut or out of order"
     try:
@@ -385,7 +387,7 @@ async def _check_fails(bench: Bench, part: Part, run: Performance) -> None:
     assert run.failure.trace == ("here",)
     assert run.failure.transient
     assert run.port.end is not None
-    assert run.port.end.failure == run.failure.ending.failure
+    assert run.port.end.failure == run.failure.termination.failure
 
 
 async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:

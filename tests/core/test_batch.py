@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
 from haftd.core.batch import SpawnKey, admit_batch
-from haftd.core.ending import Ending
 from haftd.core.registry import Registry
+from haftd.core.termination import Termination
 from tests.core.test_registry import admit
 
 NAMES = st.tuples(st.sampled_from("st"), st.sampled_from("abcd"))
@@ -21,7 +21,7 @@ def test_exactly_the_clashing_spawns_fail_and_no_id_is_taken(
     for key in live | stopped:
         handle = admit(registry, key[1], session=key[0]).handle
         if key not in live:
-            handle.end(Ending(by=EndedBy(by="exit")), 1.0)
+            handle.end(Termination(by=EndedBy(by="exit")), 1.0)
     before = registry.list()
     errors = admit_batch([SpawnKey(*key) for key in spawns], registry)
     assert [error is not None for error in errors] == [

@@ -22,11 +22,11 @@ from haft_protocol.states import (
     ToolError,
     Waiting,
 )
-from haftd.core.ending import Ending
 from haftd.core.escapes import decode
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import IllegalTransition, State
 from haftd.core.read_position import read_of
+from haftd.core.termination import Termination
 from haftd.core.text import omission_line
 from haftd.core.views import handle_state, read_handle
 from tests.core.disks import make
@@ -77,7 +77,9 @@ EVENTS: dict[str, Callable[[Handle], None]] = {
     "start": lambda handle: handle.start(101.0, pid=1, command="x", terminal=True),
     "ask": lambda handle: handle.ask(QUESTION, 102.0),
     "answer": lambda handle: handle.answer(103.0),
-    "end": lambda handle: handle.end(Ending(by=EXIT, exit=Exit(code=0)), 104.0, complete=False),
+    "end": lambda handle: handle.end(
+        Termination(by=EXIT, exit=Exit(code=0)), 104.0, complete=False
+    ),
 }
 LEGAL = {
     ("pending", "start"): "running",
@@ -148,7 +150,7 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
                 read_handle(handle, 101.0, view=view)
             case "cursor":
                 read_handle(handle, 101.0, cursor=at)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
     read_handle(handle, 103.0)
     handle.append_output(late, 103.0)
     handle.complete_output(104.0)
@@ -176,7 +178,7 @@ def test_output_unread_at_the_stop_is_the_delta_of_every_reader() -> None:
     handle.append_output(b"read\n", 101.0)
     read_handle(handle, 101.0)
     handle.append_output(b"unread\n", 101.0)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0)
     assert [stopped(read_handle(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
     assert stopped(read_handle(handle, 103.0, view="all")).result == "read\nunread\n"
     assert stopped(read_handle(handle, 103.0, view="tail", max_bytes=3)).result == "ad\n"
@@ -194,7 +196,7 @@ def test_each_state_carries_its_own_data() -> None:
     waiting = read_handle(handle, 102.0)
     assert isinstance(waiting, Waiting) and waiting.question == QUESTION
     handle.answer(103.0)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 104.0)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 104.0)
     end = stopped(handle_state(handle, 999.0, waited="stopped"))
     assert end.elapsed_ms == 4000 and end.generation == 3 and end.waited == "stopped"
     assert end.exit == Exit(code=0) and end.output_complete is True
@@ -210,7 +212,7 @@ def test_each_state_carries_its_own_data() -> None:
 def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message: str) -> None:
     handle = running()
     handle.append_output(b"boom\n", 101.0)
-    handle.end(Ending(by=EXIT, exit=exit_), 102.0)
+    handle.end(Termination(by=EXIT, exit=exit_), 102.0)
     end = stopped(read_handle(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.error.message == message
     assert (end.content, end.result, end.exit) == ("boom\n", UNSET, exit_)
@@ -221,7 +223,7 @@ def test_the_cause_of_an_end_is_named_and_the_output_is_kept(by: By) -> None:
     handle = running()
     handle.append_output(b"line 1\n", 101.0)
     ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
-    handle.end(Ending(by=ended_by, exit=Exit(code=0), unconfirmed=(9,)), 102.0)
+    handle.end(Termination(by=ended_by, exit=Exit(code=0), unconfirmed=(9,)), 102.0)
     end = stopped(read_handle(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.content == "line 1\n"
     assert by != "abort" or "by nvim" in end.error.message
@@ -232,9 +234,9 @@ def test_a_structured_tool_determines_its_result() -> None:
     good, bad = running(), running()
     for handle in (good, bad):
         handle.append_output(b'{"type": "success"}', 101.0)
-    good.end(Ending(by=EXIT, result="fine", exit=Exit(code=1)), 102.0)
+    good.end(Termination(by=EXIT, result="fine", exit=Exit(code=1)), 102.0)
     failure = ToolError(message="no", trace=("a",), transient=True)
-    bad.end(Ending(by=EXIT, failure=failure, exit=Exit(code=0)), 102.0)
+    bad.end(Termination(by=EXIT, failure=failure, exit=Exit(code=0)), 102.0)
     end = stopped(read_handle(good, 103.0))
     assert (end.result, end.error, end.content) == ("fine", UNSET, UNSET)
     end = stopped(read_handle(bad, 103.0))
@@ -244,7 +246,7 @@ def test_a_structured_tool_determines_its_result() -> None:
 
 def test_a_long_result_reports_its_cut() -> None:
     handle = running()
-    handle.end(Ending(by=EXIT, result="x" * 1000), 102.0)
+    handle.end(Termination(by=EXIT, result="x" * 1000), 102.0)
     end = stopped(read_handle(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET
     assert (end.truncated.bytes, end.truncated.kept, end.truncated.path) == (1000, 100, None)
@@ -253,7 +255,7 @@ def test_a_long_result_reports_its_cut() -> None:
 def test_a_cut_raw_result_reports_its_cut() -> None:
     handle = running()
     handle.append_output(b"x" * 50_000, 101.0)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0)
     end = stopped(read_handle(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET and end.omitted == 49_900
     assert (end.truncated.bytes, end.truncated.kept) == (50_000, 100)
@@ -263,7 +265,7 @@ def test_an_incomplete_end_is_reported_and_left_behind_is_asked_each_time() -> N
     handle = running()
     left = [LeftBehind(pid=9, command="sleep")]
     handle.set_left_behind(lambda: tuple(left))
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
     end = stopped(read_handle(handle, 103.0))
     assert end.output_complete is False and end.left_behind == (left[0],)
     handle.complete_output(104.0)
@@ -275,7 +277,7 @@ def test_an_incomplete_end_is_reported_and_left_behind_is_asked_each_time() -> N
 def test_a_character_completed_after_the_end_is_shown_once() -> None:
     handle = running()
     handle.append_output(b"a\xe2", 101.0)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0, complete=False)
     assert text_of(read_handle(handle, 103.0)) == "a"
     handle.append_output(b"\x89\xa4\xe2", 103.0)
     assert text_of(read_handle(handle, 103.0)) == "a≤"
@@ -288,7 +290,7 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
     handle = handle_of(disk=1 << 22)
     handle.start(100.0)
     handle.append_output(b"x" * 100_000, 101.0)
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), 102.0, complete=complete)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 102.0, complete=complete)
     assert handle.spool.on_disk == (100_000 if complete else 0)
     handle.complete_output(103.0)
     assert handle.spool.on_disk == 100_000
@@ -311,7 +313,7 @@ def test_a_state_that_is_not_reported_as_read_counts_as_unread() -> None:
     handle.append_output(b"hello", 101.0)
     handle_state(handle, 101.0)
     assert handle.position.offset == 0
-    handle.end(Ending(by=EXIT), 102.0)
+    handle.end(Termination(by=EXIT), 102.0)
     handle_state(handle, 103.0)
     assert handle.position.end_read_at is None
     read_handle(handle, 104.0)
@@ -368,7 +370,7 @@ def test_an_incomplete_character_cannot_be_read_yet() -> None:
     handle.append_output(b"\xa4", 101.0)
     assert handle.readable_end() == 4
     handle.append_output(b"\xe2", 101.0)
-    handle.end(Ending(by=EXIT), 102.0)
+    handle.end(Termination(by=EXIT), 102.0)
     assert handle.readable_end() == 5
 
 

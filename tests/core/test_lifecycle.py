@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from haft_protocol.errors import spawn_failed
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import (
@@ -23,10 +22,11 @@ from haftd.core.lifecycle import (
     Stopping,
     step,
 )
+from haftd.core.termination import Termination
 from tests.core.disks import make
 
 QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
-ENDING = Ending(by=EndedBy("exit"))
+ENDING = Termination(by=EndedBy("exit"))
 ABORT = EndedBy("abort", "vim")
 
 EVENTS: dict[Event, Callable[[Handle], None]] = {
@@ -222,7 +222,7 @@ def test_a_handle_in_each_stage_has_the_state_of_the_wire(stage: Stage) -> None:
     handle = handle_in(stage)
     assert handle.lifecycle.stage is stage
     assert handle.state is WIRE[stage]
-    assert handle.stopped == (WIRE[stage] is State.STOPPED) == (handle.ending is not None)
+    assert handle.stopped == (WIRE[stage] is State.STOPPED) == (handle.termination is not None)
     assert (handle.question is None) == (handle.state is not State.WAITING)
 
 

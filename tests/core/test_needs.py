@@ -9,9 +9,9 @@ from msgspec import UnsetType
 
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, InputKind, InputWanted, Running
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.core.views import handle_state, needs_of
 from tests.core.disks import make
 
@@ -72,9 +72,9 @@ def test_a_start_that_awaits_approval_needs_a_decision() -> None:
 def test_a_withheld_result_needs_a_decision() -> None:
     handle = running(is_reviewed=True)
     assert needs(handle) == "nothing"
-    handle.withhold(Ending(by=EXIT), 1.0)
+    handle.withhold(Termination(by=EXIT), 1.0)
     assert needs(handle) == "decision"
-    handle.release(Ending(by=EXIT), 2.0, review="allowed")
+    handle.release(Termination(by=EXIT), 2.0, review="allowed")
     assert needs(handle) == "nothing"
 
 
@@ -83,5 +83,5 @@ def test_a_handle_that_ends_needs_nothing() -> None:
     handle.ask(QUESTION, 1.0)
     handle.request_stop(EndedBy(by="abort"))
     assert needs(handle) == "nothing"
-    handle.end(Ending(by=EXIT), 2.0)
+    handle.end(Termination(by=EXIT), 2.0)
     assert needs_of(handle, "line") == "nothing"

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
-from haftd.core.ending import Ending, internal_failure
 from haftd.core.outcomes import failure_of
+from haftd.core.termination import Termination, internal_failure
 
 TERM = Exit(signal="TERM")
 
@@ -40,14 +40,14 @@ TERM = Exit(signal="TERM")
 def test_an_end_names_its_cause_and_exit(
     by: EndedBy, exit: Exit | None, limit: str | None, sentence: str
 ) -> None:
-    failure = failure_of(Ending(by=by, exit=exit, limit=limit))
+    failure = failure_of(Termination(by=by, exit=exit, limit=limit))
     assert failure is not None and failure.message == sentence
 
 
 @pytest.mark.parametrize("by", get_args(By))
 def test_only_an_own_exit_with_status_zero_is_a_success(by: By) -> None:
     for result in (None, "built"):
-        failure = failure_of(Ending(by=EndedBy(by), exit=Exit(code=0), result=result))
+        failure = failure_of(Termination(by=EndedBy(by), exit=Exit(code=0), result=result))
         assert (failure is None) == (by == "exit")
         assert failure is None or failure.transient == (by == "lost")
 
@@ -55,11 +55,11 @@ def test_only_an_own_exit_with_status_zero_is_a_success(by: By) -> None:
 def test_a_failure_of_a_tool_is_passed_on_unchanged() -> None:
     own = ToolError("no such branch", ("a", "b"), True)
     for by in get_args(By):
-        assert failure_of(Ending(by=EndedBy(by), exit=Exit(code=0), failure=own)) is own
+        assert failure_of(Termination(by=EndedBy(by), exit=Exit(code=0), failure=own)) is own
 
 
 def test_a_structured_success_does_not_ask_for_the_exit() -> None:
-    assert failure_of(Ending(by=EndedBy("exit"), exit=Exit(code=3), result="built")) is None
+    assert failure_of(Termination(by=EndedBy("exit"), exit=Exit(code=3), result="built")) is None
 
 
 def test_an_internal_failure_names_the_log_and_the_incident() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.output_file import save_output
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.core.views import handle_state, read_handle
 from haftd.host.files.spool_folder import SpoolFolder
 
@@ -39,7 +39,7 @@ def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None 
     handle = held(spool)
     handle.append_output(data, 0.0)
     by = EndedBy("exit")
-    handle.end(Ending(by=by, result=result, exit=Exit(code=code)), 1.0)
+    handle.end(Termination(by=by, result=result, exit=Exit(code=code)), 1.0)
     return handle
 
 
@@ -145,7 +145,7 @@ def test_a_structured_result_is_saved_unchanged(folder: SpoolFolder) -> None:
 def test_no_file_is_named_while_output_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = held(spool_in(folder))
     handle.append_output(lines(100), 0.0)
-    handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=0)), 1.0, complete=False)
+    handle.end(Termination(by=EndedBy("exit"), exit=Exit(code=0)), 1.0, complete=False)
     assert cut(handle, max_bytes=50).path is None and list(tmp_path.iterdir()) == []
     handle.append_output(b"late\n", 1.0)
     handle.complete_output(2.0)

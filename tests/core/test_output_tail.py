@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
 from haftd.core import output_tail
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.output_tail import OutputChunk, OutputTail
+from haftd.core.termination import Termination
 from haftd.core.text import cut
 from tests.core.disks import make
 
@@ -46,7 +46,7 @@ def all_of(reader: OutputTail) -> list[OutputChunk]:
 
 
 def stop(one: Handle) -> None:
-    one.end(Ending(by=EndedBy("exit")), 1.0)
+    one.end(Termination(by=EndedBy("exit")), 1.0)
 
 
 @given(

@@ -14,10 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Exit, Stopped
 from haftd.core import registry as registry_module
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.registry import Admission, Registry
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.core.views import read_handle
 from tests.core.disks import make
 
@@ -62,7 +62,7 @@ def test_a_handle_does_not_keep_its_arguments() -> None:
 
 
 def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:
-    handle.end(Ending(by=EXIT, exit=Exit(code=0)), now)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), now)
     if read:
         read_handle(handle, now)
     return handle
@@ -421,7 +421,7 @@ def test_a_stopped_handle_with_running_processes_is_never_evicted() -> None:
         ).handle
         handle.start(0.0)
         handle.set_left_behind(tuple)
-        handle.end(Ending(by=EndedBy("exit")), 0.0)
+        handle.end(Termination(by=EndedBy("exit")), 0.0)
         read_handle(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None

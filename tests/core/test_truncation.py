@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from haft_protocol.methods import AwaitResult
 from haft_protocol.states import EndedBy, Exit, as_text
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, size_limit
 from haftd.core.truncation import truncate_batch as portion_in_steps
 from haftd.core.views import read_handle
@@ -65,7 +65,7 @@ class FakeRegistry:
         handle.start(0.0)
         handle.append_output(text.encode(), 0.0)
         by, exit = EndedBy("exit"), Exit(code=code)
-        handle.end(Ending(by=by, result=result, exit=exit), 1.0)
+        handle.end(Termination(by=by, result=result, exit=exit), 1.0)
         self.handles.append(handle)
         return handle
 
@@ -196,7 +196,7 @@ def test_dropped_output_is_counted_as_missing_from_the_file(registry: FakeRegist
     handle.start(0.0)
     for line in lines(5_000).splitlines(keepends=True):
         handle.append_output(line.encode(), 0.0)
-    handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=0)), 1.0)
+    handle.end(Termination(by=EndedBy("exit"), exit=Exit(code=0)), 1.0)
     registry.handles.append(handle)
     (state,) = registry.told([seen(handle)], 1_000)
     cut = state["truncated"]

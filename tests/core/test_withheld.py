@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy, Exit, ToolError
-from haftd.core.ending import Ending
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.core.text import STRIPPED
 from haftd.core.withheld import ReviewDecision, WithheldResult
 
 EXIT = EndedBy("exit")
-PRINTED = Ending(by=EXIT, exit=Exit(code=0))
-FAILED = Ending(by=EXIT, exit=Exit(code=3))
-SAID = Ending(by=EXIT, result="said", exit=Exit(code=0))
-BROKE = Ending(by=EXIT, failure=ToolError("broke", ("at x",), True), exit=Exit(code=1))
-PASSED = Ending(by=EndedBy("limit"), limit="wall_s", exit=Exit(signal="TERM"))
+PRINTED = Termination(by=EXIT, exit=Exit(code=0))
+FAILED = Termination(by=EXIT, exit=Exit(code=3))
+SAID = Termination(by=EXIT, result="said", exit=Exit(code=0))
+BROKE = Termination(by=EXIT, failure=ToolError("broke", ("at x",), True), exit=Exit(code=1))
+PASSED = Termination(by=EndedBy("limit"), limit="wall_s", exit=Exit(signal="TERM"))
 ALL = (PRINTED, FAILED, SAID, BROKE, PASSED)
 
 
@@ -34,7 +34,7 @@ def content(spool: Spool | None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("ending", "text", "failed", "failure"),
+    ("termination", "text", "failed", "failure"),
     [
         (PRINTED, "printed", False, None),
         (FAILED, "printed", True, "The process exited with code 3."),
@@ -44,34 +44,34 @@ def content(spool: Spool | None) -> bytes:
     ],
 )  # fmt: skip
 def test_a_withheld_result_is_shown_as_its_outcome(
-    ending: Ending, text: str, failed: bool, failure: str | None
+    termination: Termination, text: str, failed: bool, failure: str | None
 ) -> None:
-    shown = withheld().show(ending, STRIPPED, 100)
+    shown = withheld().show(termination, STRIPPED, 100)
     assert (shown.text, shown.failed, shown.failure) == (text, failed, failure)
     assert (shown.bytes, shown.omitted) == (len(text), 0)
 
 
 @given(st.text(SHOWN, max_size=300), st.integers(1, 80), st.sampled_from([PRINTED, SAID]))
-def test_omitted_bytes_are_counted(text: str, most: int, ending: Ending) -> None:
-    if ending is SAID:
-        ending = Ending(by=EXIT, result=text)
-    shown = withheld(text.encode()).show(ending, STRIPPED, most)
+def test_omitted_bytes_are_counted(text: str, most: int, termination: Termination) -> None:
+    if termination is SAID:
+        termination = Termination(by=EXIT, result=text)
+    shown = withheld(text.encode()).show(termination, STRIPPED, most)
     assert shown.bytes == len(text.encode())
     assert (shown.omitted > 0) == (shown.bytes > most)
 
 
 def test_an_allowed_result_is_released_unchanged() -> None:
-    for ending in ALL:
-        told, spool = withheld().release(ending, ReviewDecision("allow"))
-        assert told == ending
-        assert content(spool) == (b"printed" if ending.is_output else b"")
+    for termination in ALL:
+        told, spool = withheld().release(termination, ReviewDecision("allow"))
+        assert told == termination
+        assert content(spool) == (b"printed" if termination.is_output else b"")
 
 
 def test_an_edited_result_replaces_the_text() -> None:
-    for ending in ALL:
-        told, spool = withheld().release(ending, ReviewDecision("edit", text="other"))
-        assert told.by == ending.by and told.exit == ending.exit
-        assert content(spool) == (b"other" if ending.is_output else b"")
+    for termination in ALL:
+        told, spool = withheld().release(termination, ReviewDecision("edit", text="other"))
+        assert told.by == termination.by and told.exit == termination.exit
+        assert content(spool) == (b"other" if termination.is_output else b"")
     assert withheld().release(SAID, ReviewDecision("edit", text="other"))[0].result == "other"
     told, _ = withheld().release(BROKE, ReviewDecision("edit", text="other"))
     assert told.failure == ToolError("other", (), True)
@@ -79,15 +79,16 @@ def test_an_edited_result_replaces_the_text() -> None:
 
 @pytest.mark.parametrize("decision", ["deny", "skip"])
 def test_a_denied_or_skipped_result_keeps_no_output(decision: str) -> None:
-    for ending in ALL:
+    for termination in ALL:
         one = withheld()
         told, spool = one.release(
-            ending, ReviewDecision("deny" if decision == "deny" else "skip", explanation="word")
+            termination,
+            ReviewDecision("deny" if decision == "deny" else "skip", explanation="word"),
         )
         assert spool is None and one.spool.read(0, 100) == b"" and told.exit is None
         if decision == "deny":
             assert told.failure == ToolError("word") and told.result is None
-        elif ending is PASSED:
+        elif termination is PASSED:
             assert told.failure is None and told.result is None and told.limit == "wall_s"
         else:
             assert (told.result, told.failure, told.is_raw) == ("word", None, False)
@@ -103,8 +104,8 @@ def test_a_discarded_result_names_the_canceller() -> None:
 
 
 def test_a_discarded_result_names_surviving_processes() -> None:
-    ending = Ending(by=EXIT, result="said", unconfirmed=(7,))
-    assert withheld().discard(ending, EndedBy("abort")).unconfirmed == (7,)
+    termination = Termination(by=EXIT, result="said", unconfirmed=(7,))
+    assert withheld().discard(termination, EndedBy("abort")).unconfirmed == (7,)
 
 
 def test_late_output_is_not_released() -> None:

@@ -14,12 +14,12 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haft_protocol.errors import spawn_failed
 from haft_protocol.states import EndedBy, Screen
-from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination, internal_failure
 from haftd.executions.execution import MAX_BACKLOG, Execution, changes
 from haftd.runtimes.base import Input, ToolFailed
-from tests.endings import ending
+from tests.terminations import termination
 
 ABORT = EndedBy("abort", "somebody")
 
@@ -124,29 +124,33 @@ def test_a_picture_is_no_base_for_screen_changes() -> None:
 @pytest.mark.parametrize(
     ("reported", "ender", "by", "failure"),
     [
-        (ending(code=0), None, "exit", None),
-        (ending(code=0), ABORT, "exit", None),
-        (ending(signal="TERM", by="lost"), ABORT, "abort", None),
-        (ending(signal="KILL", by="limit", limit="cpu_s"), ABORT, "limit", None),
-        (ending(code=1, by="limit", limit="wall_s"), None, "limit", None),
-        (ending(signal="KILL", by="lost"), None, "lost", internal_failure()),
-        (ending(failure=ToolFailed("no")), None, "exit", "no"),
-        (ending(failure=ToolFailed("no")), ABORT, "exit", "no"),
-        (ending(failure=ToolFailed("no"), by="lost"), ABORT, "abort", "no"),
-        (ending(failure=ToolFailed("no"), by="lost"), None, "exit", "no"),
+        (termination(code=0), None, "exit", None),
+        (termination(code=0), ABORT, "exit", None),
+        (termination(signal="TERM", by="lost"), ABORT, "abort", None),
+        (termination(signal="KILL", by="limit", limit="cpu_s"), ABORT, "limit", None),
+        (termination(code=1, by="limit", limit="wall_s"), None, "limit", None),
+        (termination(signal="KILL", by="lost"), None, "lost", internal_failure()),
+        (termination(failure=ToolFailed("no")), None, "exit", "no"),
+        (termination(failure=ToolFailed("no")), ABORT, "exit", "no"),
+        (termination(failure=ToolFailed("no"), by="lost"), ABORT, "abort", "no"),
+        (termination(failure=ToolFailed("no"), by="lost"), None, "exit", "no"),
     ],
 )
 async def test_the_first_cause_of_an_end_is_reported(
-    autojump_clock: MockClock, reported: Ending, ender: EndedBy | None, by: str, failure: str | None
+    autojump_clock: MockClock,
+    reported: Termination,
+    ender: EndedBy | None,
+    by: str,
+    failure: str | None,
 ) -> None:
     execution = use_of_a_tool()
     if ender is not None:
         execution.handle.request_stop(ender)
     execution.started(cast(Any, Shows()))
     execution.ended(reported)
-    ending = execution.handle.ending
-    assert ending is not None and ending.by.by == by
-    assert (ending.failure and ending.failure.message) == failure
+    termination = execution.handle.termination
+    assert termination is not None and termination.by.by == by
+    assert (termination.failure and termination.failure.message) == failure
 
 
 async def test_a_failed_start_is_no_notice_to_its_session(

@@ -7,10 +7,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.core.withheld import ResultExcerpt, ReviewDecision
 from haftd.executions.execution import Execution
 from haftd.executions.review import PendingReview
@@ -19,7 +19,7 @@ from haftd.inquiries.tool_question import InquiryCancelled
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
-from tests.endings import ending
+from tests.terminations import termination
 
 ABORT = EndedBy("abort", "somebody")
 
@@ -40,7 +40,7 @@ def question_of(handle: Handle) -> Question | None:
 
 def ended_by(handle: Handle) -> EndedBy | None:
     """Return the cause of the end."""
-    return None if handle.ending is None else handle.ending.by
+    return None if handle.termination is None else handle.termination.by
 
 
 class Desk:
@@ -91,7 +91,7 @@ class Playing:
     """A scripted runtime with a report per checkpoint."""
 
     def __init__(
-        self, *ends: Ending | None, complete: bool = True, printed: bytes = b"printed"
+        self, *ends: Termination | None, complete: bool = True, printed: bytes = b"printed"
     ) -> None:
         self.ends, self.complete = ends, complete
         self.printed = printed
@@ -129,7 +129,7 @@ async def test_the_end_is_reported_after_the_decision(autojump_clock: MockClock)
 async def test_the_review_starts_after_all_output_arrived(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        execution = bench.start(Playing(ending(code=0), None, complete=False))
+        execution = bench.start(Playing(termination(code=0), None, complete=False))
         await execution.done.wait()
         assert [one.text for one in bench.desk.asked] == ["printed"]
         assert bench.handle.stopped and bench.handle.output_complete
@@ -140,7 +140,7 @@ async def test_incomplete_output_is_reviewed_when_no_writer_is_left(
 ) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        execution = bench.start(Playing(ending(code=0), complete=False))
+        execution = bench.start(Playing(termination(code=0), complete=False))
         await execution.done.wait()
         assert standing(bench.handle) == "allowed"
 
@@ -172,7 +172,7 @@ class EndsMeanwhile:
         finally:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self.s)
-            context.ended(ending(code=0))
+            context.ended(termination(code=0))
 
 
 @pytest.mark.parametrize("s", [0, 0.1])
@@ -194,9 +194,9 @@ async def test_a_failed_review_is_a_denial(autojump_clock: MockClock) -> None:
         execution = bench.start(FakeRuntime(), Emit(b"printed"))
         await execution.done.wait()
         assert standing(bench.handle) == "denied" and bench.handle.spool.end == 0
-        ending = bench.handle.ending
-        assert ending is not None and ending.failure is not None
-        assert "haftd failed" in ending.failure.message
+        termination = bench.handle.termination
+        assert termination is not None and termination.failure is not None
+        assert "haftd failed" in termination.failure.message
 
 
 async def test_a_stopping_daemon_discards_pending_reviews(autojump_clock: MockClock) -> None:
@@ -233,7 +233,7 @@ async def test_a_question_open_at_the_end_is_withdrawn(autojump_clock: MockClock
         nursery.start_soon(_ask, execution, question)
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is not None
-        execution.ended(ending(code=0))
+        execution.ended(termination(code=0))
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is None and bench.handle.state.value == "running"
         nursery.start_soon(_ask, execution, question)

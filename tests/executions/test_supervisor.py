@@ -24,8 +24,8 @@ from haftd.inquiries.kind import Answered
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext
 from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 
 class Counting:
@@ -231,7 +231,7 @@ class Failing:
             control = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
             context.started(cast(Any, control))
         if self.has_ended:
-            context.ended(ending(code=3))
+            context.ended(termination(code=3))
         raise self.fault
 
 
@@ -248,11 +248,11 @@ async def test_a_runtime_fault_stays_in_its_handle_and_changes_no_end(
         runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
         execution = held.start(handle("h"), runtime, CALL)
         await execution.done.wait()
-        ending = execution.handle.ending
-        assert ending is not None
-        failure = ending.failure
+        termination = execution.handle.termination
+        assert termination is not None
+        failure = termination.failure
         if has_ended:
-            assert ending.exit == Exit(code=3) and failure is None
+            assert termination.exit == Exit(code=3) and failure is None
         else:
             assert failure is not None and "planted" not in failure.message
         assert (withdrawn == [execution.handle]) != has_started

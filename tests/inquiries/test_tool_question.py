@@ -13,10 +13,10 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.methods import ApplyParams, AskpassResult
 from haft_protocol.questions import Question, Secret, Text
 from haft_protocol.states import EndedBy
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.secret_prompt import SecretPrompt, readable
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, ToolQuestion
@@ -62,7 +62,7 @@ class Asker:
         await wait_all_tasks_blocked()
 
     async def end(self) -> None:
-        self.handle.end(Ending(by=EndedBy("exit")), 0.0)
+        self.handle.end(Termination(by=EndedBy("exit")), 0.0)
         self.queue.end()
         await wait_all_tasks_blocked()
 

@@ -15,8 +15,8 @@ from haft_protocol.handles import Wait
 from haft_protocol.methods import ApplyParams
 from haft_protocol.states import EndedBy, Pending, Running
 from haftd.caller import Caller
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.methods.apply import apply
 from haftd.methods.base import DeferredReply
 from haftd.runtimes.base import Input, Wanted
@@ -107,7 +107,7 @@ async def test_input_that_is_not_taken_before_the_deadline_is_reported_so(
 async def test_a_failed_start_fails_the_calls_that_waited() -> None:
     handle, execution = pending(), Starting()
     reply = give(handle, execution, "one")
-    handle.end(Ending(by=EndedBy("abort")), 0.0)
+    handle.end(Termination(by=EndedBy("abort")), 0.0)
     execution.begin()
     with pytest.raises(RpcError, match="has ended") as caught:
         await reply.run()

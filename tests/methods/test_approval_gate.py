@@ -12,10 +12,10 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import AbortParams, ApplyParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
+from haftd.core.termination import Termination
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.router import InquiryRouter
 from haftd.methods.approval_gate import approved
@@ -76,7 +76,7 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
         if decision == "cancelled":
             nursery.cancel_scope.cancel()
         elif decision == "handle stopped":
-            handle.end(Ending(by=EndedBy("exit")), 1.0)
+            handle.end(Termination(by=EndedBy("exit")), 1.0)
         else:
             value, _ = pending.kind.read({"decision": decision})
             assert router.accept(pending, Answered(value, caller=Caller("unix")))

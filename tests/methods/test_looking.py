@@ -11,9 +11,9 @@ from msgspec import UNSET
 from haft_protocol.methods import FetchParams
 from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
 from haftd.core.echo import TypedInput
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.read_position import Read
+from haftd.core.termination import Termination
 from haftd.methods import read
 from haftd.runtimes.base import Wanted
 from tests.core.disks import make
@@ -66,7 +66,7 @@ async def test_an_echo_is_counted_in_bytes() -> None:
 @pytest.mark.parametrize("code", [0, 1])
 async def test_the_echo_is_removed_from_the_last_output_however_it_ended(code: int) -> None:
     handle = running(b"ls\nout\n")
-    handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
+    handle.end(Termination(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
     state = read.look(supervisor(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
     assert isinstance(state, Stopped) and state.echoed == 3
     assert (state.content if code else state.result) == "out\n"

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 from haft_protocol.methods import TurnEndParams, TurnEndResult
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.core.turns import Turns
 from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
@@ -73,7 +73,7 @@ async def test_an_answered_wait_has_the_whole_time_anew(
 
     async def stop() -> None:
         await trio.sleep(ANSWERED_S + TIMEOUT_S - 1)
-        handle.end(Ending(by=EndedBy("exit")), 1.0)
+        handle.end(Termination(by=EndedBy("exit")), 1.0)
 
     if stops:
         nursery.start_soon(stop)

@@ -7,9 +7,9 @@ import trio
 from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
 from haftd.notices.matches import PatternMatches
 from haftd.notices.output_watcher import BETWEEN_S, OutputWatcher
@@ -78,7 +78,7 @@ async def test_the_end_is_scanned_before_the_handle_is_released(
     one.append_output(b"error\n", 0.0)
     await trio.sleep(0.01)
     one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
-    one.end(Ending(by=EndedBy("exit")), 1.0)
+    one.end(Termination(by=EndedBy("exit")), 1.0)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in told) == 2
     assert len(watching) == 0 and one._listeners == ()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
 from haftd.notices.pattern_scanner import PatternScanner
 from tests.core.disks import make
@@ -38,7 +38,7 @@ def looked(scan: PatternScanner) -> list[tuple[str, str]]:
 
 
 def stop(one: Handle) -> None:
-    one.end(Ending(by=EndedBy("exit")), 1.0)
+    one.end(Termination(by=EndedBy("exit")), 1.0)
 
 
 PIECES = st.lists(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
-from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.termination import Termination
 from haftd.core.views import handle_state, read_handle
 from haftd.notice_settings import DEFAULT_NOTICES, NoticePattern, NoticeSettings
 from haftd.notices.matches import MatchedLine, PatternMatches
@@ -36,7 +36,7 @@ def handle(id: str, session: str = "s", *, notify: NoticeSettings = DEFAULT_NOTI
 
 
 def stop(one: Handle, code: int = 0) -> None:
-    one.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
+    one.end(Termination(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
 
 
 def noted(*handles: Handle) -> NoticeQueues:

@@ -7,13 +7,13 @@ import json
 import pytest
 import trio
 
-from haftd.core.ending import EXIT
+from haftd.core.termination import EXIT
 from haftd.runtimes.base import Call, Input, InputRefused, ToolFailed
 from haftd.runtimes.process.pipes import PipeControl
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Recorder, perform
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 
@@ -69,13 +69,13 @@ sys.stdout.write('no line end'); sys.stdout.flush()
         b'plain\nworking\nstill\n{"type": "odd"}\nno line end'
     )
     assert b"on stderr\n" in port.output
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)
 
 
 async def test_a_result_and_a_failure_are_passed_on() -> None:
     result, port = await run(tool("say({'type': 'stopped', 'result': {'Ok': 'done'}}, True)"))
     assert result == "done"
-    assert port.end == ending(code=0, result="done")
+    assert port.end == termination(code=0, result="done")
     port = Recorder()
     failure = "{'type': 'stopped', 'error': {'message': 'bad', 'trace': ['x'], 'transient': True}}"
     with pytest.raises(ToolFailed) as failed:
@@ -85,7 +85,7 @@ async def test_a_result_and_a_failure_are_passed_on() -> None:
         ("x",),
         True,
     )
-    assert port.end == ending(code=3, failure=failed.value)
+    assert port.end == termination(code=3, failure=failed.value)
 
 
 async def test_a_malformed_state_fails_the_tool_and_ends_it() -> None:
@@ -101,7 +101,7 @@ hear()
     assert port.output.startswith(b'working\n{"type": "waiting"')
     assert port.asked == []
     assert port.end is not None
-    assert port.end.failure == failed.value.ending.failure
+    assert port.end.failure == failed.value.termination.failure
 
 
 async def test_a_question_is_answered_through_apply() -> None:
@@ -180,7 +180,7 @@ async def test_processes_left_by_a_stopped_tool_are_awaited() -> None:
     with trio.fail_after(PATIENCE_S):
         script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
         assert await stdio.run(tool(script), port) == "done"
-    assert port.end == ending(code=0, result="done")
+    assert port.end == termination(code=0, result="done")
 
 
 async def test_stopped_withdraws_the_open_questions() -> None:
@@ -207,7 +207,7 @@ async def test_a_cancelled_tool_may_exit_by_itself() -> None:
         performance.scope.cancel()
         await performance.finish()
     assert performance.port.output == b"ready\ncancel\n"
-    assert performance.port.end == ending(code=4, by="lost")
+    assert performance.port.end == termination(code=4, by="lost")
 
 
 async def test_an_unresponsive_tool_is_killed_after_the_grace() -> None:
@@ -220,7 +220,7 @@ async def test_an_unresponsive_tool_is_killed_after_the_grace() -> None:
         with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
-    assert performance.port.end == ending(signal="KILL", by="lost")
+    assert performance.port.end == termination(signal="KILL", by="lost")
     assert kit.lives(call) == []
 
 
@@ -269,7 +269,7 @@ raise ValueError('no such table')
     assert failure.trace[-1] == "ValueError: no such table"
     assert failure.shows_output
     assert b"ValueError: no such table" in port.output
-    assert port.end == ending(code=1, failure=failure)
+    assert port.end == termination(code=1, failure=failure)
 
 
 async def test_a_signal_before_a_final_state_is_named() -> None:
@@ -279,7 +279,7 @@ async def test_a_signal_before_a_final_state_is_named() -> None:
         "error is empty."
     )
     assert failure.trace == ()
-    assert port.end == ending(signal="SEGV", failure=failure)
+    assert port.end == termination(signal="SEGV", failure=failure)
 
 
 async def test_the_kept_end_of_stderr_is_bounded_and_printable() -> None:
@@ -297,7 +297,7 @@ async def test_an_end_with_an_open_question_is_a_failure() -> None:
     assert failure.message.startswith(
         "The process exited with code 0 without waiting for the answer to its question 'name'."
     )
-    assert port.end == ending(code=0, failure=failure)
+    assert port.end == termination(code=0, failure=failure)
 
 
 async def test_an_aborted_tool_needs_no_final_state() -> None:
@@ -308,7 +308,7 @@ async def test_an_aborted_tool_needs_no_final_state() -> None:
         performance.port.grace_s = 10
         performance.scope.cancel()
         await performance.finish()
-    assert performance.port.end == ending(code=4, by="lost")
+    assert performance.port.end == termination(code=4, by="lost")
 
 
 async def test_a_raw_line_is_output_before_it_ends() -> None:

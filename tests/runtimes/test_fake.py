@@ -22,7 +22,7 @@ from haftd.runtimes.fake import (
     WaitFor,
 )
 from haftd.testing import Recorder, perform
-from tests.endings import ending
+from tests.terminations import termination
 
 
 def call(*script: Step, terminal: bool = False) -> Call:
@@ -32,14 +32,14 @@ def call(*script: Step, terminal: bool = False) -> Call:
 async def test_a_script_without_an_end_ends_with_zero() -> None:
     port = Recorder()
     assert await FakeRuntime().run(call(Emit(b"hi")), port) is None
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)
     assert port.output == b"hi"
 
 
 async def test_a_result_is_returned_and_reported() -> None:
     port = Recorder()
     assert await FakeRuntime().run(call(Exit(result="done")), port) == "done"
-    assert port.end == ending(code=0, result="done")
+    assert port.end == termination(code=0, result="done")
 
 
 async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing.MockClock) -> None:
@@ -52,7 +52,7 @@ async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing
         assert run.port.output == b"one\nC-c Up"
         assert run.control.write(Input("signal", signal="HUP")) == 2
         await run.finish()
-    assert run.port.end == ending(signal="HUP")
+    assert run.port.end == termination(signal="HUP")
     with pytest.raises(InputRefused, match="ended"):
         run.control.write(Input("text", "x"))
 
@@ -68,7 +68,7 @@ async def test_an_abort_of_a_stubborn_script_takes_the_grace(
         run.scope.cancel()
         await run.finish()
         assert trio.current_time() - before == pytest.approx(3.0)
-    assert run.port.end == ending(signal="KILL", by="lost", unconfirmed=(77,))
+    assert run.port.end == termination(signal="KILL", by="lost", unconfirmed=(77,))
 
 
 async def test_a_process_left_behind_ends_by_the_script(
@@ -78,7 +78,7 @@ async def test_a_process_left_behind_ends_by_the_script(
     async with trio.open_nursery() as nursery:
         run = await perform(nursery, FakeRuntime(), call(left, Exit(4)))
         await run.port.until(lambda: run.port.is_complete)
-        assert run.port.end == ending(code=4) and not run.port.is_end_complete
+        assert run.port.end == termination(code=4) and not run.port.is_end_complete
         (over,) = run.control.left_behind()
         assert over.command == "server"
         assert run.control.members() == (over.pid,)

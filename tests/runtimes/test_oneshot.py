@@ -13,8 +13,8 @@ from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, StartFailed, ToolFailed
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Recorder, perform
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 
@@ -64,7 +64,7 @@ async def test_a_success_is_the_result_and_no_output(said: object) -> None:
     result, port = await run(say("\n ", json.dumps(said), "\n"))
     assert result == "fine"
     assert port.output == b""
-    assert port.end == ending(code=0, result="fine")
+    assert port.end == termination(code=0, result="fine")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_failure_has_the_tools_own_message(said: object) -> None:
         await stdio.run(say(json.dumps(said), code=1), port)
     assert (failed.value.message, failed.value.trace) == ("bad", ("a", "b"))
     assert failed.value.transient
-    assert port.end == ending(code=1, failure=failed.value)
+    assert port.end == termination(code=1, failure=failed.value)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_text_that_is_no_outcome_is_output(text: str) -> None:
     result, port = await run(say(text, code=4))
     assert result is None
     assert port.output.decode() == text
-    assert port.end == ending(code=4)
+    assert port.end == termination(code=4)
 
 
 async def test_a_malformed_outcome_fails_the_tool_and_stays_in_its_output() -> None:
@@ -106,7 +106,7 @@ async def test_a_malformed_outcome_fails_the_tool_and_stays_in_its_output() -> N
         'what it prints is no outcome, its definition needs `output = "raw"`.'
     )
     assert port.output.decode() == text
-    assert port.end == ending(code=0, failure=failed.value)
+    assert port.end == termination(code=0, failure=failed.value)
 
 
 async def test_raw_output_is_never_read_as_an_outcome() -> None:
@@ -115,7 +115,7 @@ async def test_raw_output_is_never_read_as_an_outcome() -> None:
     result, port = await run(call)
     assert result is None
     assert port.output.decode() == text
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)
 
 
 async def test_output_that_cannot_be_an_outcome_is_passed_on_at_once() -> None:
@@ -137,10 +137,10 @@ async def test_held_back_output_is_released_by_an_abort_and_by_a_signal() -> Non
             performance.scope.cancel()
             if performance.finished.is_set():
                 break
-    assert performance.port.end == ending(signal="TERM", by="lost")
+    assert performance.port.end == termination(signal="TERM", by="lost")
     _, port = await run(kit.shell(f"printf %s '{said}'; kill -9 $$", output="outcome"))
     assert port.output.decode() == said
-    assert port.end == ending(signal="KILL")
+    assert port.end == termination(signal="KILL")
 
 
 async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> None:
@@ -150,7 +150,7 @@ async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> N
     result, port = await run(kit.asking(call), name="Ada")
     assert result == "hello Ada"
     assert [question.text for question in port.asked] == ["Which name?"]
-    assert port.end == ending(code=0, result="hello Ada")
+    assert port.end == termination(code=0, result="hello Ada")
     assert port.output == b"on stderr\n" * 2
     assert len(pids) == 2
     assert port.control is not None
@@ -167,7 +167,7 @@ async def test_an_abort_during_a_question_is_an_end_without_a_process() -> None:
         assert performance.control.members() == ()
         performance.scope.cancel()
         await performance.finish()
-    assert port.end == ending(by="lost")
+    assert port.end == termination(by="lost")
     assert kit.fds() == before
 
 

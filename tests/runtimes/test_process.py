@@ -16,8 +16,8 @@ from haftd.runtimes.base import Call, Input, InputRefused, StartFailed
 from haftd.runtimes.process import child
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Performance, Recorder, perform
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 
@@ -50,7 +50,7 @@ async def test_RB_006_final_output_of_a_short_run_is_kept() -> None:
     for _ in range(100):
         port = await run(kit.shell("echo boom >&2; exit 1"))
         assert port.output == b"boom\n"
-        assert port.end == ending(code=1)
+        assert port.end == termination(code=1)
     port = await run(kit.python("import no_such_module_x"))
     assert b"no_such_module_x" in port.output
 
@@ -64,7 +64,7 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_delay_the_end() -> No
             await performance.port.until(lambda: performance.port.end)  # noqa: B023
             assert time.monotonic() - began < 10
             assert performance.port.output == b"done\n"
-            assert performance.port.end == ending(code=0)
+            assert performance.port.end == termination(code=0)
             assert not performance.port.is_end_complete
             await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
             (left,) = performance.control.left_behind()
@@ -83,7 +83,7 @@ async def test_RB_002_a_ticker_left_behind_adds_nothing_after_detachment() -> No
         performance = await started(nursery, kit.shell(script))
         await performance.port.until(lambda: performance.port.is_complete)
         assert b"fg-done\n" in performance.port.output
-        assert performance.port.end == ending(code=0)
+        assert performance.port.end == termination(code=0)
         size = len(performance.port.output)
         # Its next tick meets a closed pipe and ends the ticker, and with that the handle.
         await performance.finish()
@@ -99,7 +99,7 @@ async def test_output_before_and_during_an_abort_is_kept() -> None:
         await performance.finish()
     assert performance.port.output.startswith(b"ready\n")
     assert performance.port.output.endswith(b"cleaned\n")
-    assert performance.port.end == ending(code=0, by="lost")
+    assert performance.port.end == termination(code=0, by="lost")
 
 
 async def test_an_abort_reads_on_while_cleanup_output_exceeds_the_pipe() -> None:
@@ -118,7 +118,7 @@ async def test_an_abort_reads_on_while_cleanup_output_exceeds_the_pipe() -> None
         performance.scope.cancel()
         await performance.finish()
     assert len(performance.port.output) == 3_000_006
-    assert performance.port.end == ending(code=5, by="lost")
+    assert performance.port.end == termination(code=5, by="lost")
 
 
 async def test_a_stopped_process_receives_TERM() -> None:
@@ -129,7 +129,7 @@ async def test_a_stopped_process_receives_TERM() -> None:
         with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
-    assert performance.port.end == ending(signal="TERM", by="lost")
+    assert performance.port.end == termination(signal="TERM", by="lost")
 
 
 async def test_an_abort_ends_processes_in_their_own_sessions() -> None:
@@ -158,7 +158,7 @@ async def test_RB_043_an_abort_that_races_with_the_exit_gives_one_or_the_other()
         end = performance.port.end
         assert end is not None
         seen.add(end)
-    assert seen <= {ending(code=7), ending(signal="TERM", by="lost")}
+    assert seen <= {termination(code=7), termination(signal="TERM", by="lost")}
 
 
 async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
@@ -178,7 +178,7 @@ async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
         performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")
         performance.scope.cancel()
         await performance.finish()
-    assert performance.port.end == ending(code=7)
+    assert performance.port.end == termination(code=7)
 
 
 @pytest.mark.parametrize("limits", [{}, {"memory": 1e9}])
@@ -203,7 +203,7 @@ async def test_an_abort_signals_once_and_reports_survivors(
         await performance.finish()
     pid = performance.control.pid
     assert pid is not None and attempts == [1.5]
-    assert performance.port.end == ending(signal="TERM", by="lost", unconfirmed=(pid,))
+    assert performance.port.end == termination(signal="TERM", by="lost", unconfirmed=(pid,))
 
 
 async def test_a_start_cancelled_before_it_began_leaves_nothing() -> None:
@@ -293,7 +293,7 @@ async def test_lines_texts_and_end_of_input_are_written() -> None:
         await performance.finish()
         assert performance.port.number == 4
     assert performance.port.output.decode() == "a\tbé\nc\nd\ny\n"
-    assert performance.port.end == ending(code=0)
+    assert performance.port.end == termination(code=0)
 
 
 async def test_keys_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
         performance.control.write(Input("keys", keys=("C-c",)))
         await performance.finish()
     assert performance.port.output == b"ready\ncaught\n"
-    assert performance.port.end == ending(code=3)
+    assert performance.port.end == termination(code=3)
 
 
 async def test_a_users_signal_is_a_natural_end() -> None:
@@ -346,7 +346,7 @@ async def test_a_users_signal_is_a_natural_end() -> None:
         performance = await started(nursery, kit.shell("echo ready; exec sleep 60"), b"ready\n")
         performance.control.write(Input("signal", signal="HUP"))
         await performance.finish()
-    assert performance.port.end == ending(signal="HUP")
+    assert performance.port.end == termination(signal="HUP")
 
 
 async def test_RB_020_input_to_a_closed_stdin_is_refused() -> None:
@@ -360,7 +360,7 @@ async def test_RB_020_input_to_a_closed_stdin_is_refused() -> None:
         with pytest.raises(InputRefused, match="closed"):
             performance.control.write(Input("eof"))
         await performance.finish()
-        assert performance.port.end == ending(code=3)
+        assert performance.port.end == termination(code=3)
         for kind in ("line", "eof", "signal", "keys"):
             with pytest.raises(InputRefused, match="has ended"):
                 performance.control.write(Input(kind, "x", ("C-c",), "INT"))
@@ -433,7 +433,7 @@ async def test_the_wall_time_limit_ends_a_handle() -> None:
     port = await run(kit.shell("echo before; sleep 60", limits={"wall_s": 0.3}))
     assert time.monotonic() - began < 20
     assert port.output == b"before\n"
-    assert port.end == ending(signal="TERM", by="limit", limit="wall_s")
+    assert port.end == termination(signal="TERM", by="limit", limit="wall_s")
 
 
 async def test_the_output_limit_ends_a_handle_and_the_excess_is_dropped() -> None:
@@ -442,7 +442,7 @@ async def test_the_output_limit_ends_a_handle_and_the_excess_is_dropped() -> Non
     assert port.end is not None
     assert port.end.limit == "output"
     exact = await run(kit.shell("printf 12345", limits={"output": 5}))
-    assert exact.end == ending(code=0)
+    assert exact.end == termination(code=0)
     over = await run(kit.shell("printf 123456", limits={"output": 5}))
     assert over.output == b"12345"
     assert over.end is not None
@@ -451,7 +451,7 @@ async def test_the_output_limit_ends_a_handle_and_the_excess_is_dropped() -> Non
 
 async def test_the_cpu_limit_ends_a_handle() -> None:
     port = await run(kit.shell("while :; do :; done", limits={"cpu_s": 1}))
-    assert port.end == ending(signal="XCPU", by="limit", limit="cpu_s")
+    assert port.end == termination(signal="XCPU", by="limit", limit="cpu_s")
 
 
 async def test_a_handles_processes_are_bounded_together() -> None:
@@ -474,7 +474,7 @@ async def test_pages_that_a_fork_has_not_copied_count_once() -> None:
         "for _ in range(4): os.wait()"
     )
     port = await run(kit.python(script, limits={"memory": 100_000_000, "processes": 5, "cpu_s": 9}))
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)
 
 
 async def test_the_memory_limit_ends_a_handle() -> None:
@@ -484,4 +484,4 @@ async def test_the_memory_limit_ends_a_handle() -> None:
     assert port.end.limit == "memory"
     assert b"had it" not in port.output
     port = await run(kit.python("print('MemoryError')", limits={"memory": 100_000_000}))
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Input
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 from .drawn import new
@@ -93,7 +93,7 @@ async def test_every_query_gets_its_answer_unseen_by_readers() -> None:
         sys.executable, "-I", "-c", ASKER, *(one.hex() for one in questions), terminal=True
     )
     port = await run(call)
-    assert port.end == ending(code=0)
+    assert port.end == termination(code=0)
     printed = b"".join(
         query + b"\x1b[5n\x1b[H\x1b[2K" + answer + b"\x1b[H\x1b[2K"
         for query, answer in zip(questions, expected, strict=True)

@@ -14,8 +14,8 @@ from haftd.runtimes.base import Call, Input, InputRefused
 from haftd.runtimes.terminal import library
 from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.testing import Performance, Recorder, perform
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 
@@ -75,7 +75,7 @@ async def test_RB_005_nothing_is_lost_at_the_end() -> None:
     for _ in range(25):
         port = await run(kit.python(script, terminal=True))
         assert port.output == b"hello" * 4096
-        assert port.end == ending(code=0)
+        assert port.end == termination(code=0)
     expected = "".join(f"{n}\r\n" for n in range(1, 10_001)).encode()
     for _ in range(10):
         port = await run(kit.call("seq", "10000", terminal=True))
@@ -104,8 +104,8 @@ async def test_RB_001_a_child_that_holds_the_terminal_does_not_delay_the_end() -
 
 
 async def test_a_signal_is_distinguished_from_an_exit_code() -> None:
-    assert (await run(shell("kill -SEGV $$"))).end == ending(signal="SEGV")
-    assert (await run(shell("exit 7"))).end == ending(code=7)
+    assert (await run(shell("kill -SEGV $$"))).end == termination(signal="SEGV")
+    assert (await run(shell("exit 7"))).end == termination(code=7)
 
 
 async def test_RB_041_the_size_is_set_from_the_start_and_follows_resizes() -> None:
@@ -135,7 +135,7 @@ async def test_signals_go_to_the_foreground() -> None:
         await performance.port.until(lambda: b"\ralive" in performance.port.output)
         performance.control.write(Input("line", "exit 4"))
         await performance.finish()
-    assert performance.port.end == ending(code=4)
+    assert performance.port.end == termination(code=4)
 
 
 async def test_RB_020_the_end_of_a_shell_is_reported_at_once() -> None:
@@ -144,7 +144,7 @@ async def test_RB_020_the_end_of_a_shell_is_reported_at_once() -> None:
         performance = await started(nursery, call, b"$ ")
         performance.control.write(Input("line", "set -euo pipefail; false"))
         await performance.finish()
-        assert performance.port.end == ending(code=1)
+        assert performance.port.end == termination(code=1)
         with pytest.raises(InputRefused, match="has ended"):
             performance.control.write(Input("line", "echo hi"))
 

@@ -8,8 +8,8 @@ import trio
 from haftd.runtimes.base import Input, InputRefused
 from haftd.runtimes.terminal.library import load
 from haftd.runtimes.terminal.screen import Screen
-from tests.endings import ending
 from tests.patience import PATIENCE_S
+from tests.terminations import termination
 
 from . import kit
 from .test_terminal import RAW_READER, reader, reads, shell, started
@@ -113,7 +113,7 @@ async def test_RB_018_end_of_input_also_ends_an_unfinished_line() -> None:
             with trio.fail_after(PATIENCE_S):
                 performance.control.write(Input("eof"))
                 await performance.finish()
-        assert performance.port.end == ending(code=0)
+        assert performance.port.end == termination(code=0)
         assert performance.port.output.count(b"foo") == (2 if text else 0)
 
 

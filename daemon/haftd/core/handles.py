@@ -18,7 +18,6 @@ from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, LeftBehind, Review, Screen
 
-from .ending import Ending
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .lifecycle import (
     Abandoned,
@@ -41,6 +40,7 @@ from .output_file import save_output
 from .read_position import START, Read, ReadPosition
 from .spool import Spool
 from .spool_files import SavedFile
+from .termination import Termination
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
 
@@ -192,9 +192,9 @@ class Handle:
         return lifecycle if isinstance(lifecycle, (Draining, Stopped, Rejected)) else None
 
     @property
-    def ending(self) -> Ending | None:
+    def termination(self) -> Termination | None:
         outcome = self.outcome
-        return None if outcome is None else outcome.ending
+        return None if outcome is None else outcome.termination
 
     @property
     def stopped_at(self) -> float | None:
@@ -229,8 +229,8 @@ class Handle:
 
     @property
     def unconfirmed(self) -> tuple[int, ...]:
-        ending = self.ending
-        return () if ending is None else ending.unconfirmed
+        termination = self.termination
+        return () if termination is None else termination.unconfirmed
 
     @property
     def command(self) -> str:
@@ -354,24 +354,31 @@ class Handle:
         self._on_state_change = None
         self._end(Rejected(error, now, self.review))
 
-    def withhold(self, ending: Ending, now: float) -> None:
+    def withhold(self, termination: Termination, now: float) -> None:
         """Withhold the end for review; an open question is withdrawn."""
         step(self._lifecycle.stage, Event.WITHHELD)
         phase = self.phase
-        self._lifecycle = UnderReview(phase if isinstance(phase, Starting) else Running(), ending)
+        self._lifecycle = UnderReview(
+            phase if isinstance(phase, Starting) else Running(), termination
+        )
         self.touch(now)
 
     def end(
-        self, ending: Ending, now: float, *, complete: bool = True, review: Review | None = None
+        self,
+        termination: Termination,
+        now: float,
+        *,
+        complete: bool = True,
+        review: Review | None = None,
     ) -> None:
         """Stop. Unless `complete`, output may still come, and `complete_output` must follow."""
         step(self._lifecycle.stage, Event.ENDED if complete else Event.EXITED)
         outcome = Stopped if complete else Draining
-        self._end(outcome(ending, now, self.review if review is None else review))
+        self._end(outcome(termination, now, self.review if review is None else review))
 
     def release(
         self,
-        ending: Ending,
+        termination: Termination,
         now: float,
         *,
         review: Review,
@@ -386,14 +393,14 @@ class Handle:
         if spool is not None:
             self.spool.close()
             self.spool = spool
-        self._end(Stopped(ending, now, review, refusal))
+        self._end(Stopped(termination, now, review, refusal))
 
     def complete_output(self, now: float) -> None:
         if step(self._lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
             return
         outcome = self._lifecycle
         assert isinstance(outcome, Draining), "only that is completed"
-        self._lifecycle = Stopped(outcome.ending, outcome.at, outcome.review, outcome.refusal)
+        self._lifecycle = Stopped(outcome.termination, outcome.at, outcome.review, outcome.refusal)
         self.spool.finish()
         self.touch(now)
 
@@ -401,7 +408,7 @@ class Handle:
         step(self._lifecycle.stage, Event.SURVIVORS_ENDED)
         outcome = self._lifecycle
         assert isinstance(outcome, Draining | Stopped), "no other has survivors"
-        self._lifecycle = replace(outcome, ending=replace(outcome.ending, unconfirmed=()))
+        self._lifecycle = replace(outcome, termination=replace(outcome.termination, unconfirmed=()))
         self._left_behind = None
         self.wake()
 
@@ -463,8 +470,8 @@ class Handle:
         outcome = self.outcome
         if outcome is None or not outcome.is_final:
             return None
-        ending = outcome.ending
-        return save_output(self.spool, None if ending.is_output else ending.result)
+        termination = outcome.termination
+        return save_output(self.spool, None if termination.is_output else termination.result)
 
     # --- listeners -------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Review, ToolError
 
-from .ending import Ending
+from .termination import Termination
 
 
 @unique
@@ -112,7 +112,7 @@ class UnderReview(_Live, frozen=True):
 
     stage: ClassVar[Stage] = Stage.UNDER_REVIEW
     was: Starting | Running
-    ending: Ending
+    termination: Termination
 
     @property
     def state(self) -> State:
@@ -146,7 +146,7 @@ class _Ended(msgspec.Struct, frozen=True):
     """A state after the end at `at` monotonic seconds."""
 
     state: ClassVar[State] = State.STOPPED
-    ending: Ending
+    termination: Termination
     at: float
     review: Review | None = None
     """State of the result's review; None where the result needs none."""
@@ -178,8 +178,8 @@ class Rejected(msgspec.Struct, frozen=True):
     refusal: ClassVar[None] = None
 
     @property
-    def ending(self) -> Ending:
-        return Ending(failure=ToolError(self.error.message))
+    def termination(self) -> Termination:
+        return Termination(failure=ToolError(self.error.message))
 
 
 Outcome = Draining | Stopped | Rejected

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from haft_protocol.states import By, Exit, ToolError
 
-from .ending import Ending
+from .termination import Termination
 
 _SENTENCES: dict[By, str] = {
     "exit": "It ended",
@@ -20,17 +20,17 @@ _SENTENCES: dict[By, str] = {
 }
 
 
-def failure_of(ending: Ending) -> ToolError | None:
+def failure_of(termination: Termination) -> ToolError | None:
     """Return the error of an end; None after a success.
 
     If the output is the result, the exit status decides.
     """
-    if ending.failure is not None:
-        return ending.failure
-    by, exit, limit = ending.by, ending.exit, ending.limit
+    if termination.failure is not None:
+        return termination.failure
+    by, exit, limit = termination.by, termination.exit, termination.limit
     went = exit_clause(exit)
     if by.by == "exit":
-        if not ending.is_raw or exit is None or exit.code == 0:
+        if not termination.is_raw or exit is None or exit.code == 0:
             return None
         return ToolError(f"{went[0].upper()}{went[1:]}.")
     if by.by == "lost":

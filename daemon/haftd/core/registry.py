@@ -15,12 +15,12 @@ import msgspec
 
 from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
 
-from .ending import LOST, Ending
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .handles import Handle
 from .lifecycle import State
 from .session_handles import SessionHandles, choose_evicted, expires_at
 from .spool import Budget, Spool
+from .termination import LOST, Termination
 
 _MAX_REMEMBERED_IDS = 10_000
 """Used ids, to distinguish expired handles from unknown ids."""
@@ -243,7 +243,7 @@ class Registry:
             wall=wall,
             command=command,
         )
-        handle.end(Ending(by=LOST), now)
+        handle.end(Termination(by=LOST), now)
         if handles is None:
             handles = self._by_session[session] = SessionHandles()
         older = handles.by_id.get(id)

@@ -125,8 +125,8 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
         whole -= len(line.encode())
     state[field] = shorter
     handle = find(state["session"], state["id"], state["generation"])
-    ending = None if handle is None else handle.ending
-    if state["state"] != "stopped" or (ending is not None and ending.is_output):
+    termination = None if handle is None else handle.termination
+    if state["state"] != "stopped" or (termination is not None and termination.is_output):
         state["omitted"] = before + lost
     if state["state"] == "stopped":
         saved = None if handle is None else handle.save()

@@ -211,13 +211,13 @@ def _stopped_state(
     save: bool,
     defer: bool,
 ) -> Stopped:
-    ending, exit, is_complete = outcome.ending, outcome.ending.exit, outcome.is_final
-    error = failure_of(ending)
+    termination, exit, is_complete = outcome.termination, outcome.termination.exit, outcome.is_final
+    error = failure_of(termination)
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     truncated: Truncated | UnsetType = UNSET
     position, omitted = handle.spool.end, 0
-    if ending.is_output:
+    if termination.is_output:
         piece = _text_slice(handle, view, cursor, max_bytes, final=is_complete, defer=defer)
         position, omitted = piece.cursor, piece.omitted
         if omitted:
@@ -228,8 +228,8 @@ def _stopped_state(
         else:
             content = piece.text
     elif error is None:
-        assert ending.result is not None, "without a failure there is a result"
-        result, total, kept = cut_text(ending.result, max_bytes)
+        assert termination.result is not None, "without a failure there is a result"
+        result, total, kept = cut_text(termination.result, max_bytes)
         if kept < total:
             truncated = _truncation(handle, total, kept, save=save)
     if encoded is not None:
@@ -248,14 +248,14 @@ def _stopped_state(
         waited=waited,
         screen=screen,
         review=UNSET if outcome.review is None else outcome.review,
-        ended_by=ending.by,
+        ended_by=termination.by,
         result=result,
         error=error if error is not None else UNSET,
         content=content,
         exit=UNSET if exit is None else exit,
         output_complete=UNSET if exit is None and is_complete else is_complete,
         left_behind=handle.left_behind() or UNSET,
-        unconfirmed=ending.unconfirmed or UNSET,
+        unconfirmed=termination.unconfirmed or UNSET,
         truncated=truncated,
     )
 

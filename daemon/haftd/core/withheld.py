@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, ToolError
 
-from .ending import Ending
 from .outcomes import failure_of
 from .spool import Budget, Spool
+from .termination import Termination
 from .text import Rendering, cut, cut_text
 
 DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"
@@ -63,53 +63,59 @@ class WithheldResult:
             self._is_open = False
             self.spool.close()
 
-    def show(self, ending: Ending, rendering: Rendering, max_bytes: int) -> ResultExcerpt:
-        error = failure_of(ending)
-        if ending.is_output:
+    def show(self, termination: Termination, rendering: Rendering, max_bytes: int) -> ResultExcerpt:
+        error = failure_of(termination)
+        if termination.is_output:
             end = self.spool.end
             piece = cut(self.spool, 0, end, max_bytes, final=True, rendering=rendering)
             failure = None if error is None else error.message
             return ResultExcerpt(piece.text, end, piece.omitted, failure, error is not None)
-        text = ending.result or ""
+        text = termination.result or ""
         if error is not None:
             text = "\n".join((error.message, *error.trace))
         text, whole, kept = cut_text(text, max_bytes)
         return ResultExcerpt(text, whole, whole - kept, None, error is not None)
 
-    def release(self, ending: Ending, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
+    def release(
+        self, termination: Termination, decision: ReviewDecision
+    ) -> tuple[Termination, Spool | None]:
         """Return the end for readers and a spool to read from, if any, for the caller to close.
 
         `deny` and `skip` drop everything, with the exit status.
         """
-        if decision.decision == "allow" and ending.is_output:
+        if decision.decision == "allow" and termination.is_output:
             self._is_open = False
             self.spool.finish()
-            return ending, self.spool
+            return termination, self.spool
         self.drop()
         match decision.decision:
             case "allow":
-                return ending, None
-            case "edit" if ending.is_output:
-                return ending, _spool_of(decision.text)
-            case "edit" if ending.failure is not None:
-                failure = ToolError(decision.text, (), ending.failure.transient)
-                return replace(ending, failure=failure), None
+                return termination, None
+            case "edit" if termination.is_output:
+                return termination, _spool_of(decision.text)
+            case "edit" if termination.failure is not None:
+                failure = ToolError(decision.text, (), termination.failure.transient)
+                return replace(termination, failure=failure), None
             case "edit":
-                return replace(ending, result=decision.text), None
+                return replace(termination, result=decision.text), None
             case "deny":
                 failure = ToolError(decision.explanation)
                 denied = replace(
-                    ending, result=None, failure=failure, shows_output=False, exit=None
+                    termination, result=None, failure=failure, shows_output=False, exit=None
                 )
                 return denied, None
-        if ending.by.by == "exit":
-            ending = replace(ending, result=decision.explanation, failure=None, shows_output=False)
-        return replace(ending, exit=None), None
+        if termination.by.by == "exit":
+            termination = replace(
+                termination, result=decision.explanation, failure=None, shows_output=False
+            )
+        return replace(termination, exit=None), None
 
-    def discard(self, ending: Ending, by: EndedBy) -> Ending:
+    def discard(self, termination: Termination, by: EndedBy) -> Termination:
         """Drop the output; return the end of a result abandoned by `by`."""
         self.drop()
-        return Ending(by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=ending.unconfirmed)
+        return Termination(
+            by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=termination.unconfirmed
+        )
 
 
 def _spool_of(text: str) -> Spool:

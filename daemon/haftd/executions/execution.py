@@ -17,9 +17,9 @@ from haft_protocol.errors import (
 )
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen
-from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
+from haftd.core.termination import Termination
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -158,8 +158,8 @@ class Execution:
 
     def skip(self, skipped: Skipped) -> None:
         """End the handle with the notice as result."""
-        ending = Ending(by=EndedBy("exit", skipped.by), result=skipped.notice)
-        self.handle.end(ending, trio.current_time())
+        termination = Termination(by=EndedBy("exit", skipped.by), result=skipped.notice)
+        self.handle.end(termination, trio.current_time())
 
     # -- reports of the runtime
 
@@ -196,13 +196,13 @@ class Execution:
         self.written_to = max(self.written_to, number)
         self.handle.touch(trio.current_time())
 
-    def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        ending = ending.with_cause(self.handle.stop_requested_by)
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
+        termination = termination.with_cause(self.handle.stop_requested_by)
         now = trio.current_time()
         if self.review is None:
-            self.handle.end(ending, now, complete=complete)
+            self.handle.end(termination, now, complete=complete)
         else:
-            self.review.end(ending, now, complete=complete)
+            self.review.end(termination, now, complete=complete)
         self.inquiries.end()
 
     def redrawn(self) -> None:

@@ -14,10 +14,10 @@ import trio
 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Review
-from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import UnderReview
 from haftd.core.spool import Spool
+from haftd.core.termination import Termination, internal_failure
 from haftd.core.withheld import ResultExcerpt, ReviewDecision, WithheldResult
 
 _MAX_SHOWN = 16_384
@@ -54,19 +54,19 @@ class PendingReview:
     def emit(self, data: bytes) -> None:
         self._withheld.emit(data)
 
-    def end(self, ending: Ending, now: float, *, complete: bool) -> None:
+    def end(self, termination: Termination, now: float, *, complete: bool) -> None:
         """Withhold the end until the decision; without a review, report it without output."""
         by = self._handle.stop_requested_by
         if by is None and self.done.is_set():
             by = EndedBy("shutdown")
-        if ending.by.by not in _REVIEWED:
+        if termination.by.by not in _REVIEWED:
             self._withheld.drop()
-            self._handle.end(ending, now, complete=complete, review="dropped")
+            self._handle.end(termination, now, complete=complete, review="dropped")
         elif by is not None:
             # A client ended the execution, and so the review, as the tool exited.
-            self._handle.end(self._withheld.discard(ending, by), now, review="dropped")
+            self._handle.end(self._withheld.discard(termination, by), now, review="dropped")
         else:
-            self._handle.withhold(ending, now)
+            self._handle.withhold(termination, now)
             if complete:
                 self.complete()
 
@@ -88,8 +88,8 @@ class PendingReview:
         finally:
             if isinstance(review := self._handle.phase, UnderReview):
                 by = self._handle.stop_requested_by or EndedBy("shutdown")
-                ending = self._withheld.discard(review.ending, by)
-                self._handle.release(ending, trio.current_time(), review="dropped")
+                termination = self._withheld.discard(review.termination, by)
+                self._handle.release(termination, trio.current_time(), review="dropped")
             self._withheld.drop()
             self.done.set()
 
@@ -97,22 +97,22 @@ class PendingReview:
         handle, review = self._handle, self._handle.phase
         if not isinstance(review, UnderReview):
             raise AssertionError("a reviewer is asked about a withheld result")
-        decision = await self._await_decision(review.ending)
+        decision = await self._await_decision(review.termination)
         if decision is not None:
-            ending, spool = self._withheld.release(review.ending, decision)
+            termination, spool = self._withheld.release(review.termination, decision)
             handle.release(
-                ending,
+                termination,
                 trio.current_time(),
                 review=_REVIEW_STATES[decision.decision],
                 spool=spool,
                 refusal=decision.refusal,
             )
 
-    async def _await_decision(self, ending: Ending) -> ReviewDecision | None:
+    async def _await_decision(self, termination: Termination) -> ReviewDecision | None:
         """Return the decision; None at the daemon's shutdown."""
         handle = self._handle
         try:
-            shown = self._withheld.show(ending, handle.rendering, _MAX_SHOWN)
+            shown = self._withheld.show(termination, handle.rendering, _MAX_SHOWN)
             return await self._reviewer(handle, shown)
         except RpcError as refusal:
             if refusal.kind == "shutting_down":

@@ -19,7 +19,6 @@ from haft_protocol.errors import (
     spawn_failed,
 )
 from haft_protocol.states import EndedBy, Exit, LeftBehind
-from haftd.core.ending import EXIT, LOST, Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import (
     Abandoned,
@@ -30,6 +29,7 @@ from haftd.core.lifecycle import (
     Stopped,
     UnderReview,
 )
+from haftd.core.termination import EXIT, LOST, Termination, internal_failure
 from haftd.host.launch.spawn import leaders
 from haftd.host.process.identity import Stat
 from haftd.host.tree.survivors import Survivors
@@ -64,7 +64,7 @@ class _Cancelled:
     """The task was cancelled before the tool ended."""
 
 
-_Conclusion = Ending | Skipped | RpcError | _Faulted | _Cancelled
+_Conclusion = Termination | Skipped | RpcError | _Faulted | _Cancelled
 """The end of an execution's task; an `RpcError` is the reason of a failed start."""
 
 
@@ -244,8 +244,8 @@ class Supervisor:
                 except StartFailed as failed:
                     return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
                 except ToolFailed as failed:
-                    return failed.ending
-                return Ending(result=result, exit=Exit(code=0) if result is None else None)
+                    return failed.termination
+                return Termination(result=result, exit=Exit(code=0) if result is None else None)
         except Exception:
             incident = secrets.token_hex(4)
             log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
@@ -272,15 +272,15 @@ class Supervisor:
                     self._reject(execution, spawn_failed(why, reason="aborted"))
                 else:
                     # A client has ended the handle: an ordinary end.
-                    execution.ended(Ending(by=LOST))
+                    execution.ended(Termination(by=LOST))
             case (_, _Cancelled()):
                 execution.ended(
-                    Ending(by=EXIT if execution.handle.stop_requested_by is None else LOST)
+                    Termination(by=EXIT if execution.handle.stop_requested_by is None else LOST)
                 )
             case (_, _Faulted(problem) | RpcError(message=problem)):
-                execution.ended(ToolFailed(problem).ending)
-            case (_, Ending() as ending):
-                execution.ended(ending)
+                execution.ended(ToolFailed(problem).termination)
+            case (_, Termination() as termination):
+                execution.ended(termination)
 
     def _reject(self, execution: Execution, error: RpcError) -> None:
         self._withdraw(execution.handle)

@@ -17,7 +17,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
 from haftd.caller import Caller
-from haftd.core.ending import internal_failure
+from haftd.core.termination import internal_failure
 
 from .backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn

@@ -267,10 +267,10 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
             at=at,
             id=handle.id,
         )
-    ending = handle.ending
-    if ending is None:
+    termination = handle.termination
+    if termination is None:
         return None
-    error = failure_of(ending)
+    error = failure_of(termination)
     if error is None:
         return Notice(
             kind="tool.stopped",

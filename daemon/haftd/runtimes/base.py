@@ -23,7 +23,7 @@ import trio
 
 from haft_protocol.inputs import Input
 from haft_protocol.states import InputKind, LeftBehind, Screen, ToolError
-from haftd.core.ending import Ending
+from haftd.core.termination import Termination
 from haftd.launch_spec import LaunchSpec
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ class ToolFailed(Exception):
         self.shows_output = shows_output
 
     @property
-    def ending(self) -> Ending:
+    def termination(self) -> Termination:
         error = ToolError(self.message, self.trace, self.transient)
-        return Ending(failure=error, shows_output=self.shows_output)
+        return Termination(failure=error, shows_output=self.shows_output)
 
 
 class StartFailed(Exception):
@@ -257,7 +257,7 @@ class RuntimeContext(Protocol):
     def written(self, number: int) -> None:
         """Report that the program has all input up to `number`, or never will."""
 
-    def ended(self, ending: Ending, *, complete: bool = True) -> None:
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
         """Report the leader's end, at most once. The cause is `EXIT` if the end preceded every
         signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output."""
 

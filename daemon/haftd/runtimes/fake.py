@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from haft_protocol.questions import Question
 from haft_protocol.states import Exit as ExitState
 from haft_protocol.states import LeftBehind, Screen
-from haftd.core.ending import LOST, Ending
+from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED
 
 from .base import (
@@ -335,15 +335,15 @@ class _Run:
         result = None
         if isinstance(end, Fail):
             failure = ToolFailed(end.message, end.trace, transient=end.transient)
-            ending = replace(failure.ending, exit=ExitState(code=1))
+            termination = replace(failure.termination, exit=ExitState(code=1))
         else:
             result = end.result
             status = ExitState(code=end.code) if end.code is not None else None
             if end.signal is not None:
                 status = ExitState(signal=end.signal)
-            ending = Ending(exit=status, result=result)
+            termination = Termination(exit=status, result=result)
         self._ended = True
-        self._context.ended(ending, complete=complete)
+        self._context.ended(termination, complete=complete)
         if not complete:
             await trio.lowlevel.checkpoint()
             self._context.completed()
@@ -364,4 +364,4 @@ class _Run:
             signal = "KILL" if self._stubborn else "TERM"
             unconfirmed = tuple(self._unkillable)
             status = ExitState(signal=signal)
-            self._context.ended(Ending(by=LOST, exit=status, unconfirmed=unconfirmed))
+            self._context.ended(Termination(by=LOST, exit=status, unconfirmed=unconfirmed))

@@ -6,7 +6,7 @@ import shlex
 from abc import ABC, abstractmethod
 
 from haft_protocol.states import Exit, LeftBehind, Screen
-from haftd.core.ending import LOST, Ending
+from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED, Rendering
 
 from .base import (
@@ -35,13 +35,13 @@ class NoProcessRuntime(ABC):
         try:
             result = await self.perform(call, context)
         except ToolFailed as failure:
-            context.ended(failure.ending)
+            context.ended(failure.termination)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                context.ended(Ending(by=LOST))
+                context.ended(Termination(by=LOST))
             raise
-        context.ended(Ending(result=result, exit=Exit(code=0) if result is None else None))
+        context.ended(Termination(result=result, exit=Exit(code=0) if result is None else None))
         return result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 from msgspec import UNSET
 
-from haftd.core.ending import Ending
+from haftd.core.termination import Termination
 from haftd.host import pump
 from haftd.host.launch.spawn import Exit
 from haftd.runtimes.process.child import Child, Output
@@ -54,7 +54,7 @@ class StderrTail:
 
 
 class _Context:
-    def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
+    def __init__(self, grace_s: float, on_end: Callable[[Termination], None]) -> None:
         self.grace_s = grace_s
         self._on_end = on_end
 
@@ -70,8 +70,8 @@ class _Context:
     def written(self, number: int) -> None:
         pass
 
-    def ended(self, ending: Ending, *, complete: bool = True) -> None:
-        self._on_end(ending)
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
+        self._on_end(termination)
 
     def redrawn(self) -> None:
         pass
@@ -169,11 +169,11 @@ class ServerProcess:
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")
 
-    def _ended(self, ending: Ending) -> None:
-        self.unconfirmed = ending.unconfirmed
+    def _ended(self, termination: Termination) -> None:
+        self.unconfirmed = termination.unconfirmed
         self._read(bytes(self._line))
         self._line.clear()
-        status = ending.exit
+        status = termination.exit
         if status is None:
             how = "has ended"
         elif status.signal is not UNSET:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from haftd.core.ending import LIMIT, LOST, Ending
+from haftd.core.termination import LIMIT, LOST, Termination
 
 from ..base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from ..no_process import NoProcessControl
@@ -35,16 +35,16 @@ class McpRuntime:
             with trio.move_on_after(call.launch.limits.get("wall_s", float("inf"))) as bound:
                 result = await self._call(call, context, name, tool)
         except ToolFailed as failure:
-            context.ended(failure.ending)
+            context.ended(failure.termination)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                context.ended(Ending(by=LOST))
+                context.ended(Termination(by=LOST))
             raise
         if bound.cancelled_caught:
-            context.ended(Ending(by=LIMIT, limit="wall_s"))
+            context.ended(Termination(by=LIMIT, limit="wall_s"))
             return None
-        context.ended(Ending(result=result))
+        context.ended(Termination(result=result))
         return result
 
     async def _call(self, call: Call, context: RuntimeContext, name: str, tool: str) -> str:

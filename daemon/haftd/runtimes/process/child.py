@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, LeftBehind
-from haftd.core.ending import EXIT, LIMIT, LOST, Ending
+from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
@@ -368,16 +368,18 @@ class Child:
         by = EXIT if natural and not is_limit else LOST
         if is_limit and result.failure is None:
             by = LIMIT
-        ending = _ending(exit, result, by, limit)
-        self._context.ended(replace(ending, unconfirmed=tuple(unconfirmed)), complete=complete)
+        termination = _ending(exit, result, by, limit)
+        self._context.ended(replace(termination, unconfirmed=tuple(unconfirmed)), complete=complete)
         if not complete:
             self._context.completed()
         await self._detach_outputs()
 
 
-def _ending(exit: Exit, result: ToolResult, by: EndedBy, limit: str | None) -> Ending:
-    ending = Ending(result=result.result) if result.failure is None else result.failure.ending
-    return replace(ending, by=by, exit=exit_state(exit), limit=limit)
+def _ending(exit: Exit, result: ToolResult, by: EndedBy, limit: str | None) -> Termination:
+    termination = (
+        Termination(result=result.result) if result.failure is None else result.failure.termination
+    )
+    return replace(termination, by=by, exit=exit_state(exit), limit=limit)
 
 
 def _require_fd(fd: int | None) -> int:

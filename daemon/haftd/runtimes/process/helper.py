@@ -10,7 +10,7 @@ import trio
 from msgspec import UNSET
 
 from haft_protocol.states import Exit
-from haftd.core.ending import Ending
+from haftd.core.termination import Termination
 from haftd.runtimes.base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 
 from .child import Child, Output
@@ -39,7 +39,7 @@ class _Context:
     def __init__(self) -> None:
         self.grace_s = _GRACE_S
         self.scope = trio.CancelScope()
-        self.end: Ending | None = None
+        self.end: Termination | None = None
 
     def started(self, control: ExecutionControl) -> None:
         pass
@@ -53,9 +53,9 @@ class _Context:
     def written(self, number: int) -> None:
         pass
 
-    def ended(self, ending: Ending, *, complete: bool = True) -> None:
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
         """Record the end; processes left behind are killed, not awaited."""
-        self.end = ending
+        self.end = termination
         self.scope.cancel()
 
     def redrawn(self) -> None:
@@ -95,7 +95,7 @@ async def run_helper(
     )
 
 
-def _failed(call: Call, end: Ending, stderr_tail: bytes) -> Failed:
+def _failed(call: Call, end: Termination, stderr_tail: bytes) -> Failed:
     if end.limit == "output":
         return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", stderr_tail)
     if end.limit == "wall_s":

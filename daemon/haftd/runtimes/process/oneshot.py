@@ -23,7 +23,7 @@ from haft_protocol.outcome import (
     read_outcome,
 )
 from haft_protocol.questions import Question
-from haftd.core.ending import LOST, Ending
+from haftd.core.termination import LOST, Termination
 from haftd.host.launch.spawn import Exit
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 
@@ -85,11 +85,11 @@ class OneShot:
         try:
             return await self._context.ask(question).wait()
         except ToolFailed as failure:
-            self._context.ended(failure.ending)
+            self._context.ended(failure.termination)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                self._context.ended(Ending(by=LOST))
+                self._context.ended(Termination(by=LOST))
             raise
 
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
@@ -108,7 +108,7 @@ class OneShot:
             raise self._cannot(failed.message) from None
         except BaseException as error:
             if is_cancellation(error):
-                self._context.ended(Ending(by=LOST))
+                self._context.ended(Termination(by=LOST))
             raise
 
     def _cannot(self, why: str) -> ToolFailed:
@@ -116,7 +116,7 @@ class OneShot:
 
     def _fail(self, message: str) -> ToolFailed:
         failure = ToolFailed(message)
-        self._context.ended(failure.ending)
+        self._context.ended(failure.termination)
         return failure
 
 

@@ -1,4 +1,4 @@
-"""The end of an execution: reported by a runtime, changed by a review, shown to readers."""
+"""Termination of an execution: reported by a runtime, changed by a review, shown to readers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ LIMIT = EndedBy("limit")
 LOST = EndedBy("lost")
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Cause and result of an end.
+class Termination(msgspec.Struct, frozen=True, kw_only=True):
+    """Cause and result of the end of an execution.
 
     A runtime that ends an execution on request does not know the requester and reports `by=LOST`.
     Without `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
@@ -37,7 +37,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         """True if readers get the printed output, not a result that the tool built."""
         return self.is_raw or self.by.by != "exit"
 
-    def with_cause(self, requested_by: EndedBy | None) -> Ending:
+    def with_cause(self, requested_by: EndedBy | None) -> Termination:
         """Replace the cause `LOST` by `requested_by`, else by the tool's own failure or an internal error."""
         if self.by != LOST:
             return self

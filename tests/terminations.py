@@ -7,23 +7,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from haft_protocol.states import By, EndedBy, Exit
-from haftd.core.ending import Ending
+from haftd.core.termination import Termination
 from haftd.runtimes.base import ToolFailed
 
 
-def ending(
+def termination(
     code: int | None = None,
     signal: str | None = None,
     by: By = "exit",
     failure: BaseException | None = None,
     **more: Any,
-) -> Ending:
+) -> Termination:
     """Return an end with an optional exit status and the tool's own failure."""
     exit = None if code is None else Exit(code=code)
     if signal is not None:
         exit = Exit(signal=signal)
-    made = Ending()
+    made = Termination()
     if failure is not None:
         assert isinstance(failure, ToolFailed)
-        made = failure.ending
+        made = failure.termination
     return replace(made, by=EndedBy(by), exit=exit, **more)
