@@ -96,6 +96,16 @@ export interface Approval {
   omitted?: number;
 }
 
+/** An action no longer awaits approval: decided, expired or withdrawn. */
+export interface ApprovalClosed {
+  /** its name */
+  subscription: string;
+  /** the session of the action */
+  session: string;
+  /** the id in `approval/opened` */
+  approval_id: string;
+}
+
 /** Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`. */
 export interface ApprovalsDecideParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
@@ -702,6 +712,18 @@ export interface Inquiry {
   refused?: string;
 }
 
+/** A question is no longer open: answered, failed or withdrawn. `question` tells apart the questions of one call. */
+export interface InquiryClosed {
+  /** its name */
+  subscription: string;
+  /** the session of the question */
+  session: string;
+  /** the id in `inquiry/opened` */
+  inquiry_id: string;
+  /** the id of the question, as questions of one call share an `inquiry_id` */
+  question?: string;
+}
+
 /** A process of the handle that outlived the main one. */
 export interface LeftBehind {
   /** a process id */
@@ -872,6 +894,8 @@ export interface PushedBytes {
   omitted?: number;
   /** the `cursor` from which `fetch` gives them */
   omitted_from?: number;
+  /** the session of the handle, where the subscription is to all sessions */
+  session?: string;
 }
 
 /** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
@@ -892,6 +916,8 @@ export interface PushedOutput {
   omitted?: number;
   /** the `cursor` from which `fetch` returns them */
   omitted_from?: number;
+  /** the session of the handle, where the subscription is to all sessions */
+  session?: string;
 }
 
 /** A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the previous push. */
@@ -904,6 +930,8 @@ export interface PushedScreen {
   generation: number;
   /** with `lines`, or only with the `changed` rows */
   screen: Screen;
+  /** the session of the handle, where the subscription is to all sessions */
+  session?: string;
 }
 
 /** The definitions, or the trust in a root, have changed: `tools/list` may differ. */
@@ -1222,14 +1250,14 @@ export interface Stopped {
   truncated?: Truncated;
 }
 
-/** Receive notifications about `handles`, by default about all present and future handles of the session. */
+/** Receive notifications about `handles`, by default about all present and future handles of the session, or of all sessions with `*`. */
 export interface SubscribeParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** `state`, `output`, `bytes`, `screen`, `notification`, `tools`: see Subscriptions */
-  events: ("bytes" | "notification" | "output" | "screen" | "state" | "tools")[];
+  /** `state`, `output`, `bytes`, `screen`, `inquiries`, `approvals`, `notification`, `tools`: see Subscriptions */
+  events: ("approvals" | "bytes" | "inquiries" | "notification" | "output" | "screen" | "state" | "tools")[];
   /** ids: only these handles, and later uses of the ids; by default all handles of the session */
   handles?: string[];
   /** by id, the offset from which output is sent: the last received `cursor` */
@@ -1649,6 +1677,10 @@ export interface Notifications {
   "handle/bytes": PushedBytes;
   "handle/screen": PushedScreen;
   "tools/changed": PushedTools;
+  "inquiry/opened": Inquiry & Subscribed;
+  "inquiry/closed": InquiryClosed;
+  "approval/opened": Approval & Subscribed;
+  "approval/closed": ApprovalClosed;
   "session/notification": Notice & Subscribed & { session: string };
 }
 

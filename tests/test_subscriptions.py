@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import trio
@@ -11,10 +12,13 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.pushes import TOOLS
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, Notice
-from haftd.caller import Caller
+from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
 from haftd.core.termination import Termination
+from haftd.inquiries.client_question import ClientQuestion
+from haftd.inquiries.kind import InquiryContext, Withdrawn
+from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import Subscriptions
 from tests.core.disks import make
 
@@ -235,4 +239,99 @@ async def test_the_input_state_is_not_looked_at_for_other_events(
     one.append_output(b"x", trio.current_time())
     await trio.sleep(60)
     assert execution.looks == 0
+    told.remove_connection(peer.caller)
+
+
+def question(session: str, number: int = 1) -> ClientQuestion:
+    return ClientQuestion(
+        context=InquiryContext(caller=Caller("unix", 1)),
+        session=session,
+        id=f"client_question.{session}.{number}",
+        question=Question(id="q", text="Well?", answer_type=Boolean()),
+        target="user",
+    )
+
+
+async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nursery) -> None:
+    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
+    early = router.put(question("s"))
+    kinds = router.open_kinds()
+    told.open(peer.link, "*", [], ["inquiries"], only=False, inquiries=kinds)
+    other = Peer()
+    told.open(other.link, "s", [], ["approvals"], only=False, inquiries=kinds)
+    late = router.put(question("t"))
+    queued = router.put(question("s", 2), is_queued=True)
+    await wait_all_tasks_blocked()
+    queued.settle(Withdrawn())
+    late.settle(Withdrawn())
+    early.settle(Withdrawn())
+    await wait_all_tasks_blocked()
+    seen = [(one["method"], one["params"]["session"]) for one in peer.told]
+    assert seen == [
+        ("inquiry/opened", "s"),
+        ("inquiry/opened", "t"),
+        ("inquiry/closed", "t"),
+        ("inquiry/closed", "s"),
+    ]
+    assert peer.told[0]["params"]["question"]["text"] == "Well?"
+    assert peer.told[-1]["params"] == {
+        "subscription": "sub.1",
+        "session": "s",
+        "inquiry_id": "client_question.s.1",
+        "question": "q",
+    }
+    assert not other.told
+    told.remove_connection(peer.caller)
+    told.remove_connection(other.caller)
+
+
+async def test_an_inquiry_that_ends_before_it_is_sent_is_not_sent(nursery: trio.Nursery) -> None:
+    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
+    told.open(peer.link, "s", [], ["inquiries"], only=False)
+    peer.full = True
+    await wait_all_tasks_blocked()
+    for number in range(1_000):
+        router.put(question("s", number)).settle(Withdrawn())
+    peer.read()
+    await wait_all_tasks_blocked()
+    assert not peer.told
+    told.remove_connection(peer.caller)
+
+
+async def test_a_confined_client_hears_of_its_own_inquiries_alone(nursery: trio.Nursery) -> None:
+    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
+    peer.caller.confinement = Confinement("handle", "h", "s")
+    told.open(peer.link, "s", [], ["inquiries"], only=False)
+    reachable, other = question("s"), replace(question("s"), may=frozenset({"approvals"}))
+    router.put(other)
+    router.put(reachable)
+    await wait_all_tasks_blocked()
+    assert [one["params"]["inquiry_id"] for one in peer.told] == [reachable.id]
+    assert len(peer.told) == 1
+    told.remove_connection(peer.caller)
+
+
+async def test_a_subscription_to_all_sessions_names_the_session_of_each_push(
+    nursery: trio.Nursery,
+) -> None:
+    peer, one, told = Peer(), handle(), Subscriptions(nursery)
+    told.open(peer.link, "*", [one], ["output", "bytes", "notification"], only=False)
+    two = Handle(id="a", tool="t", session="u", generation=1, spool=make(), now=0.0)
+    two.start(0.0)
+    told.add_handle(two)
+    for each in (one, two):
+        each.append_output(b"x\n", 1.0)
+    told.push_notice("u", notice("info"))
+    await wait_all_tasks_blocked()
+    seen = sorted((one["method"], one["params"]["session"]) for one in peer.told)
+    assert seen == [
+        ("handle/bytes", "s"),
+        ("handle/bytes", "u"),
+        ("handle/output", "s"),
+        ("handle/output", "u"),
+        ("session/notification", "u"),
+    ]
     told.remove_connection(peer.caller)

@@ -257,6 +257,8 @@ def assemble(
         make_spool=_spools(parts.paths, parts.settings, budget, registry.close_files),
     )
     catalogue.on_changed = subscriptions.tools_changed
+    inquiries.on_open = subscriptions.inquiry_opened
+    inquiries.on_close = subscriptions.inquiry_closed
     facts = Facts(
         version=__version__,
         socket=parts.paths.socket,

@@ -11,16 +11,22 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from .params import Id, Offset, Params, Reader
+from .params import Id, Offset, Params, Reader, SessionOrAll
 from .states import Screen
 
 __all__ = [
+    "APPROVAL_CLOSED",
+    "APPROVAL_OPENED",
     "BYTES",
+    "INQUIRY_CLOSED",
+    "INQUIRY_OPENED",
     "NOTIFICATION",
     "OUTPUT",
     "SCREEN",
     "STATE",
     "TOOLS",
+    "ApprovalClosed",
+    "InquiryClosed",
     "PushEvent",
     "PushedBytes",
     "PushedOutput",
@@ -31,12 +37,18 @@ __all__ = [
     "UnsubscribeParams",
 ]
 
-PushEvent = Literal["state", "output", "bytes", "screen", "notification", "tools"]
+PushEvent = Literal[
+    "state", "output", "bytes", "screen", "inquiries", "approvals", "notification", "tools"
+]
 
 STATE = "handle/state"
 OUTPUT = "handle/output"
 BYTES = "handle/bytes"
 SCREEN = "handle/screen"
+INQUIRY_OPENED = "inquiry/opened"
+INQUIRY_CLOSED = "inquiry/closed"
+APPROVAL_OPENED = "approval/opened"
+APPROVAL_CLOSED = "approval/closed"
 NOTIFICATION = "session/notification"
 TOOLS = "tools/changed"
 
@@ -56,6 +68,7 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     data: str
     omitted: int = 0
     omitted_from: int = 0
+    session: str | UnsetType = UNSET
 
 
 class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,9 +86,10 @@ class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
     data: str
     omitted: int = 0
     omitted_from: int = 0
+    session: str | UnsetType = UNSET
 
 
-class PushedScreen(msgspec.Struct, frozen=True):
+class PushedScreen(msgspec.Struct, frozen=True, omit_defaults=True):
     """A terminal's screen: `lines` at first and after a resize, then the rows `changed` since the
     previous push."""
 
@@ -83,6 +97,25 @@ class PushedScreen(msgspec.Struct, frozen=True):
     id: str
     generation: int
     screen: Screen
+    session: str | UnsetType = UNSET
+
+
+class InquiryClosed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question is no longer open: answered, failed or withdrawn. `question` tells apart the
+    questions of one call."""
+
+    subscription: str
+    session: str
+    inquiry_id: str
+    question: str | UnsetType = UNSET
+
+
+class ApprovalClosed(msgspec.Struct, frozen=True):
+    """An action no longer awaits approval: decided, expired or withdrawn."""
+
+    subscription: str
+    session: str
+    approval_id: str
 
 
 class PushedTools(msgspec.Struct, frozen=True):
@@ -93,13 +126,14 @@ class PushedTools(msgspec.Struct, frozen=True):
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
     """Receive notifications about `handles`, by default about all present and future handles of the
-    session.
+    session, or of all sessions with `*`.
 
     `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
     reconnects passes the last `cursor` of each handle, and misses nothing. `for` and `clipboard`
     shape the event `bytes` as they do the view `raw` of `fetch`.
     """
 
+    session: SessionOrAll | UnsetType = UNSET
     events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
     handles: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
     from_: Annotated[dict[Id, Offset], Meta(max_length=4096)] = field(

@@ -112,6 +112,7 @@ def converse(daemon: RunningDaemon) -> Iterator[dict[str, Any]]:
     yield from _said(_approvals(daemon))
     yield from _said(_turns(daemon))
     yield from _said(_pushes(daemon))
+    yield from _said(_open_inquiries(daemon))
     yield from _said(_ends(daemon))
 
 
@@ -314,6 +315,26 @@ def _pushes(daemon: RunningDaemon) -> _Talk:
     talk.wire = daemon.connect()
     talk.ask("handles/list", session="s")
     talk.ask("session/close", session="s")
+    return talk
+
+
+def _open_inquiries(daemon: RunningDaemon) -> _Talk:
+    talk = _Talk("open inquiries", daemon)
+    with daemon.connect() as wire:
+        _call(wire, "spawn", session="o", tool="asks", id="a", call_id="o1", wait="input")
+        talk.ask("subscribe", session="*", events=["inquiries", "approvals"])
+        talk.hear()  # the question that is open already
+        _call(wire, "apply", session="o", id="a", input=True, wait="stopped")
+        talk.hear()
+        spawn = wire.start("spawn", session="o", tool="careful", id="c", wait="stopped")
+        opened = talk.wire.receive()
+        talk._note("received", opened)
+        decided = {"approval_id": opened["params"]["approval_id"], "decision": "skip"}
+        _call(wire, "approvals/decide", session="o", **decided)
+        talk.hear()
+        wire.finish(spawn)
+    talk.ask("subscribe", session="*", events=["state"], handles=["a"])
+    talk.ask("session/close", session="o")
     return talk
 
 

@@ -46,6 +46,8 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     pushes.PushedBytes,
     pushes.PushedScreen,
     pushes.PushedTools,
+    pushes.InquiryClosed,
+    pushes.ApprovalClosed,
     methods.Client,
     methods.ClientCapabilities,
     methods.ServerInfo,

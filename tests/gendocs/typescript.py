@@ -49,6 +49,10 @@ PUSHED: dict[str, str] = {
     pushes.BYTES: "PushedBytes",
     pushes.SCREEN: "PushedScreen",
     pushes.TOOLS: "PushedTools",
+    pushes.INQUIRY_OPENED: "Inquiry & Subscribed",
+    pushes.INQUIRY_CLOSED: "InquiryClosed",
+    pushes.APPROVAL_OPENED: "Approval & Subscribed",
+    pushes.APPROVAL_CLOSED: "ApprovalClosed",
     pushes.NOTIFICATION: "Notice & Subscribed & { session: string }",
 }
 
@@ -136,6 +140,8 @@ class _Maker:
             pushes.PushedBytes,
             pushes.PushedScreen,
             pushes.PushedTools,
+            pushes.InquiryClosed,
+            pushes.ApprovalClosed,
             states.Notice,
             methods.HandleInfo,
         ):

@@ -128,6 +128,10 @@ class InquiryKind(ABC):
         may_answer = caller.may(self.permission) or not needs_a_person
         return may_answer and caller.may_reach(self.may)
 
+    def is_visible_to(self, caller: Caller) -> bool:
+        """Return True if this client may list the inquiry."""
+        return caller.may_use(self.session) and caller.may_reach(self.may)
+
     def known_end(self) -> Answered | Unanswered | None:
         """Return an end that needs no question."""
         return None

@@ -22,6 +22,7 @@ class PendingInquiry:
     __slots__ = (
         "__weakref__",
         "_on_end",
+        "_on_open",
         "end",
         "is_unclaimed",
         "kind",
@@ -32,7 +33,12 @@ class PendingInquiry:
         "turn",
     )
 
-    def __init__(self, kind: InquiryKind, on_end: Callable[[PendingInquiry], None]) -> None:
+    def __init__(
+        self,
+        kind: InquiryKind,
+        on_end: Callable[[PendingInquiry], None],
+        on_open: Callable[[PendingInquiry], None] = _forget,
+    ) -> None:
         self.kind = kind
         self.end: End | None = None
         self.outcome: object = None
@@ -47,6 +53,7 @@ class PendingInquiry:
         """Set when the inquiry leaves the queue."""
         self.settled = trio.Event()
         self._on_end = on_end
+        self._on_open = on_open
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +65,7 @@ class PendingInquiry:
         self.kind.opened()
         self.turn.set()
         self._log("question asked")
+        self._on_open(self)
 
     def claim(self, claimed: bool) -> None:
         """Record that a candidate is asked (True) or that all have declined."""

@@ -28,6 +28,10 @@ M = TypeVar("M", Inquiry, Approval)
 log = structlog.get_logger("haftd.inquiries")
 
 
+def _ignore(kind: InquiryKind) -> None:
+    pass
+
+
 def _discard(event: str, **fields: object) -> None:
     pass
 
@@ -54,6 +58,10 @@ class InquiryRouter:
         self._numbers = itertools.count(1)
         self._pending: dict[PendingInquiry, Callable[[], None]] = {}
         self._is_stopped = False
+        self.on_open: Callable[[InquiryKind], None] = _ignore
+        """Called when an answer is accepted from now on."""
+        self.on_close: Callable[[InquiryKind], None] = _ignore
+        """Called at the end of each inquiry that was open."""
 
     def replace(self, backends: Sequence[Backend]) -> None:
         """Ask these backends from now on, also for inquiries that others have declined. A running
@@ -78,13 +86,15 @@ class InquiryRouter:
             if self._pending.pop(pending, None) is not None:
                 for handle in pending.kind.depends_on:
                     handle.unlisten(look)
+            if pending.turn.is_set() and pending.kind.is_ready:
+                self.on_close(pending.kind)
             on_end(pending)
 
         def look() -> None:
             if all(handle.stopped for handle in kind.depends_on):
                 pending.settle(Withdrawn())
 
-        pending = PendingInquiry(kind, ended)
+        pending = PendingInquiry(kind, ended, self._opened)
         end = self._known_end(kind)
         if end is not None:
             pending.settle(end)
@@ -108,10 +118,22 @@ class InquiryRouter:
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
             if pending.is_open
             and session in (None, pending.kind.session)
-            and (caller is None or _may_see(caller, pending.kind))
+            and (caller is None or pending.kind.is_visible_to(caller))
             and isinstance(message := pending.kind.message(), message_type)
         )
         return list(inquiries)
+
+    def open_kinds(self, session: str | None = None) -> list[InquiryKind]:
+        """Return the open inquiries of a session, or all, in order."""
+        return [
+            pending.kind
+            for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
+            if pending.is_open and session in (None, pending.kind.session)
+        ]
+
+    def _opened(self, pending: PendingInquiry) -> None:
+        if pending.is_open:
+            self.on_open(pending.kind)
 
     def find(
         self, message_type: type[M], session: str, caller: Caller, id: str
@@ -212,7 +234,9 @@ class InquiryRouter:
         end: Answered | Unanswered = Unanswered(reason)
         with trio.move_on_after(seconds):
             try:
-                pending.kind = await pending.kind.prepared()
+                if not pending.kind.is_ready:
+                    pending.kind = await pending.kind.prepared()
+                    self._opened(pending)
                 end = await self._find(pending)
             except InquiryFailed as failed:
                 end = Unanswered(pending.kind.failure(str(failed)))
@@ -261,10 +285,6 @@ class InquiryRouter:
         if self._backends_for(pending.kind) is not declined:
             return self._backends_for(pending.kind)
         return tuple(backend for backend in declined if backend in changed)
-
-
-def _may_see(caller: Caller, kind: InquiryKind) -> bool:
-    return caller.may_use(kind.session) and caller.may_reach(kind.may)
 
 
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:

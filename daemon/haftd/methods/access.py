@@ -56,7 +56,7 @@ class Access:
     def reachable(self, caller: Caller, session: str) -> list[Handle]:
         return [
             handle
-            for handle in self.registry.list(session)
+            for handle in self.registry.list(None if session == "*" else session)
             if caller.may_reach(handle.settings.may)
         ]
 

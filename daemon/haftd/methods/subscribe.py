@@ -11,15 +11,21 @@ from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeP
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.terminal_filter import TerminalReader
+from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+from haftd.subscriptions.subscription import ALL
 
 from .access import Access
 
 
 def subscribe(
-    access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams
+    access: Access,
+    subscriptions: Subscriptions,
+    router: InquiryRouter,
+    caller: Caller,
+    params: SubscribeParams,
 ) -> SubscribeResult:
-    """Subscribe to these handles, or to all of the session.
+    """Subscribe to these handles, to all of the session, or to all sessions.
 
     Raises `handle_not_found`, `limit_exceeded`.
     """
@@ -29,12 +35,18 @@ def subscribe(
         raise AssertionError("a caller that is read is among the clients")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
+    if named and session == ALL:
+        raise invalid_params(
+            "`handles` and `from` name handles of one session, and `session` is `*`",
+            field="handles" if only else "from",
+        )
     handles = {id: access.find(caller, params, id) for id in named}
     _check_offsets(params, handles)
+    followed = dict.fromkeys(handles.values())
     if not only:
         for handle in access.reachable(caller, session):
             if not (handle.stopped and handle.output_complete):
-                handles.setdefault(handle.id, handle)
+                followed[handle] = None
     if subscriptions.count(caller) >= MAX_SUBSCRIPTIONS:
         raise limit_exceeded(
             "max_subscriptions",
@@ -45,13 +57,14 @@ def subscribe(
         subscriptions.open(
             client,
             session,
-            handles.values(),
+            followed,
             params.events,
             only=only,
             offsets=params.from_,
             terminal=None
             if isinstance(params.for_, UnsetType)
             else TerminalReader(params.clipboard),
+            inquiries=router.open_kinds(None if session == ALL else session),
         )
     )
 

@@ -8,7 +8,7 @@ connection has a `push_queue`, each request a `subscription` with a `follower` f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -22,9 +22,10 @@ from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
 from haftd.core.terminal_filter import TerminalReader
 from haftd.executions.execution import Execution
+from haftd.inquiries.kind import InquiryKind
 
 from .push_queue import PushQueue
-from .subscription import Subscription
+from .subscription import ALL, Subscription
 
 MAX_SUBSCRIPTIONS = 64
 """Subscriptions of one connection."""
@@ -69,10 +70,12 @@ class Subscriptions:
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
         terminal: TerminalReader | None = None,
+        inquiries: Iterable[InquiryKind] = (),
     ) -> str:
         """Subscribe the peer; return the subscription's name.
 
-        With `only`, to these handles and later executions of their ids, else to all of the session.
+        With `only`, to these handles and later executions of their ids, else to all of the session, or
+        of all sessions with `*`. `inquiries` are those open now.
         `offsets` has the start of the output by id. Bytes for a `terminal` reader are filtered.
         """
         initial = tuple(handles)
@@ -94,6 +97,8 @@ class Subscriptions:
         self._by_session.setdefault(session, {})[subscription] = None
         for handle in initial:
             subscription.follow(handle, offsets.get(handle.id))
+        for kind in inquiries:
+            subscription.inquiry_opened(kind)
         return subscription.id
 
     def close(self, caller: Caller, id: str) -> bool:
@@ -117,18 +122,31 @@ class Subscriptions:
 
     def add_handle(self, handle: Handle) -> None:
         """Follow a new handle for the subscribers of its session that may reach the handle."""
-        for subscription in self._by_session.get(handle.session, ()):
+        for subscription in self._of(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
     def push_notice(self, session: str, notice: Notice) -> None:
-        for subscription in self._by_session.get(session, ()):
-            subscription.push_notice(notice)
+        for subscription in self._of(session):
+            subscription.push_notice(session, notice)
+
+    def inquiry_opened(self, kind: InquiryKind) -> None:
+        for subscription in self._of(kind.session):
+            subscription.inquiry_opened(kind)
+
+    def inquiry_closed(self, kind: InquiryKind) -> None:
+        for subscription in self._of(kind.session):
+            subscription.inquiry_closed(kind)
 
     def tools_changed(self) -> None:
         for subscriber in self._subscribers.values():
             for subscription in subscriber.subscriptions.values():
                 subscription.tools_changed()
+
+    def _of(self, session: str) -> Iterator[Subscription]:
+        """Yield the subscriptions to a session, and to all."""
+        yield from self._by_session.get(session, ())
+        yield from self._by_session.get(ALL, ())
 
     def _end(self, subscription: Subscription) -> None:
         subscription.close()

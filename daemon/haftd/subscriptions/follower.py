@@ -59,6 +59,7 @@ class Follower:
         "_sent_revision",
         "_sent_screen",
         "_sent_state",
+        "_session",
         "_state_offset",
         "_subscription",
         "_tail",
@@ -76,11 +77,14 @@ class Follower:
         over: Callable[[Handle], None],
         offset: int | None = None,
         terminal: TerminalReader | None = None,
+        *,
+        names_session: bool = False,
     ) -> None:
         """Follow the output from `offset` on, by default from its end; `over` is called after the
         end was sent."""
         self.is_due = False
         self._handle = handle
+        self._session = handle.session if names_session else UNSET
         self._subscription = subscription
         self._events = events
         self._queue = queue
@@ -139,6 +143,7 @@ class Follower:
                 chunk.text,
                 chunk.omitted,
                 chunk.omitted_from,
+                self._session,
             )
             self._sent_offset = chunk.cursor
             self._queue.send(OUTPUT, message)
@@ -167,6 +172,7 @@ class Follower:
             b64encode(chunk.data).decode(),
             chunk.omitted,
             chunk.omitted_from,
+            self._session,
         )
         self._queue.send(BYTES, message)
         return True
@@ -233,7 +239,8 @@ class Follower:
             return False
         self._next_screen_at = now + _MIN_SCREEN_INTERVAL_S
         self._queue.send(
-            SCREEN, PushedScreen(self._subscription, handle.id, handle.generation, changed)
+            SCREEN,
+            PushedScreen(self._subscription, handle.id, handle.generation, changed, self._session),
         )
         return True
 

@@ -1,4 +1,4 @@
-"""A client's subscription to a session: handles, events, notices.
+"""A client's subscription to a session, or to all: handles, events, inquiries, notices.
 
 Queued notices are bounded: the oldest are dropped and counted. Critical notices go first and are
 never dropped.
@@ -11,20 +11,35 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from haft_protocol.pushes import NOTIFICATION, TOOLS, PushedTools, PushEvent
+from haft_protocol.pushes import (
+    APPROVAL_CLOSED,
+    APPROVAL_OPENED,
+    INQUIRY_CLOSED,
+    INQUIRY_OPENED,
+    NOTIFICATION,
+    TOOLS,
+    ApprovalClosed,
+    InquiryClosed,
+    PushedTools,
+    PushEvent,
+)
 from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.terminal_filter import TerminalReader
 from haftd.executions.execution import Execution
+from haftd.inquiries.kind import InquiryKind
 
 from .follower import Follower
 from .push_queue import PushQueue
 
 _MAX_NOTICES = 256
 """Queued notices of one subscription."""
-_SESSION_EVENTS = frozenset({"notification", "tools"})
+_SESSION_EVENTS = frozenset({"inquiries", "approvals", "notification", "tools"})
+ALL = "*"
+"""The session of a subscription to all sessions."""
 
 
 class Subscription:
@@ -49,8 +64,10 @@ class Subscription:
         self.is_due = False
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
-        self._notices: deque[Notice] = deque()
-        self._critical: deque[Notice] = deque()
+        self._inquiries: dict[InquiryKind, bool] = {}
+        """Inquiries whose opening (True) or end (False) is not yet sent."""
+        self._notices: deque[tuple[str, Notice]] = deque()
+        self._critical: deque[tuple[str, Notice]] = deque()
         """Critical notices not yet sent."""
         self._lost = 0
         self._lost_at = 0.0
@@ -70,6 +87,7 @@ class Subscription:
                 self.unfollow,
                 offset,
                 self._terminal,
+                names_session=self.session == ALL,
             )
 
     def unfollow(self, handle: Handle) -> None:
@@ -82,8 +100,28 @@ class Subscription:
         self._followers.clear()
         self._queue.discard(self)
 
-    def push_notice(self, notice: Notice) -> None:
-        """Queue a notice; critical ones go first."""
+    def inquiry_opened(self, kind: InquiryKind) -> None:
+        if self._covers(kind):
+            self._inquiries[kind] = True
+            self._queue.add(self)
+
+    def inquiry_closed(self, kind: InquiryKind) -> None:
+        """Queue the end of an inquiry; one whose opening was not sent is dropped."""
+        if not self._covers(kind):
+            return
+        if self._inquiries.pop(kind, False):
+            return
+        self._inquiries[kind] = False
+        self._queue.add(self)
+
+    def _covers(self, kind: InquiryKind) -> bool:
+        event = "inquiries" if kind.capability == "inquiry" else "approvals"
+        if event not in self._events or not kind.is_visible_to(self.caller):
+            return False
+        return self._handles is None or kind.labels.get("handle") in self._handles
+
+    def push_notice(self, session: str, notice: Notice) -> None:
+        """Queue a notice of a session; critical ones go first."""
         is_for_it = self._handles is None or notice.id in self._handles
         if "notification" not in self._events or not is_for_it:
             return
@@ -91,14 +129,14 @@ class Subscription:
         if (
             is_critical
             and not self._critical
-            and self._queue.send(NOTIFICATION, self._params(notice))
+            and self._queue.send(NOTIFICATION, self._params(session, notice))
         ):
             return
         queue = self._critical if is_critical else self._notices
         if len(queue) >= _MAX_NOTICES:
-            self._lost_at = queue.popleft().at
+            self._lost_at = queue.popleft()[1].at
             self._lost += 1
-        queue.append(notice)
+        queue.append((session, notice))
         self._queue.add(self)
 
     def tools_changed(self) -> None:
@@ -113,19 +151,37 @@ class Subscription:
             self._tools_changed = False
             self._queue.send(TOOLS, PushedTools(self.id))
         elif self._critical:
-            self._queue.send(NOTIFICATION, self._params(self._critical.popleft()))
+            self._queue.send(NOTIFICATION, self._params(*self._critical.popleft()))
+        elif self._inquiries:
+            self._send_inquiry()
         elif self._lost:
             message = f"{self._lost} older notices were dropped, {_MAX_NOTICES} are kept."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
             self._lost = 0
-            self._queue.send(NOTIFICATION, self._params(lost))
-        else:
-            self._queue.send(NOTIFICATION, self._params(self._notices.popleft()))
-        return bool(self._critical or self._lost or self._notices)
+            self._queue.send(NOTIFICATION, self._params(self.session, lost))
+        elif self._notices:
+            self._queue.send(NOTIFICATION, self._params(*self._notices.popleft()))
+        return bool(self._critical or self._inquiries or self._lost or self._notices)
 
-    def _params(self, notice: Notice) -> dict[str, Any]:
+    def _send_inquiry(self) -> None:
+        kind = next(iter(self._inquiries))
+        is_opened = self._inquiries.pop(kind)
+        is_question = kind.capability == "inquiry"
+        if is_opened:
+            method = INQUIRY_OPENED if is_question else APPROVAL_OPENED
+            params = msgspec.to_builtins(kind.message())
+            self._queue.send(method, {"subscription": self.id, **params})
+        elif is_question:
+            question = kind.labels.get("question", UNSET)
+            self._queue.send(
+                INQUIRY_CLOSED, InquiryClosed(self.id, kind.session, kind.id, question)
+            )
+        else:
+            self._queue.send(APPROVAL_CLOSED, ApprovalClosed(self.id, kind.session, kind.id))
+
+    def _params(self, session: str, notice: Notice) -> dict[str, Any]:
         return {
             "subscription": self.id,
-            "session": self.session,
+            "session": session,
             **msgspec.to_builtins(notice),
         }
