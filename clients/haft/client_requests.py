@@ -56,8 +56,8 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
         decide = approve
 
         async def approval(params: Raw) -> object:
-            word = await decide(_read(params, Approval))
-            return {"decision": word} if isinstance(word, str) else word
+            decision = await decide(_read(params, Approval))
+            return {"decision": decision} if isinstance(decision, str) else decision
 
         served[ASK_APPROVAL] = approval
     return served

@@ -82,10 +82,10 @@ class VersionMismatch(ProtocolFault):
     def __init__(
         self, own: int, protocol: int | None, version: str | None, pid: int | None
     ) -> None:
-        who = "haftd" if version is None else f"haftd {version}"
-        theirs = "another version" if protocol is None else f"version {protocol}"
+        daemon = "haftd" if version is None else f"haftd {version}"
+        their_version = "another version" if protocol is None else f"version {protocol}"
         super().__init__(
-            f"{who} speaks {theirs} of the protocol, and this haft version {own}; `haft stop` ends it with "
+            f"{daemon} speaks {their_version} of the protocol, and this haft version {own}; `haft stop` ends it with "
             "all that it runs, and the next command starts the one that belongs to this haft"
         )
         self.protocol = protocol

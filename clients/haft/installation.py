@@ -158,8 +158,8 @@ def _copy_distribution(package: Distribution, site: Path) -> None:
     if package.files is None:
         raise CopyFailed(f"the package {package.name} does not say which files it has installed")
     for file in package.files:
-        ours = package.name == _DISTRIBUTION and file.name not in _METADATA
-        if ours or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
+        is_own = package.name == _DISTRIBUTION and file.name not in _METADATA
+        if is_own or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
             continue  # The own packages are copied already; scripts are rewritten.
         source = Path(str(file.locate()))
         target = site / file

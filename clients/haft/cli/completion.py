@@ -76,7 +76,7 @@ class _Line:
     def __init__(self, words: Sequence[str]) -> None:
         self.parser = top_parser()
         self.command: str | None = None
-        self.given: dict[str, list[str]] = {}
+        self.parsed: dict[str, list[str]] = {}
         """The values by the name of the option or argument."""
         self._open: argparse.Action | None = None
         """The option whose value the next word is, or may be."""
@@ -116,7 +116,7 @@ class _Line:
             action = self._option(name)
             self._open = None
             if action is not None:
-                self.given.setdefault(_name(action), [])
+                self.parsed.setdefault(_name(action), [])
                 if equals:
                     self._keep(action, value)
                 elif action.nargs != 0:
@@ -129,20 +129,20 @@ class _Line:
             self._keep(positional, word)
 
     def _keep(self, action: argparse.Action, value: str) -> None:
-        self.given.setdefault(_name(action), []).append(value)
+        self.parsed.setdefault(_name(action), []).append(value)
 
     def _option(self, name: str) -> argparse.Action | None:
         return self.parser.option(name)
 
     def _positional(self) -> argparse.Action | None:
         for action in self.parser.positionals():
-            if action.nargs in ("+", "*") or _name(action) not in self.given:
+            if action.nargs in ("+", "*") or _name(action) not in self.parsed:
                 return action
         return None
 
     def _options(self) -> Candidates:
         for action in self.parser.options():
-            if isinstance(action, argparse._AppendAction) or _name(action) not in self.given:
+            if isinstance(action, argparse._AppendAction) or _name(action) not in self.parsed:
                 yield action.option_strings[-1], action.help or ""
 
     def _values(self, action: argparse.Action, current: str) -> Candidates:
@@ -151,8 +151,8 @@ class _Line:
         place = f"{self.command} {_name(action)}"
         kind = action.metavar if isinstance(action.metavar, str) else ""
         if kind == "ID" and place not in _UNCOMPLETED:
-            taken = self.given.get(_name(action), ())
-            return (pair for pair in self._ids() if pair[0] not in taken)
+            used = self.parsed.get(_name(action), ())
+            return (pair for pair in self._ids() if pair[0] not in used)
         if kind in ("ANSWER", "VALUE"):
             return self._answers()
         if kind == "TOOL":
@@ -209,9 +209,9 @@ class _Line:
 
     def _tool_arguments(self) -> Candidates:
         """Yield `name=` for each property of the tool's schema, `name:=` where the value is no string."""
-        wanted = self.given.get("tool", [""])[0]
+        name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
-        tool = next((t for t in listed.tools if wanted in (t.name, t.tool)), None)
+        tool = next((t for t in listed.tools if name in (t.name, t.tool)), None)
         properties = {} if tool is None else tool.parameters.get("properties", {})
         for name, schema in properties.items():
             values = [v for v in schema.get("enum", ()) if isinstance(v, str)]
@@ -223,17 +223,17 @@ class _Line:
                 yield f"{name}{'' if is_text else ':'}=", text
 
     def _answers(self) -> Candidates:
-        wanted = self.given.get("id", [""])[0]
-        return _options_of(self._question(wanted))
+        target = self.parsed.get("id", [""])[0]
+        return _options_of(self._question(target))
 
-    def _question(self, wanted: str) -> Question | None:
+    def _question(self, target: str) -> Question | None:
         if self.command == "answer":
             for inquiry in self._inquiries():
-                if wanted in (inquiry.inquiry_id, inquiry.handle):
+                if target in (inquiry.inquiry_id, inquiry.handle):
                     return inquiry.question
             return None
         for info in self._handles():
-            if info.state.id == wanted and isinstance(info.state, Waiting):
+            if info.state.id == target and isinstance(info.state, Waiting):
                 return info.state.question
         return None
 
@@ -248,7 +248,7 @@ class _Line:
             return call(haft)
 
     def _last(self, name: str) -> str | None:
-        return self.given.get(name, [None])[-1]
+        return self.parsed.get(name, [None])[-1]
 
 
 def _name(action: argparse.Action) -> str:

@@ -23,7 +23,7 @@ _PATIENCE_S = 10.0
 
 _MIN_COLUMNS = 40
 _DEEP = " " * 8
-_TOLD = re.compile(r"( +\S.*?) {2,}(\S.*)")
+_TWO_COLUMNS = re.compile(r"( +\S.*?) {2,}(\S.*)")
 
 _WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
 
@@ -54,7 +54,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
             if prose:
                 lines.append(fill(" ".join(prose), width, break_on_hyphens=False))
                 prose = []
-            example = _TOLD.fullmatch(line)
+            example = _TWO_COLUMNS.fullmatch(line)
             if len(line) > width and example is not None:
                 # An example stands above its explanation if the line is too short.
                 lines += [

@@ -93,13 +93,13 @@ def document(encoded: bytes) -> None:
 
 
 def paint(text: str, colour: str | None, stream: TextIO) -> str:
-    wanted = (
+    is_coloured = (
         colour is not None
         and stream.isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM", "dumb") != "dumb"
     )
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted and colour else text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_coloured and colour else text
 
 
 def plain(text: str, limit: int = 300) -> str:
@@ -139,9 +139,9 @@ def amount(size: float) -> str:
 
 def columns() -> int:
     """Return the output's width: the terminal's, or `COLUMNS`, or 80."""
-    wanted = os.environ.get("COLUMNS", "")
-    if wanted.isdecimal() and 0 < len(wanted) < 6 and int(wanted):
-        return int(wanted)
+    width = os.environ.get("COLUMNS", "")
+    if width.isdecimal() and 0 < len(width) < 6 and int(width):
+        return int(width)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
     except (AttributeError, OSError, ValueError):
@@ -239,11 +239,19 @@ def _situation(state: HandleState) -> list[str]:
             return ["pending", took]
         case Running(suspended=True):
             return ["suspended", took, f"`haft apply {state.id} --signal CONT` lets it go on"]
-        case Running(input_wanted=wanted):
-            if wanted is None or isinstance(wanted, UnsetType):
+        case Running(input_wanted=input_wanted):
+            if input_wanted is None or isinstance(input_wanted, UnsetType):
                 return ["running", took]
-            reads = f"reads a {wanted.kind}" if wanted.certain else f"may read a {wanted.kind}"
-            return ["running", took, f"{reads}: {plain(wanted.prompt)}" if wanted.prompt else reads]
+            reads = (
+                f"reads a {input_wanted.kind}"
+                if input_wanted.certain
+                else f"may read a {input_wanted.kind}"
+            )
+            return [
+                "running",
+                took,
+                f"{reads}: {plain(input_wanted.prompt)}" if input_wanted.prompt else reads,
+            ]
         case Waiting(question=question):
             return ["waiting", took, f"asks: {plain(question.text)} {takes(question.answer_type)}"]
         case Stopped():

@@ -99,7 +99,7 @@ class Bridge:
         self._instructions = instructions
         self._requests: dict[Id, _Request] = {}
         self._waiting: dict[int, _Request] = {}
-        self._asked: dict[str, _Request] = {}
+        self._host_requests: dict[str, _Request] = {}
         self._hearing: dict[_Request, deque[Raw]] = {}
         """Requests that receive the daemon's notifications, and their unread ones."""
         self._last_asked = 0
@@ -209,15 +209,15 @@ class Bridge:
         if method != CANCELLED:
             return
         try:
-            wanted = read_params(params, _CANCELLED).request_id
+            request_id = read_params(params, _CANCELLED).request_id
         except Fault:
             return
-        request = None if isinstance(wanted, UnsetType) else self._requests.get(wanted)
+        request = None if isinstance(request_id, UnsetType) else self._requests.get(request_id)
         if request is not None and request.id != _STREAM:
             self._drop(request)
 
     def _take_reply(self, message: Message) -> None:
-        request = self._asked.pop(message.id, None) if isinstance(message.id, str) else None
+        request = self._host_requests.pop(message.id, None) if isinstance(message.id, str) else None
         if request is None:
             return
         request.host_number = None
@@ -311,9 +311,9 @@ class Bridge:
     def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
         try:
             if isinstance(answer, HaftError):
-                wanted = request.work.throw(answer)
+                step = request.work.throw(answer)
             else:
-                wanted = next(request.work) if answer is None else request.work.send(answer)
+                step = next(request.work) if answer is None else request.work.send(answer)
         except StopIteration as end:
             self._forget(request)
             if request.id != _STREAM:
@@ -325,7 +325,7 @@ class Bridge:
                 error = fault if isinstance(fault, Fault) else Fault(INTERNAL, str(fault))
                 self._refuse(request.id, error)
         else:
-            self._ask(request, wanted)
+            self._ask(request, step)
 
     def _forget(self, request: _Request) -> None:
         del self._requests[request.id]
@@ -340,30 +340,30 @@ class Bridge:
                 request.is_listening = False
                 self._ready.append((request, unheard.popleft()))
 
-    def _ask(self, request: _Request, wanted: Step) -> None:
-        if isinstance(wanted, NotifyHost):
-            self._notify(wanted.method, wanted.params)
+    def _ask(self, request: _Request, step: Step) -> None:
+        if isinstance(step, NotifyHost):
+            self._notify(step.method, step.params)
             self._ready.append((request, Raw(b"null")))
             return
-        if isinstance(wanted, AwaitNotification):
+        if isinstance(step, AwaitNotification):
             unheard = self._hearing.setdefault(request, deque())
             if unheard:
                 self._ready.append((request, unheard.popleft()))
             else:
                 request.is_listening = True
             return
-        if isinstance(wanted, CallHost):
+        if isinstance(step, CallHost):
             self._last_asked += 1
             number = request.host_number = f"{self._name}.{self._last_asked}"
-            self._asked[number] = request
+            self._host_requests[number] = request
             self.to_host += encode(
-                {"jsonrpc": "2.0", "id": number, "method": wanted.method, "params": wanted.params}
+                {"jsonrpc": "2.0", "id": number, "method": step.method, "params": step.params}
             )
             return
         try:
             if self._daemon is None:
                 self._daemon = self._connect()
-            request.daemon_number = self._daemon.request(wanted.method, wanted.params)
+            request.daemon_number = self._daemon.request(step.method, step.params)
         except HaftError as fault:
             self._ready.append((request, fault))
             return
@@ -377,7 +377,7 @@ class Bridge:
             self._waiting.pop(request.daemon_number, None)
             self._daemon.forget(request.daemon_number)
         if request.host_number is not None:
-            del self._asked[request.host_number]
+            del self._host_requests[request.host_number]
             self._notify(CANCELLED, {"requestId": request.host_number})
 
     def _reply(self, request: _Request, result: dict[str, Any]) -> None:

@@ -73,7 +73,7 @@ class Entry:
         """Remove the entry; return False if absent. Raises `SetupFailed`."""
         return self._change(None)
 
-    def _change(self, wanted: dict[str, Any] | None) -> bool:
+    def _change(self, entry: dict[str, Any] | None) -> bool:
         path = Path(os.path.realpath(self.path))
         try:
             before = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -81,11 +81,11 @@ class Entry:
             section = config.get(self._section, {})
             if not isinstance(section, dict):
                 raise Malformed(f"its `{self._section}` is no table of servers")
-            if section.get(NAME) == wanted:
+            if section.get(NAME) == entry:
                 return False
-            after = self._edit(before, wanted)
+            after = self._edit(before, entry)
             written = self._decode(after).get(self._section, {}).get(NAME)
-            if written != wanted:
+            if written != entry:
                 raise Malformed("its form is not one that haft can change")
         except (Malformed, tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as fault:
             raise SetupFailed(
@@ -105,16 +105,16 @@ class Entry:
             raise Malformed("it is no object")
         return config
 
-    def _edit(self, text: str, wanted: dict[str, Any] | None) -> str:
+    def _edit(self, text: str, entry: dict[str, Any] | None) -> str:
         if not self._is_toml:
-            if wanted is None:
+            if entry is None:
                 return remove_member(text, self._section, NAME)
-            return set_member(text, self._section, NAME, wanted)
+            return set_member(text, self._section, NAME, entry)
         rest = _without_table(text)
-        if wanted is None:
+        if entry is None:
             return rest
         blank = "\n" if rest.strip() else ""
-        return f"{rest.rstrip()}\n{blank}{_toml(wanted)}" if rest.strip() else _toml(wanted)
+        return f"{rest.rstrip()}\n{blank}{_toml(entry)}" if rest.strip() else _toml(entry)
 
 
 def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:

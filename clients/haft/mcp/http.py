@@ -101,7 +101,7 @@ class _Session:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.running: dict[int | str, _Running] = {}
-        self.asked: dict[str, _Running] = {}
+        self.host_requests: dict[str, _Running] = {}
 
 
 class _Server(ThreadingHTTPServer):
@@ -274,21 +274,21 @@ class _Handler(BaseHTTPRequestHandler):
             return
         running: _Running | None = None
         if isinstance(posted.method, UnsetType):
-            running = session.asked.pop(str(posted.id), None)
+            running = session.host_requests.pop(str(posted.id), None)
         elif posted.method == CANCELLED:
-            wanted = msgspec.json.decode(posted.params, type=CancelledParams).request_id
-            running = None if isinstance(wanted, UnsetType) else session.running.get(wanted)
+            request_id = msgspec.json.decode(posted.params, type=CancelledParams).request_id
+            running = None if isinstance(request_id, UnsetType) else session.running.get(request_id)
         if running is not None:
             running.give(body)
 
     def _mismatch(self, method: str, params: _Params, meta: dict[str, Any]) -> str | None:
-        wanted: dict[str, Any] = {
+        expected: dict[str, Any] = {
             "MCP-Protocol-Version": meta.get("io.modelcontextprotocol/protocolVersion"),
             "Mcp-Method": method,
         }
         if method in _NAMED:
-            wanted["Mcp-Name"] = getattr(params, _NAMED[method])
-        for header, value in wanted.items():
+            expected["Mcp-Name"] = getattr(params, _NAMED[method])
+        for header, value in expected.items():
             text = self.headers.get(header)
             if text is None:
                 return f"The header {header} is missing."
@@ -313,7 +313,7 @@ class _Handler(BaseHTTPRequestHandler):
                     sent = msgspec.json.decode(line, type=_Sent)
                     is_last = isinstance(sent.method, UnsetType)
                     if session is not None and not is_last and isinstance(sent.id, str):
-                        session.asked[sent.id] = running
+                        session.host_requests[sent.id] = running
                     if is_last and not is_stream:
                         self._reply(line, sent, bridge, session)
                         return

@@ -62,7 +62,7 @@ class Resources:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._subscribed: set[str] = set()
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         """Changed resources that the host knows of and has not read since."""
 
     @property
@@ -128,7 +128,7 @@ class Resources:
             text = "" if state.screen is None else "\n".join(state.screen.lines).rstrip()
         else:
             text = state.content if state.result is None else state.result
-        self._told.discard(uri)
+        self._notified.discard(uri)
         contents = [{"uri": uri, "mimeType": "text/plain", "text": text}]
         return _cacheable(host, {"contents": contents}, 0)
 
@@ -137,7 +137,7 @@ class Resources:
         _handle_of(uri)
         self._subscribed.add(uri)
         place = yield from self._tools.place(host)
-        yield CallDaemon("subscribe", _wanted(place, [uri]))
+        yield CallDaemon("subscribe", _subscription(place, [uri]))
         return {}
 
     def _unsubscribe(self, host: Host, params: Raw) -> Steps:
@@ -147,9 +147,9 @@ class Resources:
 
     def _listen(self, host: Host, params: Raw) -> Steps:
         """Serve a stream until cancelled, or until the daemon's connection ends."""
-        wanted = read_params(params, _LISTEN).notifications
+        requested = read_params(params, _LISTEN).notifications
         uris = []
-        for uri in wanted.resource_subscriptions:
+        for uri in requested.resource_subscriptions:
             try:
                 _handle_of(uri)
             except Fault:
@@ -159,10 +159,10 @@ class Resources:
         meta = {"_meta": {_ID: host.id}}
         honoured: dict[str, Any] = {}
         events: list[str] = []
-        if wanted.tools_list_changed:
+        if requested.tools_list_changed:
             honoured["toolsListChanged"] = True
             events.append("tools")
-        if wanted.resources_list_changed:
+        if requested.resources_list_changed:
             honoured["resourcesListChanged"] = True
             events.append("state")
         if uris:
@@ -174,7 +174,7 @@ class Resources:
             yield CallDaemon("subscribe", {"events": events, "session": place.session})
         for uri in uris:
             try:
-                yield CallDaemon("subscribe", _wanted(place, [uri]))
+                yield CallDaemon("subscribe", _subscription(place, [uri]))
             except RemoteError:
                 continue  # Without a handle nothing changes.
         yield from self._stream(honoured, meta, uris)
@@ -206,12 +206,12 @@ class Resources:
             elif heard.method in ("handle/output", "handle/screen"):
                 view = heard.method.removeprefix("handle/")
                 uri = f"{_SCHEME}{heard.params.id}/{view}"
-                if uri in uris and uri not in self._told:
-                    self._told.add(uri)
+                if uri in uris and uri not in self._notified:
+                    self._notified.add(uri)
                     yield NotifyHost("notifications/resources/updated", {"uri": uri, **meta})
 
 
-def _wanted(place: Place, uris: list[str]) -> dict[str, Any]:
+def _subscription(place: Place, uris: list[str]) -> dict[str, Any]:
     id, view = _handle_of(uris[0])
     return {"events": [view], "handles": [id], "session": place.session}
 

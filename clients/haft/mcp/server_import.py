@@ -106,12 +106,12 @@ class ServerImport:
         blank = f"{self._before.rstrip()}\n\n" if self._before.strip() else ""
         after = blank + tables
         before = _decoded(self._before, self.config)
-        wanted = {**before, "mcp": {**before.get("mcp", {}), **self.tables}}
+        expected = {**before, "mcp": {**before.get("mcp", {}), **self.tables}}
         try:
             written = tomllib.loads(after)
         except tomllib.TOMLDecodeError:
             written = {}
-        if written != wanted:
+        if written != expected:
             raise SetupFailed(
                 f"{self.config} was not changed: its `mcp` is written in a form that takes no further table; "
                 f"write `[mcp.<name>]` tables instead"

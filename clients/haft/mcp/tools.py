@@ -243,8 +243,8 @@ class Tools:
         reply = yield from self._look(place, inquiry.handle)
         if not reply.inquiry:
             return reply  # Another client has answered meanwhile.
-        asked = {**msgspec.json.decode(reply.inquiry), "refused": refused}
-        return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(asked)))
+        inquiry = {**msgspec.json.decode(reply.inquiry), "refused": refused}
+        return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(inquiry)))
 
     def _read_on(self, place: Place, params: CallParams, handle: str) -> _Reply:
         """Wait for the output after an answer, under the call's own wait."""

@@ -123,16 +123,16 @@ def _status(own: OwnTerminal, last: HandleState | None) -> int:
 
 
 def _prefix(options: argparse.Namespace) -> str:
-    for name, wanted in (
+    for name, key_name in (
         ("--detach-key", getattr(options, "detach_key", "")),
         ("HAFT_DETACH_KEY", os.environ.get("HAFT_DETACH_KEY", "")),
     ):
-        if wanted:
-            key = prefix_key(wanted)
+        if key_name:
+            key = prefix_key(key_name)
             if key is None:
                 raise UsageError(
                     f"{name} takes a key with Ctrl, as in C-a, C-] or C-\\, that types no other "
-                    f"key (C-h, C-i, C-j, C-m and C-[ do), not {wanted!r}"
+                    f"key (C-h, C-i, C-j, C-m and C-[ do), not {key_name!r}"
                 )
             return key
     return "\\"

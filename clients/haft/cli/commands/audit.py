@@ -111,8 +111,8 @@ def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, st
         at += 1
         text = _text(record)
         if text is not None:
-            who = _who(record)
-            while at < len(rest) and _who(rest[at]) == who and len(text) < _MAX_TEXT:
+            origin = _origin(record)
+            while at < len(rest) and _origin(rest[at]) == origin and len(text) < _MAX_TEXT:
                 more = _text(rest[at])
                 if more is None:
                     break
@@ -123,11 +123,11 @@ def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, st
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_number(record.get("at")))),
             _client(record.get("client")),
             _handle(record),
-            show.plain(_what(record), _MAX_TEXT),
+            show.plain(_summary(record), _MAX_TEXT),
         )
 
 
-def _who(record: dict[str, Any]) -> tuple[object, ...]:
+def _origin(record: dict[str, Any]) -> tuple[object, ...]:
     return tuple(record.get(key) for key in ("client", "session", "handle", "generation"))
 
 
@@ -155,7 +155,7 @@ def _handle(record: dict[str, Any]) -> str:
     return show.plain(f"{session}/{handle} #{record.get('generation', '?')}")
 
 
-def _what(record: dict[str, Any]) -> str:
+def _summary(record: dict[str, Any]) -> str:
     match record:
         case {"event": "spawn", "command": command}:
             return f"spawn {record.get('tool')}: {command}"

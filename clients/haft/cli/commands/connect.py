@@ -95,11 +95,11 @@ class _Streams:
         poll = select.poll()
         if not self._requests and not self._input_ended:
             poll.register(self._source, select.POLLIN)
-        wanted = select.POLLIN if self._receiving and not self._replies else 0
+        events = select.POLLIN if self._receiving and not self._replies else 0
         if self._requests:
-            wanted |= select.POLLOUT
-        if wanted:
-            poll.register(self._socket, wanted)
+            events |= select.POLLOUT
+        if events:
+            poll.register(self._socket, events)
         poll.register(self._sink, select.POLLOUT if self._replies else 0)
         return dict(poll.poll())
 

@@ -120,8 +120,8 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
     except PathError as fault:
         yield Finding("home", "problem", str(fault), "set HOME")
     else:
-        there = "" if Path(config).exists() else " (none: the defaults hold)"
-        yield Finding("configuration", "ok", f"{config}{there}")
+        suffix = "" if Path(config).exists() else " (none: the defaults hold)"
+        yield Finding("configuration", "ok", f"{config}{suffix}")
 
 
 def _files() -> Iterator[Finding]:

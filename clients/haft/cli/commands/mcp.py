@@ -173,11 +173,11 @@ def _import(source: str | None, folder: str, *, sure: bool) -> int:
     from .. import confirmation, show
 
     if source is None or (source not in HOSTS and not os.path.isfile(source)):  # noqa: PTH113
-        known = f"one of {', '.join(HOSTS)}, or a file of theirs"
+        sources = f"one of {', '.join(HOSTS)}, or a file of theirs"
         raise UsageError(
-            f"name {known}"
+            f"name {sources}"
             if source is None
-            else f"there is no host and no file {source!r}{suggestion(source, HOSTS)}; it is {known}"
+            else f"there is no host and no file {source!r}{suggestion(source, HOSTS)}; it is {sources}"
         )
     path = str(path_of(source, os.environ)) if source in HOSTS else source
     servers = ServerImport(path, os.environ, folder=folder, can_ask=not sure)

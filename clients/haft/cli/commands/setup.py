@@ -254,8 +254,10 @@ class _Setup:
         except (HaftError, OSError) as fault:
             why = f"{fault}{self._result()}"
             self._put_back()
-            was = "the one before is back" if all(self._before.values()) else "it was removed again"
-            raise SetupFailed(f"the service does not work, and {was}: {why}") from fault
+            result = (
+                "the one before is back" if all(self._before.values()) else "it was removed again"
+            )
+            raise SetupFailed(f"the service does not work, and {result}: {why}") from fault
         except BaseException:
             self._put_back()
             raise

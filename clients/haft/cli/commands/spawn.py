@@ -59,8 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    ours, words = words_behind(arguments)
-    parser.read(ours, options)
+    own, words = words_behind(arguments)
+    parser.read(own, options)
     options.words = words
 
 

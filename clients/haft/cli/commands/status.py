@@ -69,14 +69,14 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         if not isinstance(figures, UnsetType) and any(figures.values()):
             lines.append((name, ", ".join(f"{n} {kind}" for kind, n in figures.items() if n)))
     for question in status.questions:
-        who = (
+        subject = (
             f"{question.handle} ({question.tool})"
             if isinstance(question.handle, str)
             else "the turn's end"
         )
         waited = show.duration(max(0.0, time.time() - question.since))
         rest = "" if question.asked else f"; `haft answer {question.inquiry_id}` answers it"
-        text = f"{question.question} of {who}, open for {waited}{rest}"
+        text = f"{question.question} of {subject}, open for {waited}{rest}"
         lines.append(("question", show.plain(text, 600)))
     if status.unconfirmed:
         lines.append(("not ended", ", ".join(map(str, status.unconfirmed))))

@@ -67,15 +67,15 @@ def _end(
     options: argparse.Namespace, fault: VersionMismatch, policy: Literal["abort", "refuse"]
 ) -> int:
     """End a daemon of another protocol by SIGTERM, as a service manager does."""
-    which = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
+    daemon = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
     if policy == "refuse":
         raise ProtocolFault(
-            f"{which}, so whether a handle runs cannot be told; without --if-idle it is ended"
+            f"{daemon}, so whether a handle runs cannot be told; without --if-idle it is ended"
         )
     pid = fault.pid or announced_pid(find_socket(chosen_socket(options)))
     if pid is None:
         raise ProtocolFault(
-            f"{which} and does not tell its process; end it by hand (`systemctl --user stop haftd`, or "
+            f"{daemon} and does not tell its process; end it by hand (`systemctl --user stop haftd`, or "
             "`kill` its process)"
         )
     ending = _watch(pid)
@@ -126,8 +126,8 @@ def _ending(haft: Haft) -> list[HandleInfo]:
 def _busy(haft: Haft) -> str:
     counts = haft.status().handles
     live = sum(number for state, number in counts.items() if state != "stopped")
-    which = "1 handle still runs" if live == 1 else f"{live} handles still run"
-    return f"{which}; `haft ps -a` shows {'it' if live == 1 else 'them'}"
+    running = "1 handle still runs" if live == 1 else f"{live} handles still run"
+    return f"{running}; `haft ps -a` shows {'it' if live == 1 else 'them'}"
 
 
 def _watch(pid: int) -> int | None:

@@ -35,19 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    wanted = getattr(options, "tool", None)
+    tool_name = getattr(options, "tool", None)
     with connect(options, start=True) as haft:
         params = {name: getattr(options, name, None) for name in ("provider", "style")}
         encoded = haft.raw("tools/list", {name: value for name, value in params.items() if value})
         result = msgspec.json.decode(encoded, type=ToolsListResult)
-        match = next((tool for tool in result.tools if wanted in (tool.name, tool.tool)), None)
+        match = next((tool for tool in result.tools if tool_name in (tool.name, tool.tool)), None)
         for problem in result.problems if match is None else ():
-            if problem.key in (f"tools.{wanted}", f"tools.{wanted}.parameters"):
-                raise UsageError(f"{wanted!r} is left out: {problem_line(problem)}")
-        if wanted is not None and match is None:
+            if problem.key in (f"tools.{tool_name}", f"tools.{tool_name}.parameters"):
+                raise UsageError(f"{tool_name!r} is left out: {problem_line(problem)}")
+        if tool_name is not None and match is None:
             # The daemon knows the reason: the tool may be in an untrusted file.
-            haft.raw("tools/describe", {"tools": [wanted]})
-            raise UsageError(f"{wanted!r} is served, but not listed")
+            haft.raw("tools/describe", {"tools": [tool_name]})
+            raise UsageError(f"{tool_name!r} is served, but not listed")
     if match is None:
         if options.json:
             show.document(encoded)

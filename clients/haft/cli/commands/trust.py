@@ -109,7 +109,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
             outcome = "nothing else can be trusted" if refused else "all of it is trusted already"
         show.line(f"haft trust: {outcome}")
         return Status.FAILED if refused or not shown.files else Status.DONE
-    if not sure and not _asked(len(waiting)):
+    if not sure and not _confirm(len(waiting)):
         show.line("haft trust: nothing was trusted")
         return Status.FAILED
     granted = haft.raw("trust/grant", {"root": shown.root, "digest": shown.digest})
@@ -120,7 +120,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
     return 0
 
 
-def _asked(files: int) -> bool:
+def _confirm(files: int) -> bool:
     """Read an explicit yes; False without a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")

@@ -61,7 +61,7 @@ class Attachment:
         self._drawing = OutputFilter()
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
-        self._told = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
+        self._hints = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
         """Notices that the next key removes."""
         self._state: HandleState | None = None
         self._cursor = 0
@@ -72,7 +72,7 @@ class Attachment:
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
         """Text over the last rows, and the time of its first display."""
-        self._found: Size | None = None
+        self._original_size: Size | None = None
         """The handle's original size."""
         self._size: Size | None = None
         self._wrong_size = False
@@ -83,7 +83,7 @@ class Attachment:
         self._own.write(b"\x1b[22;0t" + self._scrolled_up())
         self._fit()
         self._paint()
-        self._notify(self._told[1], bell=False)
+        self._notify(self._hints[1], bell=False)
         while True:
             if isinstance(self._state, Stopped):
                 return self._drain(self._state)
@@ -109,10 +109,10 @@ class Attachment:
     def leave(self) -> int:
         """Restore the handle's size, unless another client has changed it; return the number of
         typed characters that did not reach the program."""
-        if self._found is not None and self._found != self._size:
+        if self._original_size is not None and self._original_size != self._size:
             try:
                 if self._size_now() == self._size:
-                    self._resize(self._found)
+                    self._resize(self._original_size)
             except HaftError:
                 pass  # The handle has ended, or asks something, or the daemon is gone.
         return self._typed.waiting
@@ -231,7 +231,7 @@ class Attachment:
 
     def _take_keys(self, keys: bytes) -> bool:
         """Take typed bytes; return True to detach."""
-        asked = self._notice is not None and self._notice[0] in self._told
+        asked = self._notice is not None and self._notice[0] in self._hints
         if self._notice_has_stood(_READABLE_S) or asked:
             self._dismiss()
         for event in self._keyboard.feed(keys):
@@ -249,7 +249,7 @@ class Attachment:
             else:
                 self._tell(self._typed.add(event))
         elif event is Command.HELP:
-            self._notify(self._told[0], bell=False)
+            self._notify(self._hints[0], bell=False)
         elif event is Command.NOT_TEXT:
             self._notify("what was typed is not UTF-8 and was left out")
 
@@ -315,7 +315,7 @@ class Attachment:
                 if refused.kind != "handle_stopped":
                     self._notify(refused.message)
                 return
-            self._found = self._found or now
+            self._original_size = self._original_size or now
         self._size = size
 
     def _size_now(self) -> Size | None:

@@ -123,9 +123,9 @@ class Keyboard:
     def _second(self, key: bytes, meaning: str) -> None:
         prefix, self._prefix = self._prefix, b""
         if meaning == "d":
-            self._say(Command.DETACH)
+            self._add_command(Command.DETACH)
         elif meaning == "?":
-            self._say(Command.HELP)
+            self._add_command(Command.HELP)
         elif meaning == chr(self._control[0]):
             self._passed += prefix
         else:
@@ -156,9 +156,9 @@ class Keyboard:
         is_key = code == self._key or match["base"] == b"%d" % self._key
         return is_key and mods == _CTRL and match["event"] not in (_RELEASE, _REPEAT)
 
-    def _say(self, word: Command) -> None:
+    def _add_command(self, command: Command) -> None:
         self._pass_on()
-        self._events.append(word)
+        self._events.append(command)
 
     def _pass_on(self) -> None:
         text = self._decoder.decode(bytes(self._passed))

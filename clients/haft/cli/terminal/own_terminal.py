@@ -35,7 +35,7 @@ class OwnTerminal:
     def __init__(self, keys: int, screen: int) -> None:
         """Read and set `keys`, write `screen`; both are terminals."""
         self._keys = keys
-        self._given = screen
+        self._inherited = screen
         self._screen = screen
         self._saved: list[Any] = termios.tcgetattr(keys)
         self._raw = False
@@ -53,12 +53,13 @@ class OwnTerminal:
     def __enter__(self) -> OwnTerminal:
         try:
             self._screen = os.open(
-                os.ttyname(self._given), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                os.ttyname(self._inherited),
+                os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC,
             )
         except OSError:
             # The terminal of another user (su), or without a name in /dev: use the inherited
             # descriptor.
-            self._screen = self._given
+            self._screen = self._inherited
         self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in (*_ENDING, *_OTHERS):
             if signal.getsignal(number) is not signal.SIG_IGN or number in _OTHERS:
@@ -77,7 +78,7 @@ class OwnTerminal:
         signal.set_wakeup_fd(self._before)
         os.close(self._bell)
         os.close(self._ring)
-        if self._screen != self._given:
+        if self._screen != self._inherited:
             os.close(self._screen)
 
     def take(self) -> None:
@@ -98,7 +99,7 @@ class OwnTerminal:
 
     def size(self) -> tuple[int, int] | None:
         try:
-            cols, rows = os.get_terminal_size(self._given)
+            cols, rows = os.get_terminal_size(self._inherited)
         except OSError:
             return None
         return (rows, cols) if rows > 0 and cols > 0 else None
