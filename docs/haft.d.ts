@@ -598,6 +598,8 @@ export interface InitializeParams {
   protocol: number;
   /** the requests that the client serves */
   capabilities?: ClientCapabilities;
+  /** refuse what changes anything on this connection, see Read-only connections */
+  read_only?: boolean;
   /** random, for one use, on a WebSocket: `proof` answers it */
   challenge?: string;
 }
@@ -618,6 +620,8 @@ export interface InitializeResult {
   started_at: number;
   /** HMAC-SHA256 of `challenge` with the text of the file `proof-key`, as hex digits, where there is a WebSocket; a client that finds another one ends the connection */
   proof?: string;
+  /** the connection is read-only */
+  read_only?: boolean;
 }
 
 /** The input that a program reads: a line, a key or a secret, with the last line of output. */

@@ -36,6 +36,8 @@ class Caller:
     initialized: bool = False
     inquiry: bool = False
     approval: bool = False
+    read_only: bool = False
+    """True for a connection that asked for it; never False again."""
     session: str = "default"
     """Default session of calls."""
     process: Identity | None = None

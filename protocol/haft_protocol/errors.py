@@ -337,6 +337,16 @@ def not_authorized(why: str) -> RpcError:
     return RpcError("not_authorized", why)
 
 
+def read_only(method: str) -> RpcError:
+    return RpcError(
+        "not_authorized",
+        f"This connection is read-only, as its `initialize` asked, and `{method}` is for changes; "
+        "call it on another connection.",
+        read_only=True,
+        method=method,
+    )
+
+
 def confined(action: str, handle: str | None, session: str | None) -> RpcError:
     """Refuse an action of a tool's process; `handle` and `session` are its own, or None if unknown."""
     if handle is None or session is None:

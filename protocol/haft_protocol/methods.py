@@ -220,6 +220,8 @@ class Method(msgspec.Struct, frozen=True):
     params: type[Any]
     result: Any
     summary: str
+    reads_only: bool = False
+    """True if the method changes nothing for others: a read-only connection may call it."""
 
 
 METHODS: dict[str, Method] = {
@@ -230,31 +232,64 @@ METHODS: dict[str, Method] = {
             InitializeParams,
             InitializeResult,
             "Introduce the client; the result has the daemon's limits.",
+            reads_only=True,
         ),
-        Method("ping", Empty, PingResult, "Check that the daemon answers."),
+        Method(
+            "ping",
+            Empty,
+            PingResult,
+            "Check that the daemon answers.",
+            reads_only=True,
+        ),
         Method(
             "spawn", SpawnParams, HandleState, "Start a tool under an id of the caller's choice."
         ),
-        Method("fetch", FetchParams, HandleState, "Read a handle's state and output."),
+        Method(
+            "fetch",
+            FetchParams,
+            HandleState,
+            "Read a handle's state and output.",
+            reads_only=True,
+        ),
         Method(
             "apply", ApplyParams, HandleState, "Give a handle input, or an answer to its question."
         ),
         Method("abort", AbortParams, HandleState, "End a handle and everything it started."),
-        Method("await", AwaitParams, AwaitResult, "Wait for handles to stop."),
+        Method(
+            "await",
+            AwaitParams,
+            AwaitResult,
+            "Wait for handles to stop.",
+            reads_only=True,
+        ),
         Method(
             "handles/list",
             HandlesListParams,
             HandlesListResult,
             "List handles with their processes.",
+            reads_only=True,
         ),
-        Method("output/search", SearchParams, SearchResult, "Find lines in the output of handles."),
+        Method(
+            "output/search",
+            SearchParams,
+            SearchResult,
+            "Find lines in the output of handles.",
+            reads_only=True,
+        ),
         Method(
             "output/timeline",
             TimelineParams,
             TimelineResult,
             "Return when the bytes of a handle's output were printed.",
+            reads_only=True,
         ),
-        Method("session/list", Empty, SessionListResult, "List the sessions."),
+        Method(
+            "session/list",
+            Empty,
+            SessionListResult,
+            "List the sessions.",
+            reads_only=True,
+        ),
         Method(
             "session/close",
             SessionCloseParams,
@@ -285,16 +320,28 @@ METHODS: dict[str, Method] = {
             SubscribeParams,
             SubscribeResult,
             "Receive states, output, screens or notices as they occur.",
+            reads_only=True,
         ),
-        Method("unsubscribe", UnsubscribeParams, Empty, "End a subscription."),
         Method(
-            "tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."
+            "unsubscribe",
+            UnsubscribeParams,
+            Empty,
+            "End a subscription.",
+            reads_only=True,
+        ),
+        Method(
+            "tools/list",
+            ToolsListParams,
+            ToolsListResult,
+            "List the tools with their schemas.",
+            reads_only=True,
         ),
         Method(
             "tools/describe",
             ToolsDescribeParams,
             ToolsDescribeResult,
             "Describe tools in full, with examples and each parameter.",
+            reads_only=True,
         ),
         Method("tools/reload", Empty, ReloadResult, "Reload the tool definitions."),
         Method(
@@ -302,6 +349,7 @@ METHODS: dict[str, Method] = {
             TrustShowParams,
             TrustShowResult,
             "Show the commands in the definitions of a root.",
+            reads_only=True,
         ),
         Method(
             "trust/grant",
@@ -316,7 +364,11 @@ METHODS: dict[str, Method] = {
             "Revoke the trust in a root.",
         ),
         Method(
-            "trust/list", Empty, TrustListResult, "List the roots whose definitions are trusted."
+            "trust/list",
+            Empty,
+            TrustListResult,
+            "List the roots whose definitions are trusted.",
+            reads_only=True,
         ),
         Method(
             "inquiries/ask",
@@ -329,6 +381,7 @@ METHODS: dict[str, Method] = {
             InquiriesListParams,
             InquiriesListResult,
             "List the open questions of tools.",
+            reads_only=True,
         ),
         Method("inquiries/answer", InquiriesAnswerParams, Empty, "Answer a tool's question."),
         Method(
@@ -336,6 +389,7 @@ METHODS: dict[str, Method] = {
             ApprovalsListParams,
             ApprovalsListResult,
             "List the actions that await a person's approval.",
+            reads_only=True,
         ),
         Method(
             "approvals/decide",
@@ -349,11 +403,21 @@ METHODS: dict[str, Method] = {
             AskpassResult,
             "Ask the handle's driver for a secret; for the helper `haft-askpass` only.",
         ),
-        Method("daemon/status", Empty, StatusResult, "Report the daemon's figures and problems."),
+        Method(
+            "daemon/status",
+            Empty,
+            StatusResult,
+            "Report the daemon's figures and problems.",
+            reads_only=True,
+        ),
         Method("daemon/reload", Empty, ReloadResult, "Reload configuration and definitions."),
         Method("daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and all its handles."),
         Method(
-            "rpc.discover", Empty, dict[str, Any], "Return this protocol as an OpenRPC document."
+            "rpc.discover",
+            Empty,
+            dict[str, Any],
+            "Return this protocol as an OpenRPC document.",
+            reads_only=True,
         ),
     )
 }

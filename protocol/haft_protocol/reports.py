@@ -53,6 +53,7 @@ class InitializeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     started_at: float
     proof: str | UnsetType = UNSET
+    read_only: bool = False
 
 
 class PingResult(msgspec.Struct, frozen=True):

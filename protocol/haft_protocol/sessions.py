@@ -51,11 +51,15 @@ PROTOCOL = 1
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
-    """Introduce the client; optional on a Unix socket, required first on a WebSocket."""
+    """Introduce the client; optional on a Unix socket, required first on a WebSocket.
+
+    With `read_only` the daemon refuses every method that changes anything, on this connection for good.
+    """
 
     client: Client
     protocol: int
     capabilities: ClientCapabilities = ClientCapabilities()
+    read_only: bool = False
     challenge: Annotated[str, msgspec.Meta(min_length=16, max_length=256)] | UnsetType = UNSET
 
 

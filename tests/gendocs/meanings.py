@@ -122,6 +122,8 @@ MEANINGS: dict[str, str] = {
     "Inquiry.target": "the side to answer: `caller`, `assistant`, `user` (a person only), or the definition's own table",
     "Inquiry.context": "the `context` of the `tools/call`",
     "Inquiry.refused": "the reason for which the previous answer of the same client was invalid",
+    "InitializeParams.read_only": "refuse what changes anything on this connection, see [Read-only connections](#read-only-connections)",
+    "InitializeResult.read_only": "the connection is read-only",
     # Subscriptions.
     "SubscribeParams.events": "`state`, `output`, `bytes`, `screen`, `inquiries`, `approvals`, `notification`, `tools`: see [Subscriptions](#subscriptions)",
     "SubscribeParams.handles": "ids: only these handles, and later uses of the ids; by default all handles of the session",

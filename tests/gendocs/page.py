@@ -180,6 +180,9 @@ def _method(method: methods.Method) -> Iterator[str]:
     else:
         yield "No params of its own."
     yield ""
+    if method.reads_only:
+        yield "For [read-only connections](#read-only-connections), too."
+        yield ""
     if method.result is methods.Empty:
         yield "**Result.** An empty object."
     elif method.result == states.HandleState:

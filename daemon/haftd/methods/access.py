@@ -42,7 +42,7 @@ class Access:
             raise caller.refusal(
                 "use all sessions" if name == "*" else f"use session {shown(name)}"
             )
-        if name != "*":
+        if name != "*" and not caller.read_only:
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
                 self.clients.arrive()

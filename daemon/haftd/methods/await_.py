@@ -44,31 +44,37 @@ def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> obj
             needed += [handles[name] for name in params.any]
         return all(_is_unclaimed(services.supervisor, handle) for handle in needed) or None
 
+    is_reader = not caller.read_only
     if holds():
-        return _result(services.supervisor, handles)
+        return _result(services.supervisor, handles, is_reader)
     bound = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
     async def stopped() -> AwaitResult:
-        enough = await until(handles.values(), holds, deadline=trio.current_time() + bound)
-        return _result(services.supervisor, handles, timed_out=not enough)
+        enough = await until(
+            handles.values(), holds, deadline=trio.current_time() + bound, is_reader=is_reader
+        )
+        return _result(services.supervisor, handles, is_reader, timed_out=not enough)
 
     return DeferredReply(stopped)
 
 
 def _result(
-    supervisor: Supervisor, handles: dict[str, Handle], *, timed_out: bool = False
+    supervisor: Supervisor,
+    handles: dict[str, Handle],
+    is_reader: bool,
+    *,
+    timed_out: bool = False,
 ) -> AwaitResult:
     supervisor.wake_expiry()  # a stopped handle that was read may expire
+    read = read_plain if is_reader else plain_state
     return AwaitResult(
-        completed=tuple(read_plain(handle) for handle in handles.values() if handle.stopped),
+        completed=tuple(read(handle) for handle in handles.values() if handle.stopped),
         pending=tuple(
             plain_state(handle)
             for handle in handles.values()
             if handle.state in (State.PENDING, State.RUNNING)
         ),
-        waiting=tuple(
-            read_plain(handle) for handle in handles.values() if handle.state is State.WAITING
-        ),
+        waiting=tuple(read(handle) for handle in handles.values() if handle.state is State.WAITING),
         timed_out=timed_out,
     )
 

@@ -43,6 +43,8 @@ class Reading:
     pattern: str
     announced: bool
     """True if the reply has the reason: the caller asked for a wait."""
+    is_reader: bool = True
+    """False for a read-only connection: the session's read position and notices stay."""
     or_input: bool = False
     """True if a read of input also ends a wait for output."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from haft_protocol.methods import FetchParams
 from haftd.caller import Caller
 
@@ -18,7 +20,9 @@ def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> obje
         plan(params, terminal=handle.terminal, default="none")
 
     def serve(params: FetchParams) -> object:
-        reading = plan(params, terminal=handle.terminal, default="none")
+        reading = replace(
+            plan(params, terminal=handle.terminal, default="none"), is_reader=not caller.read_only
+        )
         return answer(
             services.supervisor,
             params,

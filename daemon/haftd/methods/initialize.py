@@ -27,7 +27,7 @@ def initialize(
 ) -> InitializeResult:
     """Register the client's name, capabilities and session. Raises `not_authorized`.
 
-    For another version of the protocol raises `invalid_params`, with both versions and the process
+    A connection that was `read_only` once stays so. For another version of the protocol raises `invalid_params`, with both versions and the process
     to end.
     """
     if params.protocol != PROTOCOL:
@@ -40,10 +40,17 @@ def initialize(
             version=version,
             pid=os.getpid(),
         )
+    if params.read_only and (params.capabilities.inquiry or params.capabilities.approval):
+        raise invalid_params(
+            "`read_only` goes without `capabilities`: a client that changes nothing answers nothing",
+            field="read_only",
+        )
+    caller.read_only = caller.read_only or params.read_only
     session = access.session_of(caller, params)
     caller.name = params.client.name
-    caller.inquiry = params.capabilities.inquiry
-    caller.approval = params.capabilities.approval and caller.may("approvals")
+    caller.inquiry = params.capabilities.inquiry and not caller.read_only
+    may_approve = caller.may("approvals") and not caller.read_only
+    caller.approval = params.capabilities.approval and may_approve
     caller.initialized = True
     caller.session = session
     if caller.inquiry or caller.approval:
@@ -57,6 +64,7 @@ def initialize(
         pid=os.getpid(),
         started_at=facts.started_at,
         proof=UNSET if prove is None or params.challenge is UNSET else prove(params.challenge),
+        read_only=caller.read_only,
     )
 
 

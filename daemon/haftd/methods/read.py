@@ -93,6 +93,8 @@ def look(
     waited: Waited | UnsetType = UNSET,
     wanted: Wanted | None = None,
     typed: TypedInput | None = None,
+    *,
+    is_reader: bool = True,
 ) -> HandleState | DeferredReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
@@ -135,7 +137,8 @@ def look(
     )
     # A cursor is not the session's reader, and has no earlier screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
-    handle.read(read_of(state, view, start, viewed), now)
+    if is_reader:
+        handle.read(read_of(state, view, start, viewed), now)
     after = handle.position
     echo = typed.text if typed is not None and typed.at == begin else ""
 
@@ -261,14 +264,13 @@ def answer(
         reason = "deadline"
     if reason is not None:
         wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        return look(
-            supervisor, params, handle, reason if reading.announced else UNSET, wanted, typed
-        )
+        waited = reason if reading.announced else UNSET
+        return look(supervisor, params, handle, waited, wanted, typed, is_reader=reading.is_reader)
 
     async def wait_and_look() -> HandleState | DeferredReply:
         reason = await _wait(condition, deadline)
         wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        return look(supervisor, params, handle, reason, wanted, typed)
+        return look(supervisor, params, handle, reason, wanted, typed, is_reader=reading.is_reader)
 
     return DeferredReply(wait_and_look)
 
@@ -279,6 +281,7 @@ async def _wait(condition: Condition, deadline: float) -> Waited:
         condition.check,
         deadline=deadline,
         look_again=condition.look_again,
+        is_reader=condition.reading.is_reader,
     )
     return "deadline" if reason is None else reason
 
@@ -301,7 +304,7 @@ def _answer_match(
     watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
 
     def look_now(waited: Waited) -> HandleState | DeferredReply:
-        return look(supervisor, params, handle, waited, typed=typed)
+        return look(supervisor, params, handle, waited, typed=typed, is_reader=reading.is_reader)
 
     if watch.scan_spool(spool):
         return look_now("matched")
@@ -309,7 +312,7 @@ def _answer_match(
         return look_now(_matched(watch, handle))
 
     async def match_and_look() -> HandleState | DeferredReply:
-        return look_now(await _match(handle, watch, deadline))
+        return look_now(await _match(handle, watch, deadline, reading.is_reader))
 
     return DeferredReply(match_and_look)
 
@@ -320,7 +323,7 @@ def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
     return "stopped" if handle.stopped else "deadline"
 
 
-async def _match(handle: Handle, watch: OutputMatcher, deadline: float) -> Waited:
+async def _match(handle: Handle, watch: OutputMatcher, deadline: float, is_reader: bool) -> Waited:
     while True:
         while watch.has_unread(handle.spool) and not watch.scan_spool(handle.spool):
             await trio.lowlevel.checkpoint()
@@ -332,6 +335,7 @@ async def _match(handle: Handle, watch: OutputMatcher, deadline: float) -> Waite
             (handle,),
             lambda: True if watch.has_unread(handle.spool) or handle.stopped else None,
             deadline=deadline,
+            is_reader=is_reader,
         )
         if not more:
             return _matched(watch, handle)

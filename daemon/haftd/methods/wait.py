@@ -22,10 +22,12 @@ async def until(
     *,
     deadline: float = float("inf"),
     look_again: Callable[[], float] | None = None,
+    is_reader: bool = True,
 ) -> T | None:
     """Return the first value of `holds` other than None, or None at the deadline.
 
-    `look_again` returns the time (trio's clock) of the next evaluation without an event.
+    `look_again` returns the time (trio's clock) of the next evaluation without an event. The
+    reply of a session's reader reports the end, in place of a notice.
     """
     value = holds()
     if value is not None:
@@ -33,12 +35,12 @@ async def until(
     wait = _Wait(holds, deadline, look_again)
     watched = tuple(handles)
     for handle in watched:
-        handle.listen_for_reply(wait.ring)
+        (handle.listen_for_reply if is_reader else handle.listen)(wait.ring)
     try:
         return await wait.run()
     finally:
         for handle in watched:
-            handle.unlisten_for_reply(wait.ring)
+            (handle.unlisten_for_reply if is_reader else handle.unlisten)(wait.ring)
 
 
 class _Wait(Generic[T]):

@@ -27,8 +27,9 @@ from haft_protocol.errors import (
     internal,
     limit_exceeded,
     not_authorized,
+    read_only,
 )
-from haft_protocol.methods import LimitsResult, SpawnParams
+from haft_protocol.methods import METHODS, LimitsResult, SpawnParams
 from haft_protocol.rpc import (
     Batch,
     Invalid,
@@ -207,6 +208,8 @@ class Dispatcher:
         try:
             if caller.transport != "unix" and not caller.initialized and name != "initialize":
                 raise not_authorized("On a WebSocket `initialize` comes first, then anything else.")
+            if caller.read_only and (method := METHODS.get(name)) and not method.reads_only:
+                raise read_only(name)
             if room <= 0:
                 limit = self.limits.max_in_flight
                 raise limit_exceeded(
@@ -287,7 +290,7 @@ class Dispatcher:
         which a call cannot be identified as a spawn. Invalid spawns fail alone."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
-        if caller.transport != "unix" and not caller.initialized:
+        if caller.read_only or (caller.transport != "unix" and not caller.initialized):
             return spawns, waits
         for at, item in enumerate(items):
             if isinstance(item, Request) and item.method in self.spawning:
