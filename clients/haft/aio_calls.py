@@ -172,12 +172,10 @@ class AsyncCalls:
         return result
 
     async def status(self) -> StatusResult:
-        """Return the daemon's metrics and problems."""
         result: StatusResult = await self.call("daemon/status")
         return result
 
     async def reload(self) -> ReloadResult:
-        """Reload configuration and definitions."""
         result: ReloadResult = await self.call("daemon/reload")
         return result
 
@@ -232,7 +230,6 @@ class AsyncCalls:
         return drained.notifications
 
     async def begin_turn(self, **common: Unpack[Common]) -> int:
-        """Begin a turn of the session and return its number."""
         begun: TurnResult = await self.call("turn/begin", **common)
         return begun.turn
 
@@ -245,8 +242,8 @@ class AsyncCalls:
         context: object = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` accompany
-        the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` go to the
+        inquiry."""
         fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = await self.call("turn/end", **fields, **common)
         return ended

@@ -63,10 +63,8 @@ _SHELL = '"$@" >&2; echo $?'
 
 
 def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.socket:
-    """Start a daemon, unless another client does, and connect within `timeout` seconds.
-
-    The daemon serves the socket `chosen`, or the path of section 1. Raises `StartFailed`.
-    """
+    """Start a daemon, unless another client does, and connect within `timeout` seconds. Raises
+    `StartFailed`."""
     if is_in_handle():
         raise StartFailed(
             f"haftd is not running: no daemon listens at {find_socket(chosen)}. A program that haftd runs "
@@ -189,7 +187,7 @@ def _check_chosen(chosen: str | None, path: str) -> None:
 
 
 def _first(log: int) -> bool:
-    """Take the lock on starting a daemon; closing the log, or the process's end, releases the lock."""
+    """Take the lock on starting a daemon, until the log is closed or the process ends."""
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -186,12 +186,10 @@ class Calls:
         return result
 
     def status(self, *, timeout: float | None = None) -> StatusResult:
-        """Return the daemon's metrics and problems."""
         result: StatusResult = self.call("daemon/status", timeout=timeout)
         return result
 
     def reload(self, *, timeout: float | None = None) -> ReloadResult:
-        """Reload configuration and definitions."""
         result: ReloadResult = self.call("daemon/reload", timeout=timeout)
         return result
 
@@ -252,7 +250,6 @@ class Calls:
         return drained.notifications
 
     def begin_turn(self, *, timeout: float | None = None, **common: Unpack[Common]) -> int:
-        """Begin a turn of the session and return its number."""
         begun: TurnResult = self.call("turn/begin", timeout=timeout, **common)
         return begun.turn
 
@@ -266,8 +263,8 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` accompany
-        the question."""
+        """End the turn and the handles that must not outlast it; `target` and `context` go to the
+        inquiry."""
         fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended

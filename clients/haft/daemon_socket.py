@@ -1,8 +1,8 @@
 """Discovery of the daemon's socket, connection, and the check of the peer.
 
-The peer must be this user or root: a spawn carries the whole environment. A socket chosen by option
-or `HAFT_SOCKET` is the only candidate; otherwise the lock in the state folder names the socket of a
-daemon started with other variables.
+A socket chosen by option or `HAFT_SOCKET` is the only candidate; otherwise the lock in the state
+folder names the socket of a daemon started with other variables. The peer must be this user or
+root: a spawn carries the whole environment.
 """
 
 from __future__ import annotations
@@ -67,10 +67,7 @@ def announced_socket() -> str | None:
 
 
 def announced_pid(path: str) -> int | None:
-    """Return the pid of the daemon at `path`, if its lock is held and the pid valid here.
-
-    The file outlives its daemon, and the pid may be of another process or container.
-    """
+    """Return the pid of the daemon at `path`; None unless its lock is held, in this pid namespace."""
     holder = _holder(held=True)
     if holder.socket != path or holder.ns != _pid_namespace():
         return None
@@ -129,7 +126,6 @@ def _pid_namespace() -> int:
 
 
 def _open(path: str, timeout: float) -> socket.socket:
-    """Connect to `path`; raise `NotRunning` where no daemon listens."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # A full backlog makes a Unix connect wait, not fail.

@@ -63,7 +63,7 @@ class ProtocolFault(HaftError):
 
 
 class NotUnicode(HaftError, ValueError):
-    """A text of a request is not UTF-8. `field` names the param, as in `args.path`."""
+    """A text of a request is not UTF-8; `field` names the param, as in `args.path`."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(f"`{field}` is not UTF-8 (it has a lone surrogate): {text!a}")

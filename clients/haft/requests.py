@@ -61,7 +61,7 @@ def with_defaults(
 ) -> dict[str, object]:
     """Add the client's session, and its root where a tool may start, unless the call names others.
 
-    Each call has the session: after a refused `initialize`, others would fall into another session.
+    After a refused `initialize`, a call without the session would fall into another session.
     """
     full = dict(params)
     if session is not None:

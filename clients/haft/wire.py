@@ -1,7 +1,7 @@
-"""The client's messages as bytes: numbered requests, and replies matched by number. Section 1.
+"""The client's messages as bytes: numbered requests, and replies matched by number (section 1).
 
-Replies may come in any order; one to a forgotten request is dropped, one without an id is the
-connection's fault.
+Replies may come in any order. A reply to a forgotten request is dropped; a reply without an id is a
+fault of the connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Output for a person: content on stdout unchanged, one line about it on stderr, tables.
 
-Colours need a terminal without NO_COLOR. A program's text in haft's lines loses its control
-characters. Stdout is written as UTF-8 bytes.
+A program's text in haft's lines loses its control characters. Stdout is written as UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def discard_rest() -> None:
 
 
 def line(text: str, colour: str | None = None) -> None:
-    """Write one line to stderr; drop a failure."""
+    """Write one line to stderr; ignore a failure."""
     if sys.stderr is None:
         return
     try:

@@ -1,8 +1,7 @@
-"""Messages of the Model Context Protocol that the bridge reads and writes; eras:
+"""Messages of the Model Context Protocol that the bridge reads and writes; for eras see
 `haft_protocol.mcp`.
 
-A message is decoded once, its params by the method. Error codes are JSON-RPC's and the modern
-revision's.
+A message is decoded once, its params by the method.
 """
 
 from __future__ import annotations
@@ -134,8 +133,8 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def with_whole_characters(line: bytes) -> bytes | None:
-    """Return the line with a mark for each half of a surrogate pair, which hosts in JavaScript write for a cut
-    emoji, or None where that is not its fault."""
+    """Return the line with a mark for each half of a surrogate pair, which hosts in JavaScript
+    write for a cut emoji; None if the fault is another."""
     if not _HALF.search(line):
         return None
     import json

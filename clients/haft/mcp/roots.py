@@ -49,7 +49,7 @@ def session_of(folder: str) -> str:
 
 
 def _hash(data: bytes) -> int:
-    """Return the 32 bits of FNV-1a, a hash without a library."""
+    """Return FNV-1a in 32 bits, without a library."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

@@ -1,8 +1,8 @@
 """Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
-An inexpressible server is left out with the reason. Values of variables and headers are written,
-not shown. An input that the host would ask a person for (VS Code's `inputs`) is a mark in the table until
-`fill`.
+A server that a table cannot express is left out with the reason. Values of variables and headers
+are written, not shown. An input that the host would ask a person for (VS Code's `inputs`) is a mark
+in the table until `fill`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ class _Inexpressible(ValueError):
 
 
 class ServerImport:
-    """Servers of one file, as tables new to haft's configuration. Raises `SetupFailed` for an
-    unreadable file. `folder` is that of the project whose own servers Claude Code keeps beside the
-    user's; with `can_ask` the host's inputs may be asked for."""
+    """Servers of one file, as tables new to haft's configuration.
+
+    `folder` is the project's, for the servers that Claude Code keeps for it beside the user's; with
+    `can_ask` the host's inputs may be asked for. Raises `SetupFailed` for an unreadable file.
+    """
 
     def __init__(
         self, source: str, env: Mapping[str, str], *, folder: str = "", can_ask: bool = False

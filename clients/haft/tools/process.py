@@ -102,7 +102,7 @@ class _Lines:
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags | os.O_ASYNC)
 
     def disarm(self) -> None:
-        """Stop the signal, whose default would end the process."""
+        """Stop the signal, as its default action would end the process."""
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
         fcntl.fcntl(self._input, fcntl.F_SETFL, flags & ~os.O_ASYNC)
 

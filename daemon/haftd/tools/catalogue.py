@@ -130,7 +130,7 @@ class Catalogue:
         return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """Return the tool of that name, or listed by a provider under that name.
+        """Return the tool by its own name, or by a provider's name for it.
 
         Raises `RpcError`: tool_not_found, or untrusted_root where an untrusted file mentions the
         name.
@@ -140,8 +140,8 @@ class Catalogue:
     def ready(self, name: str, root: str | None, args: Iterable[str] = ()) -> Tool:
         """Return the tool for a call with these argument names.
 
-        Raises as `find`, and spawn_failed or invalid_arguments where its program or MCP server has
-        not described it.
+        Raises as `find`, and spawn_failed or invalid_arguments without a description by its program
+        or MCP server.
         """
         tool = self.find(name, root)
         if (error := absence(tool, self.servers)) is not None:
@@ -198,7 +198,7 @@ class Catalogue:
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
-        """Replace the configured servers; servers not `changed` keep their listed tools."""
+        """Replace the configured servers; a server that is not `changed` keeps its listed tools."""
         kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
         self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()

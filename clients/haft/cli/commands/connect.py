@@ -1,7 +1,7 @@
 """`haft connect`: the daemon's protocol over standard input and output.
 
-Bytes pass unchanged, one chunk buffered in each direction. The end of the input closes only the
-socket's sending side: pending replies still come. A closed stdout ends the command.
+Bytes pass unchanged. The end of the input closes only the socket's sending side: pending replies
+still come. A closed stdout ends the command.
 """
 
 from __future__ import annotations

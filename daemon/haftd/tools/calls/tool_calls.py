@@ -49,7 +49,7 @@ class HandleCall:
     """Parsed call of a stateful tool.
 
     For spawn, `args` are the tool's own arguments, validated; for apply, `input` is set. `reading`
-    holds the given ones of `wait`, `pattern`, `timeout_ms` and `view`.
+    holds `wait`, `pattern`, `timeout_ms` and `view`, if given.
     """
 
     action: Action

@@ -40,7 +40,7 @@ class ServedTool:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """Configured server and its tools: None until listed, with the `fault`. The `offers` need no
+    """Configured server, and its tools once listed, or the `fault`. The `offers` need no
     definition."""
 
     name: str

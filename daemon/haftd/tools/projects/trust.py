@@ -81,7 +81,7 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if any. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if the root was trusted. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
@@ -168,7 +168,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other daemons, or fail at once: the lock is only held briefly."""
+        """Lock out other daemons, or fail at once, as each lock is held only briefly."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:

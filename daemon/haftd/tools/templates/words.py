@@ -1,7 +1,7 @@
 """Shell-like split of a command text, with templates kept whole.
 
-Pure. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is part of one word, with any blanks and
-quotes inside.
+A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is part of one word, with any blanks and quotes
+inside.
 """
 
 from __future__ import annotations
