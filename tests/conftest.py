@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -25,6 +26,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Until all tests are collected, next to nothing is garbage.
+gc.disable()
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 
@@ -51,6 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first, all others in their order."""
     places = {name: at for at, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of tests out of each later collection of garbage."""
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture
