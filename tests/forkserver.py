@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import select
@@ -101,11 +102,18 @@ def can_fork(env: Mapping[str, str]) -> bool:
 
 
 def fork_haftd(
-    args: Sequence[str], *, env: Mapping[str, str], cwd: str, output: int
+    args: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    output: int,
+    cgroup: Path | None = None,
 ) -> ForkedProcess:
-    """Start `haftd` with these arguments in a session of its own, stdin at /dev/null, and stdout
-    and stderr at `output`."""
-    return _server().fork({"args": list(args), "env": dict(env), "cwd": cwd}, output)
+    """Start `haftd` with these arguments in a session and, if given, a `cgroup` of its own, stdin
+    at /dev/null, and stdout and stderr at `output`."""
+    procs = None if cgroup is None else str(cgroup / "cgroup.procs")
+    request = {"args": list(args), "env": dict(env), "cwd": cwd, "procs": procs}
+    return _server().fork(request, output)
 
 
 class _Server:
@@ -158,6 +166,17 @@ class _ExecutedAgain(BaseException):  # not an error
         self.env = dict(env)
 
 
+_LATE = (
+    "psutil",
+    "pyghostty.core",
+    "haftd.rpc.transports.websocket",
+    "haftd.runtimes.mcp.content",
+    "haftd.runtimes.mcp.exchange",
+    "haftd.runtimes.mcp.http",
+    "haftd.runtimes.mcp.server",
+)
+
+
 def _serve(connection: socket.socket) -> None:
     """Fork on request until the other side closes; report each child's end to its pipe."""
     from haftd.import_stubs import stub_unused_imports
@@ -165,6 +184,10 @@ def _serve(connection: socket.socket) -> None:
     stub_unused_imports()
     import haftd.__main__
     import haftd.app  # noqa: F401
+
+    # Imported by a daemon when first needed; a terminal's library takes as long as half a start.
+    for name in _LATE:
+        importlib.import_module(name)
 
     gc.collect()
     gc.freeze()
@@ -222,6 +245,8 @@ def _become(request: dict[str, object], output: int) -> NoReturn:
         os.dup2(output, 2)
         os.closerange(3, 1 << 20)
         os.chdir(str(request["cwd"]))
+        if request["procs"] is not None:
+            Path(str(request["procs"])).write_text(str(os.getpid()))
         args, env = request["args"], request["env"]
         assert isinstance(args, list) and isinstance(env, dict)
         words = [sys.executable, "-m", "haftd", *args]

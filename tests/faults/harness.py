@@ -27,6 +27,7 @@ from haftd.host.cgroup import Cgroup, find_base, find_own
 from haftd.host.process.identity import Identity, every_pid, identify_child, read_stat
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
+from tests.forkserver import Process, can_fork, fork_haftd
 
 STANDIN = Path(__file__).with_name("standin.py")
 _counter = itertools.count()
@@ -99,6 +100,11 @@ class Ground:
     def cgroup(self) -> Cgroup:
         assert self._cgroup is not None
         return self._cgroup
+
+    @property
+    def own(self) -> Path | None:
+        """Return the folder of the test's cgroup, None without one."""
+        return None if self._cgroup is None else self._cgroup.path
 
     def tagged(self, script: str) -> str:
         """Return the script with every `sleep` tagged."""
@@ -226,8 +232,8 @@ class Subject:
             **(env or {}),
         }
         self.log = base / "log"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.takes_tag = False
+        self.process: Process | None = None
+        self._is_standin = False
         for folder in (self.runtime, base / "state", base / "config"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -235,7 +241,7 @@ class Subject:
     def standin(cls, base: Path, *words: str) -> Subject:
         """The stand-in with these words."""
         one = cls(base, [sys.executable, str(STANDIN), str(base / "run" / "haft"), *words])
-        one.takes_tag = True
+        one._is_standin = True
         return one
 
     @classmethod
@@ -244,11 +250,18 @@ class Subject:
         return cls(base, [sys.executable, "-m", "haftd", "--log-format", "json", *words])
 
     def start(self, ground: Ground | None = None, before: Sequence[str] = ()) -> None:
-        """Start the daemon without waiting; `before` is a command prefix such as strace's."""
-        argv = [*before, *self.argv]
-        if ground is not None and self.takes_tag:
-            argv += ["--tag", ground.tag]
+        """Start the daemon without waiting, a real one forked unless with `before`: a command
+        prefix such as strace's."""
         with self.log.open("ab") as log:
+            if not self._is_standin and not before and can_fork(self.env):
+                cgroup = None if ground is None else ground.own
+                self.process = fork_haftd(
+                    self.argv[3:], env=self.env, cwd="/", output=log.fileno(), cgroup=cgroup
+                )
+                return
+            argv = [*before, *self.argv]
+            if ground is not None and self._is_standin:
+                argv += ["--tag", ground.tag]
             self.process = subprocess.Popen(
                 argv if ground is None else ground.within(argv),
                 stdin=subprocess.DEVNULL,
@@ -261,8 +274,9 @@ class Subject:
 
     def wait_line(self) -> str:
         """Return the next line of the stand-in; empty once ended."""
-        assert self.process is not None and self.process.stdout is not None
-        return self.process.stdout.readline().decode().strip()
+        assert isinstance(self.process, subprocess.Popen) and self.process.stdout is not None
+        line: bytes = self.process.stdout.readline()
+        return line.decode().strip()
 
     def kill9(self) -> None:
         """Kill the daemon as a crash would."""
@@ -274,7 +288,7 @@ class Subject:
         """Wait for the end of the daemon."""
         assert self.process is not None
         status = self.process.wait(timeout_s)
-        if self.process.stdout is not None:
+        if isinstance(self.process, subprocess.Popen) and self.process.stdout is not None:
             self.process.stdout.close()
         return status
 
