@@ -431,7 +431,7 @@ def recovery_counts(report: Report) -> dict[str, int]:
 
 
 def _remember_lost(registry: Registry, report: Report) -> None:
-    """Add a stopped handle for each lost one; those stopped earlier have expired."""
+    """Add a stopped handle for each lost execution; those stopped earlier have expired."""
     now, wall = trio.current_time(), time.time()
     for record in (*report.ended, *report.lost, *report.keep):
         if record.id and not record.is_stopped:

@@ -40,7 +40,7 @@ _MIN_DESCRIPTORS = 64
 _LOGIN_SHELL_S = 1.5
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
-"""File systems without locks, or without room for one."""
+"""Errors of file systems without locks, or without room for a lock."""
 
 log = structlog.get_logger("haftd.startup")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from haft_protocol.approvals import PolicedAction
-from haftd.methods.approval_gate import what_runs
+from haftd.methods.approval_gate import definition_key
 from haftd.tools.definitions.approval_policy import mode_of, policy_of, render
 from haftd.tools.definitions.definition import Command, Each, Tool
 from tests.tools.making import read
@@ -136,5 +136,7 @@ def test_a_remembered_decision_covers_everything_that_determines_the_run(
     more: dict[str, Any],
 ) -> None:
     said: dict[str, Any] = {"file": "t.toml", "command": Command(("x",)), "env": {"A": "1"}}
-    assert what_runs(Tool(name="t", **said)) == what_runs(Tool(name="t", **said))
-    assert what_runs(Tool(name="t", **{**said, **more})) != what_runs(Tool(name="t", **said))
+    assert definition_key(Tool(name="t", **said)) == definition_key(Tool(name="t", **said))
+    assert definition_key(Tool(name="t", **{**said, **more})) != definition_key(
+        Tool(name="t", **said)
+    )

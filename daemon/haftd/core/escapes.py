@@ -45,7 +45,7 @@ _BROKEN_STRING = re.compile(
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _C1 = b"\x90\x98\x9b\x9c\x9d\x9e\x9f"
 _BEGINS = ("\x1b", *map(chr, _C1), *(chr(0xDC00 + byte) for byte in _C1))
-"""Openers of sequences, and stand-ins for bytes that may be one."""
+"""Openers of sequences, and stand-ins for bytes that may be openers."""
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:

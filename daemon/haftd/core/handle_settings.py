@@ -13,9 +13,9 @@ from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
 class HandleSettings(msgspec.Struct, frozen=True):
     policy: Mapping[str, str] = MappingProxyType({})
-    """Actions that are not done unattended, each with the action that replaces it."""
+    """Run mode (`ask`, `edit` or `skip`) of each action that is not unattended."""
     may: frozenset[str] = frozenset()
-    """Rights of its processes to act for a person."""
+    """Rights of the handle's processes to act for a person."""
     on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
     on_disconnect: Literal["keep", "abort"] = "keep"
     """Action when the session's last connection closes."""

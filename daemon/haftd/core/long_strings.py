@@ -165,4 +165,4 @@ def _next(data: bytes, pos: int) -> int:
 _LAST = (b"", *(bytes((byte,)) for byte in _INTRODUCERS))
 
 NO_STRINGS = LongStrings(0)
-"""Those of an output without an Escape; nothing is appended to them."""
+"""Strings of an output without an Escape; never appended to."""

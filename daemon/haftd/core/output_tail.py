@@ -35,7 +35,7 @@ class OutputChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesChunk(msgspec.Struct, frozen=True, gc=False):
-    """Bytes, the offset after the bytes, and how many were omitted before them from which offset on."""
+    """Bytes and the offset after them; `omitted` bytes from `omitted_from` on precede them."""
 
     data: bytes
     cursor: int
@@ -44,7 +44,7 @@ class BytesChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesTail:
-    """One reader of one handle's bytes, at `offset`; of a `terminal` reader's, without queries."""
+    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries."""
 
     __slots__ = ("_handle", "_terminal", "offset")
 

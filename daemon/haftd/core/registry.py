@@ -88,7 +88,7 @@ class Registry:
         self.truncated_handles = 0
         """Handles that lost output because too many files were open."""
         self.truncated_unread = 0
-        """Those among them that were unread."""
+        """Unread handles that lost output because too many files were open."""
         self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0

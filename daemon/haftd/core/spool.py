@@ -84,7 +84,7 @@ class Spool:
         self.end = 0
         """The offset after the newest byte, so the size of all output."""
         self.head = b""
-        """The first bytes of the stream, once the kept stretch no longer begins with them."""
+        """The first bytes of the stream; empty while the kept part begins with them."""
         self.folder = folder
         self.saved: SavedFile | None = None
         """The named file of this output; removed with the spool."""

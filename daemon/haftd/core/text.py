@@ -32,7 +32,7 @@ _MAX_PROMPT = 1_024
 _REWRITES = re.compile(rb"\r[^\r\n]")
 
 WHOLE = 131_072
-"""Bytes rendered as one where the text may be far shorter."""
+"""Bytes rendered together if their text may be far shorter."""
 
 _AT_ONCE = 131_072
 """Bytes converted in one step: a few milliseconds at most."""

@@ -35,7 +35,7 @@ _MAX_WORDS = 5
 _MAX_STDERR_LENGTH = 200
 
 _FileStats = dict[str, tuple[int, int, int] | None]
-"""The files of a program, also missing ones, with the stat data that changes with each."""
+"""Files of a program, also missing ones, each with stat data that changes with the file."""
 
 _MAX_ROOTS = 32
 """Roots in which the files of a program are watched."""

@@ -95,7 +95,7 @@ class Execution:
     ) -> None:
         self.handle = handle
         self.mark = ""
-        """The tag of its processes."""
+        """The tag of the execution's processes."""
         self.review = review
         self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
@@ -113,7 +113,7 @@ class Execution:
         self.silence = Silence()
         """Evidence of readings with an unknown input state."""
         self.callers: int | None = None
-        """The number of its calls that still wait; None where held."""
+        """Number of calls that still wait; None once the handle is held."""
         self._early: list[Callable[[], None]] = []
         self._backlogs: list[Callable[[], int]] = []
         """Functions that return each pipe's lag in bytes."""

@@ -2,7 +2,7 @@
 
 A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such as
 `access` or `services`. Reading methods share `read`, `conditions`, `wait` and `evidence`, approved
-ones `approval_gate` and `rendering`. Calls of a model go through `modelcall` or `verbcall`;
+ones `approval_gate` and `argument_display`. Calls of a model go through `modelcall` or `verbcall`;
 `model_text` writes their text. `descriptions` awaits those of tools.
 """
 

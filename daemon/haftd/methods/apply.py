@@ -35,7 +35,7 @@ _BESIDE = ("signal", "resize")
 
 
 @dataclass(frozen=True, slots=True)
-class _Giving:
+class _Application:
     services: HandleServices
     caller: Caller
     params: ApplyParams
@@ -103,10 +103,10 @@ def _check(handle: Handle, params: ApplyParams) -> None:
     try:
         check_answer(handle.question, params.input)
     except InvalidAnswer as wrong:
-        raise invalid_answer(_worded(wrong, params.input)) from None
+        raise invalid_answer(_answer_fault(wrong, params.input)) from None
 
 
-def _worded(wrong: InvalidAnswer, value: object) -> str:
+def _answer_fault(wrong: InvalidAnswer, value: object) -> str:
     """Return the message for a wrong answer.
 
     A form of typed input (`line`, `text`, `paste`) is refused: it must not answer a new question.
@@ -137,13 +137,13 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
     if not isinstance(params.question, UnsetType) and params.question != asked:
         raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
-    call = _Giving(services, caller, params, handle, execution, reading, trio.current_time())
+    call = _Application(services, caller, params, handle, execution, reading, trio.current_time())
     if handle.state is State.WAITING and not is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)
     if handle.state is State.PENDING:
-        return _give_when_it_runs(call, form)
-    return _give(call, form)
+        return _send_on_start(call, form)
+    return _send_input(call, form)
 
 
 def is_beside(form: object) -> bool:
@@ -151,14 +151,14 @@ def is_beside(form: object) -> bool:
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
-def _answer_question(call: _Giving) -> object:
+def _answer_question(call: _Application) -> object:
     question = call.handle.question
     if question is None:
         raise AssertionError("a waiting handle has its question")
     try:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
-        raise invalid_answer(_worded(wrong, call.params.input)) from None
+        raise invalid_answer(_answer_fault(wrong, call.params.input)) from None
     if call.execution.inquiries.needs_a_person and not call.caller.may("questions"):
         raise call.caller.refusal("answer what a person is asked")
     since = call.handle.spool.end
@@ -171,7 +171,7 @@ def _answer_question(call: _Giving) -> object:
     return call.read(since)
 
 
-def _give(call: _Giving, form: Input) -> object:
+def _send_input(call: _Application, form: Input) -> object:
     execution, handle = call.execution, call.handle
     since = handle.spool.end
     hidden = execution.hides_input()
@@ -195,7 +195,7 @@ def _give(call: _Giving, form: Input) -> object:
     return DeferredReply(when_written)
 
 
-def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
+def _send_on_start(call: _Application, form: Input) -> DeferredReply:
     """Queue input until the tool runs, in the order of arrival."""
     results: list[object] = []
     ready = trio.Event()
@@ -206,14 +206,14 @@ def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
                 raise call.handle.rejection
             if call.handle.stopped:
                 raise handle_stopped(call.handle.id, plain_state(call.handle))
-            results.append(_give(call, form))
+            results.append(_send_input(call, form))
         except Exception as error:
             results.append(error)  # the error of this call, not of the starting one
         ready.set()
 
     call.execution.when_begun(act)
 
-    async def when_it_runs() -> object:
+    async def on_start() -> object:
         with trio.move_on_at(call.deadline):
             await ready.wait()
         if not results:
@@ -223,4 +223,4 @@ def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
             raise reply
         return await result_of(reply)
 
-    return DeferredReply(when_it_runs)
+    return DeferredReply(on_start)

@@ -33,8 +33,8 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import mode_of, render
 from haftd.tools.definitions.definition import Tool
 
+from .argument_display import renderer
 from .base import DeferredReply, result_of
-from .rendering import renderer
 from .services import HandleServices, StartServices
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
@@ -66,7 +66,7 @@ def approver_of(
         if mode == "skip":
             raise Skipped(_not_run(tool.name, "its definition says so"))
         approval = Approval(
-            context=InquiryContext(caller=caller, bound_to=what_runs(tool)),
+            context=InquiryContext(caller=caller, bound_to=definition_key(tool)),
             session=handle.session,
             tool=handle.tool,
             handle=handle,
@@ -94,7 +94,7 @@ def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewe
         return None
 
     async def reviewer(handle: Handle, shown: ResultExcerpt) -> ReviewDecision:
-        context = InquiryContext(caller=caller, bound_to=what_runs(tool))
+        context = InquiryContext(caller=caller, bound_to=definition_key(tool))
         return await review(inquiries, context, handle, shown, mode)
 
     return reviewer
@@ -120,7 +120,7 @@ def approved(
         return serve(params)
     check(params)
     if mode == "skip":
-        return _passed_over(handle, "its definition says so")
+        return _skipped(handle, "its definition says so")
     shown = {k: v for k, v in msgspec.to_builtins(params).items() if k not in _FIXED}
     if withheld:
         shown["input"] = WITHHELD
@@ -140,7 +140,7 @@ def approved(
     async def later() -> object:
         decision = await request_approval(services.inquiries, approval)
         if decision is not None and decision.decision == "skip":
-            return _passed_over(handle, decision.reason)
+            return _skipped(handle, decision.reason)
         changed = None if decision is None else decision.edited
         return await result_of(serve(params if changed is None else changed))
 
@@ -179,7 +179,7 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
         return {}  # its definition is gone since
 
 
-def what_runs(tool: Tool) -> tuple[object, ...]:
+def definition_key(tool: Tool) -> tuple[object, ...]:
     """Return the key that binds a remembered decision to a tool's definition."""
     env = tuple(sorted(tool.env.items()))
     return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
@@ -189,7 +189,7 @@ def _not_run(tool: str, why: str) -> str:
     return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
 
 
-def _passed_over(handle: Handle, why: str) -> HandleState:
+def _skipped(handle: Handle, why: str) -> HandleState:
     """Return the state of a handle after an action was skipped; the read offset stays."""
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")

@@ -80,7 +80,7 @@ def inquiries_ask(
         context=InquiryContext(caller=caller),
         session=session,
         id=client_question_id(session, router.new_number()),
-        question=_sound(params.question),
+        question=_valid_question(params.question),
         target=params.target,
         timeout_s=None if isinstance(params.timeout_s, UnsetType) else params.timeout_s,
     )
@@ -98,7 +98,7 @@ def inquiries_ask(
     return DeferredReply(asked)
 
 
-def _sound(question: Question) -> Question:
+def _valid_question(question: Question) -> Question:
     """Return an answerable question, else raise `invalid_params`."""
     try:
         return read_question(msgspec.to_builtins(question))

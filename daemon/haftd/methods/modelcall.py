@@ -51,7 +51,7 @@ _SIZE_THRESHOLD = 256 * 1024
 def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
     tool = catalogue.find_for_handle(params.tool, root)
-    _refuse_what_acts_for_a_person(tool.name, tool.may)
+    _refuse_rights(tool.name, tool.may)
     return tool
 
 
@@ -59,11 +59,11 @@ def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) 
     """Return the handle; raises `not_authorized` if its tool acts for a user."""
     handle = access.find(caller, params, id)
     # The definition may have changed.
-    _refuse_what_acts_for_a_person(handle.tool, handle.settings.may)
+    _refuse_rights(handle.tool, handle.settings.may)
     return handle
 
 
-def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
+def _refuse_rights(tool: str, may: Collection[str]) -> None:
     if may:
         raise not_authorized(
             f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "

@@ -31,7 +31,7 @@ from haftd.executions.calls import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
 
-from .approval_gate import approver_of, reviewer_of, what_runs
+from .approval_gate import approver_of, definition_key, reviewer_of
 from .base import DeferredReply, result_of
 from .read import answer, plan, read_plain
 from .services import StartServices
@@ -166,7 +166,7 @@ def start(
         context=context,
         questions=ready.tool.questions,
         # The daemon's own tools ask different questions under one id.
-        bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
+        bound_to=None if ready.tool.is_builtin else definition_key(ready.tool),
     )
     approver = approver_of(services, caller, ready, one_shot=one_shot)
     reviewer = reviewer_of(services.inquiries, caller, ready.tool)

@@ -46,7 +46,7 @@ from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
 from .services import StartServices
 from .spawn import spawn
-from .verbcall import in_words_of_verbs, verb_call
+from .verbcall import serve_verb, verb_call
 
 
 def tools_call(
@@ -61,7 +61,7 @@ def tools_call(
     with_notices = partial(_with_notices, services, queues, session, call_id, as_text=as_text)
     if params.surface == "verbs":
         with_notices = partial(with_notices, is_tail=params.arguments.get("view") == "tail")
-        return in_words_of_verbs(
+        return serve_verb(
             lambda: with_notices(verb_call(services, caller, params, session, call_id))
         )
     if params.tool == AWAIT.name:

@@ -77,7 +77,7 @@ _TOOLS = {
 _METHOD = re.compile(f"`({'|'.join(_TOOLS)})`")
 
 
-def in_words_of_verbs(serve: Callable[[], object]) -> object:
+def serve_verb(serve: Callable[[], object]) -> object:
     """Serve a call, with errors that name this surface's tools instead of methods."""
     try:
         reply = serve()

@@ -48,7 +48,7 @@ class Subscriptions:
         execution_of: Callable[[Handle], Execution | None] = lambda handle: None,
     ) -> None:
         self._nursery = nursery
-        self._use_of = execution_of
+        self._execution_of = execution_of
         self._numbers = itertools.count(1)
         self._subscribers: dict[Caller, _Subscriber] = {}
         self._by_session: dict[str, dict[Subscription, None]] = {}
@@ -90,7 +90,7 @@ class Subscriptions:
             session,
             frozenset(handle.id for handle in initial) if only else None,
             frozenset(events),
-            self._use_of,
+            self._execution_of,
             terminal,
         )
         subscriber.subscriptions[subscription.id] = subscription

@@ -36,7 +36,7 @@ from .push_queue import PushQueue
 _MIN_SCREEN_INTERVAL_S = 0.03
 """An eye sees no more, and each message costs a rendering."""
 _FIRST_LOOK_S = 0.05
-"""From an event of a terminal's program to the first look at its input state; each pause is twice the last."""
+"""Pause from an event of a terminal's program to the first reading of its input state; pauses double."""
 
 _ShownState = tuple[State, int, Needs]
 """State with the number of questions and the need."""
@@ -48,6 +48,7 @@ class Follower:
         "_bytes",
         "_due_state",
         "_events",
+        "_execution_of",
         "_handle",
         "_look_at",
         "_look_pause",
@@ -63,7 +64,6 @@ class Follower:
         "_state_offset",
         "_subscription",
         "_tail",
-        "_use_of",
         "is_due",
     )
 
@@ -80,15 +80,14 @@ class Follower:
         *,
         names_session: bool = False,
     ) -> None:
-        """Follow the output from `offset` on, by default from its end; `over` is called after the
-        end was sent."""
+        """Follow the output from `offset` on, by default from its end; `over` is called after the end was sent."""
         self.is_due = False
         self._handle = handle
         self._session = handle.session if names_session else UNSET
         self._subscription = subscription
         self._events = events
         self._queue = queue
-        self._use_of = execution_of
+        self._execution_of = execution_of
         self._on_complete = over
         self._sent_offset = handle.readable_end() if offset is None else offset
         """End of the output sent."""
@@ -178,10 +177,12 @@ class Follower:
         return True
 
     def _look(self) -> None:
-        """Look at the input state of a terminal's program after its last event, in doubling pauses: the kernel
-        has no event for it."""
+        """Read the input state after the last event of a terminal's program, in doubling pauses.
+
+        The kernel has no event for the input state.
+        """
         handle, now = self._handle, trio.current_time()
-        execution = self._use_of(handle)
+        execution = self._execution_of(handle)
         if execution is None or not handle.terminal or handle.state is not State.RUNNING:
             self._reads = None
             return
@@ -225,7 +226,7 @@ class Follower:
         """Send changes of the screen, or schedule changes that come too soon; return True if there
         were any."""
         handle, now = self._handle, trio.current_time()
-        execution = self._use_of(handle)
+        execution = self._execution_of(handle)
         if now < self._next_screen_at and not is_over:
             self._queue.add_later(self, self._next_screen_at)
             return False

@@ -35,7 +35,7 @@ class PushQueue:
                 self._idle.unpark()
 
     def add_later(self, source: PushSource, at: float) -> None:
-        """Queue a source at time `at`, or at an earlier one that was given."""
+        """Queue a source at time `at`, or at an earlier time of its own."""
         self._later[source] = min(at, self._later.get(source, at))
 
     def discard(self, source: PushSource) -> None:

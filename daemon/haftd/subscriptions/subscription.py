@@ -59,7 +59,7 @@ class Subscription:
         self._queue = queue
         self.session = session
         self._events = events
-        self._use_of = execution_of
+        self._execution_of = execution_of
         self._terminal = terminal
         self.is_due = False
         self._handles = handles
@@ -83,7 +83,7 @@ class Subscription:
                 self.id,
                 self._events,
                 self._queue,
-                self._use_of,
+                self._execution_of,
                 self.unfollow,
                 offset,
                 self._terminal,

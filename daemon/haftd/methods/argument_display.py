@@ -1,4 +1,4 @@
-"""Rendering of a call's arguments for the approving user, by a program. Protocol, section 6.
+"""Display of a call's arguments to the approving user, rendered by a program. Protocol, section 6.
 
 Output is bounded, invisible characters escaped. After a failure the arguments are shown as JSON.
 """
