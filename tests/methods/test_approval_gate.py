@@ -46,7 +46,8 @@ def services_of(router: InquiryRouter) -> HandleServices:
         return SimpleNamespace(style={})
 
     return cast(
-        HandleServices, SimpleNamespace(inquiries=router, catalogue=SimpleNamespace(known=known))
+        HandleServices,
+        SimpleNamespace(inquiries=router, catalogue=SimpleNamespace(find_for_handle=known)),
     )
 
 
