@@ -19,7 +19,7 @@ help:
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
-	@echo "make test-clients     MCP: the SDKs' clients and the Inspector against haft mcp, and haft against servers of others"
+	@echo "make test-clients     Neovim; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -76,7 +76,7 @@ conformance: $(CLIENTS)
 	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)
 
 test-clients: $(CLIENTS)
-	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver
+	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim
 
 soak: $(VENV)/.made
 	@$(PYTEST) -n 0 -m soak

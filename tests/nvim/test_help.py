@@ -1,0 +1,30 @@
+"""The help file, the command's words and their completion agree."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.nvim.editor import PLUGIN, Editor
+
+pytestmark = pytest.mark.clients
+
+
+def test_each_subcommand_has_a_help_tag(editor: Editor) -> None:
+    names = editor.lua("return require('haft.command').names()")
+    text = (PLUGIN / "doc" / "haft.txt").read_text()
+    assert set(re.findall(r"\*:Haft-(\w+)\*", text)) | {"list"} == set(names)
+    assert max(len(line) for line in text.splitlines()) <= 79
+
+
+def test_words_complete_without_a_daemon_being_started(editor: Editor) -> None:
+    assert editor.lua("return vim.fn.getcompletion('Haft at', 'cmdline')") == ["attach"]
+    assert editor.lua("return require('haft.client').state") == "closed"
+
+
+def test_an_unknown_word_names_those_that_are_known(editor: Editor) -> None:
+    editor.lua("vim.notify = function(text) vim.g.shown = text end")
+    editor.command("Haft frob")
+    shown = editor.lua("return vim.g.shown")
+    assert shown.startswith('haft: ":Haft frob" is not known; one of: abort, ')

@@ -1,0 +1,82 @@
+"""Handles in Neovim's buffers: drawn live, typed into, and found again after each loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.nvim.conftest import OpenEditor
+from tests.nvim.editor import Editor
+from tests.running import RunningDaemon
+
+pytestmark = pytest.mark.clients
+
+
+def test_a_shell_is_shown_and_typed_into(editor: Editor) -> None:
+    editor.command("Haft shell work")
+    editor.wait_for_text("$")
+    assert editor.call("nvim_buf_get_name", 0) == "haft://default/work"
+    editor.keys("iecho $((6*7))<CR>")
+    editor.wait_for_text("\n42")
+
+
+def test_a_handle_outlives_its_editor_and_is_there_with_all_its_output(
+    open_editor: OpenEditor,
+) -> None:
+    first = open_editor()
+    first.command("Haft shell work")
+    first.wait_for_text("$")
+    first.lua("require('haft').send('work', 'seq 300 399')")
+    first.wait_for_text("\n399")
+    first.kill()
+    second = open_editor()
+    second.command("edit haft://default/work")
+    text = second.wait_for_text("\n399")
+    assert [str(number) for number in range(300, 400)] == text.splitlines()[1:101]
+
+
+def test_a_restarted_connection_goes_on_at_its_cursor(
+    editor: Editor, daemon: RunningDaemon
+) -> None:
+    editor.command("Haft shell work")
+    editor.wait_for_text("$")
+    editor.lua("require('haft').send('work', 'echo before')")
+    editor.wait_for_text("\nbefore")
+    editor.lua(
+        "vim.g.lost = 0; vim.cmd [[autocmd User HaftDisconnected let g:lost += 1]]"
+        " require('haft.client').drop()"
+    )
+    with daemon.connect() as wire:
+        wire.call("apply", id="work", input={"line": "echo mean''while"})
+    editor.wait("vim.g.lost == 1")
+    text = editor.wait_for_text("\nmeanwhile")
+    assert text.count("\nbefore") == text.count("\nmeanwhile") == 1
+
+
+def test_a_terminals_query_is_answered_once(editor: Editor) -> None:
+    script = r"printf '\033[6n'; IFS= read -rs -t 1 -d R a; read -rs -t 1 b; printf '<%q|%q>' $a $b"
+    editor.command(f"Haft run stty -echo -icanon; {script}; cat")
+    text = editor.wait_for_text(">")
+    assert "|''>" in text, text
+
+
+def test_what_a_program_writes_to_the_clipboard_is_left_out(editor: Editor) -> None:
+    editor.lua("vim.g.clipboard = {name='x', copy={['+']=function(l) vim.g.copied = l end}}")
+    editor.command(r"Haft run printf '\033]52;c;aGVsbG8=\007done'; cat")
+    editor.wait_for_text("done")
+    assert editor.lua("return vim.g.copied == nil")
+
+
+def test_the_end_of_a_handle_is_told_in_words(editor: Editor) -> None:
+    editor.command("Haft run exit 3")
+    assert editor.wait("vim.b.haft_note") == "exited with status 3"
+
+
+def test_lines_are_sent_to_a_pipe(editor: Editor, daemon: RunningDaemon) -> None:
+    with daemon.connect() as wire:
+        wire.call("spawn", tool="run", id="pipe", args={"argv": ["cat"]}, wait="none")
+    editor.command("Haft attach pipe")
+    editor.wait("vim.b.haft_id == 'pipe'")
+    editor.lua("vim.ui.input = function(options, done) done('first') end;")
+    editor.wait("vim.fn.maparg('i', 'n') ~= ''")
+    editor.keys("i")
+    editor.wait_for_text("first")
