@@ -44,7 +44,7 @@ class Desk:
         path = canonical(self.root(root))
         files = {
             one.name: TrustedFile(one.digest, one.data.decode())
-            for one in Folder(path).look()
+            for one in Folder(path).read_files()
             if isinstance(one, HashedFile)
         }
         self.trust.grant(path, TrustedRoot(0, files))
@@ -217,7 +217,7 @@ def test_a_fault_in_a_trusted_file_removes_no_other(desk: Desk) -> None:
     path = canonical(desk.root())
     files = {
         one.name: TrustedFile(one.digest, "")
-        for one in Folder(path).look()
+        for one in Folder(path).read_files()
         if isinstance(one, HashedFile)
     }
     desk.trust.grant(path, TrustedRoot(0, files))

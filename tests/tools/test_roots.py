@@ -45,7 +45,7 @@ def test_files_are_found_by_name_with_their_hashed_content(tmp_path: Path) -> No
     (folder / "b.toml").write_bytes(b"b")
     (folder / "a.toml").write_bytes(b"a")
     (folder / "c.txt").write_bytes(b"c")
-    look = settled(tmp_path).look()
+    look = settled(tmp_path).read_files()
     assert [(one.name, one.data) for one in look if isinstance(one, HashedFile)] == [
         ("a.toml", b"a"),
         ("b.toml", b"b"),
@@ -59,16 +59,16 @@ def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> N
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x = 1")
     look = settled(tmp_path)
-    found = look.look()
+    found = look.read_files()
     assert list(names(found)) == ["cargo/c.toml", "git/a.toml", "git/deep/b.toml", "z.toml"]
     assert [one.path for one in found] == [str(folder / one.name) for one in found]
     (folder / "git" / "deep" / "b.toml").write_text("x = 2")
-    assert {one.name: one.data for one in look.look() if isinstance(one, HashedFile)}[
+    assert {one.name: one.data for one in look.read_files() if isinstance(one, HashedFile)}[
         "git/deep/b.toml"
     ] == b"x = 2"
     for number in range(MAX_FILES):
         (folder / "cargo" / f"{number}.toml").write_text("")
-    (one,) = look.look()
+    (one,) = look.read_files()
     assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
 
@@ -114,7 +114,7 @@ def test_a_root_without_the_folder_has_nothing(tmp_path: Path, made: str) -> Non
         (root / ".haft").write_text("x")
     elif made == "nothing":
         root.mkdir()
-    assert settled(root).look() == ()
+    assert settled(root).read_files() == ()
 
 
 def test_a_non_file_is_refused_by_name_and_harms_no_other(
@@ -140,7 +140,7 @@ def test_a_non_file_is_refused_by_name_and_harms_no_other(
     (folder / "large.toml").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     with (folder / "huge.toml").open("wb") as huge:
         huge.truncate(100 * 1024 * 1024)
-    found = names(settled(root).look())
+    found = names(settled(root).read_files())
     assert {name for name, why in found.items() if not why} == {"good.toml", "in.toml"}
     assert "leads out of the root" in found["out.toml"]
     assert "leads out of the root" in found["beside.toml"]
@@ -161,7 +161,7 @@ def test_a_symlinked_folder_outside_the_root_gives_nothing(tmp_path: Path, link:
     place = root / link
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "other" / link)
-    (one,) = settled(root).look()
+    (one,) = settled(root).read_files()
     assert isinstance(one, RefusedFile) and "leads out" in one.why
 
 
@@ -170,7 +170,7 @@ def test_a_root_with_the_same_name_prefix_is_outside(tmp_path: Path) -> None:
     (other / "a.toml").write_text("")
     folder = folder_of(tmp_path / "root")
     (folder / "a.toml").symlink_to(other / "a.toml")
-    (one,) = settled(tmp_path / "root").look()
+    (one,) = settled(tmp_path / "root").read_files()
     assert isinstance(one, RefusedFile)
 
 
@@ -181,7 +181,7 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
     for number in range(10_000):
         os.link(folder / "zero", folder / f"{number}.{ending}")
     began = time.process_time()
-    (one,) = settled(tmp_path).look()
+    (one,) = settled(tmp_path).read_files()
     assert time.process_time() - began < 0.5
     assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
@@ -190,7 +190,7 @@ def test_files_over_the_total_size_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     for number in range(20):
         (folder / f"{number}.toml").write_bytes(b"#" * MAX_FILE_BYTES)
-    (one,) = settled(tmp_path).look()
+    (one,) = settled(tmp_path).read_files()
     assert isinstance(one, RefusedFile) and "larger" in one.why
 
 
@@ -199,9 +199,9 @@ def test_unchanged_files_are_not_read_again(
 ) -> None:
     (folder_of(tmp_path) / "a.toml").write_text("a")
     folder = settled(tmp_path)
-    first = folder.look()
+    first = folder.read_files()
     monkeypatch.setattr("haftd.tools.projects.roots.os.open", None)
-    assert folder.look() is first
+    assert folder.read_files() is first
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_recently_changed_files_are_read_again_despite_equal_times(
     changed = max(found.st_mtime_ns, found.st_ctime_ns)
     folder = Folder(canonical(str(tmp_path)), lambda: changed + age_ns)
     monkeypatch.setattr(roots, "_signature", lambda found: "of the same tick")
-    folder.look()
+    folder.read_files()
     file.write_bytes(b"a = 2")
-    (one,) = folder.look()
+    (one,) = folder.read_files()
     assert isinstance(one, HashedFile) and one.data == (b"a = 2" if is_read else b"a = 1")
 
 
@@ -230,8 +230,8 @@ def test_every_change_is_detected(tmp_path: Path, clock: object) -> None:
     file.write_bytes(b"a = 1")
     os.utime(file, ns=(1, 1))
     folder = Folder(canonical(str(tmp_path)), clock)  # type: ignore[arg-type]
-    before = folder.look()
-    assert folder.look() is before
+    before = folder.read_files()
+    assert folder.read_files() is before
     if clock is not time.time_ns:
         # A change within one tick of the file clock is for the other form.
         seen, probe = file.stat().st_ctime_ns, tmp_path / "probe"
@@ -239,10 +239,10 @@ def test_every_change_is_detected(tmp_path: Path, clock: object) -> None:
             probe.write_bytes(b"x")
     file.write_bytes(b"a = 2")
     os.utime(file, ns=(1, 1))
-    (one,) = folder.look()
+    (one,) = folder.read_files()
     assert isinstance(one, HashedFile) and one.data == b"a = 2"
     file.unlink()
-    assert folder.look() == ()
+    assert folder.read_files() == ()
 
 
 @given(st.lists(st.sampled_from(["write", "remove", "block", "look"]), max_size=12))
@@ -260,7 +260,7 @@ def test_a_later_read_equals_a_first_read(
         elif step == "block":
             tools.parent.rename(root / ".was")
             tools.parent.write_text("")
-            assert folder.look() == ()
+            assert folder.read_files() == ()
             tools.parent.unlink()
             (root / ".was").rename(tools.parent)
-        assert folder.look() == Folder(canonical(str(root))).look()
+        assert folder.read_files() == Folder(canonical(str(root))).read_files()

@@ -21,7 +21,7 @@ _KEY_BYTES = 32
 _MAC_BYTES = 16
 
 
-class Broken(ValueError):
+class InvalidState(ValueError):
     """Foreign state, of another call, or expired; or no key to sign one."""
 
 
@@ -34,13 +34,13 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key() -> bytes:
-    """Return the user's key, made on first use; raises `Broken` for an unusable file or folder."""
+    """Return the user's key, made on first use; raises `InvalidState` for an unusable file or folder."""
     folder = state_folder(os.environ)
     path = f"{folder}/mcp-key"
     try:
         return _key(folder, path)
     except OSError as fault:
-        raise Broken(f"the key {path} cannot be used: {fault.strerror}") from None
+        raise InvalidState(f"the key {path} cannot be used: {fault.strerror}") from None
 
 
 def _key(folder: str, path: str) -> bytes:
@@ -63,29 +63,29 @@ def _key(folder: str, path: str) -> bytes:
             pass  # Another bridge was first.
         finally:
             os.unlink(draft)  # noqa: PTH108
-    raise Broken(f"{path} is no key; remove it")
+    raise InvalidState(f"{path} is no key; remove it")
 
 
-def seal(key: bytes, state: State, bound_to: object) -> str:
+def sign_state(key: bytes, state: State, bound_to: object) -> str:
     """Return the signed text of the state, bound to a call's tool, arguments and session."""
     body = msgspec.json.encode(state)
     return urlsafe_b64encode(_mac(key, body, bound_to) + body).decode()
 
 
-def open_state(key: bytes, text: str, bound_to: object) -> State:
-    """Return the state; raises `Broken`."""
+def verify_state(key: bytes, text: str, bound_to: object) -> State:
+    """Return the state; raises `InvalidState`."""
     try:
-        sealed = urlsafe_b64decode(text.encode())
-        if urlsafe_b64encode(sealed).decode() != text:
-            raise Broken("what is behind its end is passed over in decoding")
-        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+        signed = urlsafe_b64decode(text.encode())
+        if urlsafe_b64encode(signed).decode() != text:
+            raise InvalidState("what is behind its end is passed over in decoding")
+        mac, body = signed[:_MAC_BYTES], signed[_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(key, body, bound_to)):
-            raise Broken("the state is not one that this server gave for this call")
+            raise InvalidState("the state is not one that this server gave for this call")
         state = msgspec.json.decode(body, type=State)
     except (ValueError, msgspec.MsgspecError):
-        raise Broken("the state is not one that this server gave for this call") from None
+        raise InvalidState("the state is not one that this server gave for this call") from None
     if not 0 <= time.time() - state.at <= MAX_AGE_S:
-        raise Broken("the state has expired; call the tool again")
+        raise InvalidState("the state has expired; call the tool again")
     return state
 
 

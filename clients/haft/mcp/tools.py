@@ -143,7 +143,7 @@ class Tools:
             from haft_protocol.inquiries import Inquiry
 
             from .questions import form_of, is_elicited
-            from .request_state import Broken
+            from .request_state import InvalidState
 
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
             if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
@@ -160,7 +160,7 @@ class Tools:
             if host.is_modern:
                 try:
                     return self._input_required(place, params, inquiry, form)
-                except Broken as fault:
+                except InvalidState as fault:
                     # The text explains how to answer without a form.
                     return _text(f"{reply.text}\n[no form can be shown: {fault}]")
             answers += 1
@@ -176,7 +176,7 @@ class Tools:
     def _input_required(
         self, place: Place, params: CallParams, inquiry: Any, form: dict[str, Any]
     ) -> dict[str, Any]:
-        from .request_state import State, seal
+        from .request_state import State, sign_state
 
         state = State(
             time.time(),
@@ -190,25 +190,25 @@ class Tools:
             "inputRequests": {
                 inquiry.question.id: {"method": "elicitation/create", "params": form}
             },
-            "requestState": seal(self._sealing_key(), state, _bound_to(params, place)),
+            "requestState": sign_state(self._signing_key(), state, _bound_to(params, place)),
         }
 
     def _resume(
-        self, place: Place, params: CallParams, sealed: str
+        self, place: Place, params: CallParams, signed: str
     ) -> Generator[Step, Raw, tuple[_Called, bool]]:
         """Resume a call that has asked; return the reply, and True to pass on its question."""
-        from .request_state import Broken, open_state
+        from .request_state import InvalidState, verify_state
 
         try:
-            state = open_state(self._sealing_key(), sealed, _bound_to(params, place))
-        except Broken as broken:
-            raise Fault(INVALID_PARAMS, f"`requestState`: {broken}.") from None
+            state = verify_state(self._signing_key(), signed, _bound_to(params, place))
+        except InvalidState as error:
+            raise Fault(INVALID_PARAMS, f"`requestState`: {error}.") from None
         responses = {} if isinstance(params.responses, UnsetType) else params.responses
         filled = responses.get(state.question)
         inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question)
         if filled is not None and filled.action == "accept" and inquiry is not None:
             return (yield from self._answered(place, params, inquiry, filled)), True
-        reply = yield from self._look(place, state.handle)
+        reply = yield from self._fetch(place, state.handle)
         if filled is None or filled.action == "accept" or inquiry is None:
             return reply, True
         text = f"{_unanswered(filled.action)}\n{reply.text}"
@@ -240,7 +240,7 @@ class Tools:
             refused = error.message
         if not refused:
             return (yield from self._read_on(place, params, inquiry.handle))
-        reply = yield from self._look(place, inquiry.handle)
+        reply = yield from self._fetch(place, inquiry.handle)
         if not reply.inquiry:
             return reply  # Another client has answered meanwhile.
         inquiry = {**msgspec.json.decode(reply.inquiry), "refused": refused}
@@ -261,7 +261,7 @@ class Tools:
         wait = {"ids": [handle], "wait_s": MAX_WAIT_S}
         return (yield from self._verb(place, "handle_wait", wait))
 
-    def _look(self, place: Place, handle: str) -> _Reply:
+    def _fetch(self, place: Place, handle: str) -> _Reply:
         return self._verb(place, "handle_read", {"id": handle, "until": "now"})
 
     def _open_inquiry(
@@ -305,7 +305,7 @@ class Tools:
             params["root"] = place.root
         return _LISTED.decode((yield CallDaemon("tools/list", params)))
 
-    def _sealing_key(self) -> bytes:
+    def _signing_key(self) -> bytes:
         if self._key is None:
             from .request_state import state_key
 

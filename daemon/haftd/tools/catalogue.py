@@ -272,7 +272,7 @@ class Catalogue:
         root_trust = self.trusted_roots().get(path)
         return Inspection(
             path,
-            Folder(path).look(),
+            Folder(path).read_files(),
             {} if root_trust is None else root_trust.files,
             None if root_trust is None else root_trust.at,
         )
@@ -319,7 +319,7 @@ class Catalogue:
         self._roots[path] = rooted
         if len(self._roots) > _MAX_ROOTS:
             del self._roots[next(iter(self._roots))]
-        rooted.look(self.own, self._trust.files(path))
+        rooted.refresh(self.own, self._trust.files(path))
         return rooted
 
     def reload(self, toolpack: Sequence[str] | None = None) -> tuple[int, tuple[Problem, ...]]:

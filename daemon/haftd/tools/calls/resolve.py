@@ -89,37 +89,37 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
             "vars": dict(context.vars),
         },
     }
-    filler = _Filler(tool, args, template.Scope(call["tool"], call["context"], context.path))
-    runtime = filler.text("runtime", tool.runtime)
+    renderer = _Renderer(tool, args, template.Scope(call["tool"], call["context"], context.path))
+    runtime = renderer.text("runtime", tool.runtime)
     if runtime not in served_names():
         raise unsupported_runtime(tool.name, runtime, unserved_runtime())
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
-    argv, values = filler.command(context.root) if tool.command else ((), {})
-    folder = filler.sized("cwd", filler.value("cwd", tool.cwd) or ".")
+    argv, values = renderer.command(context.root) if tool.command else ((), {})
+    folder = renderer.sized("cwd", renderer.value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
     for name, value in tool.env.items():
         if isinstance(value, bool):
             overlay[name] = value or None
             continue
-        text = filler.value(f"env.{name}", value)
-        overlay[name] = None if text is None else filler.sized(f"env.{name}", text, name)
+        text = renderer.value(f"env.{name}", value)
+        overlay[name] = None if text is None else renderer.sized(f"env.{name}", text, name)
     launch = LaunchSpec(
         argv,
         cwd=_below(context.root, folder),
         terminal=terminal,
-        rows=filler.extent("rows", tool.rows, 24),
-        cols=filler.extent("cols", tool.cols, 80),
+        rows=renderer.extent("rows", tool.rows, 24),
+        cols=renderer.extent("cols", tool.cols, 80),
         stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
         output=output,
-        limits=filler.limits(),
+        limits=renderer.limits(),
     )
     return ResolvedCall(launch, runtime, overlay, msgspec.json.encode(call).decode())
 
 
 def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
-    limits = _Filler(tool, args, scope).limits()
+    limits = _Renderer(tool, args, scope).limits()
     return ResolvedCall(LaunchSpec((), cwd=context.root, limits=limits), "mcp")
 
 
@@ -132,7 +132,7 @@ def _older_context(context: CallContext) -> dict[str, Any]:
     return {**ids, **context.vars}
 
 
-class _Filler:
+class _Renderer:
     """Renderer of one call's templates; failures become `RpcError`."""
 
     def __init__(self, tool: Tool, args: Mapping[str, Any], scope: template.Scope) -> None:

@@ -78,7 +78,9 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
         under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
         raw[name] = merged((*under, *(layer for layer in layers if layer.name == name)))
     return ParsedFile(
-        {name: _policed(tool, own.shared) for name, tool in tools.items()}, raw, tuple(problems)
+        {name: _with_users_policies(tool, own.shared) for name, tool in tools.items()},
+        raw,
+        tuple(problems),
     )
 
 
@@ -103,7 +105,7 @@ def _document(file: HashedFile) -> Document:
     return document
 
 
-def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:
+def _with_users_policies(tool: Tool, shared: Sequence[Layer]) -> Tool:
     runs = {layer.form: layer.values["run"] for layer in shared if "run" in layer.values}
     for run in runs.values():
         tool = replace(tool, run=combine_policies(tool.run, run))
@@ -147,8 +149,8 @@ class ProjectTools:
         self._former: dict[str, Tool] = {}
         self._sources: tuple[object, ...] = ()
 
-    def look(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
-        files = self.folder.look()
+    def refresh(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
+        files = self.folder.read_files()
         sources = (own, files, trusted)
         if all(map(_same, sources, self._sources)) and self._sources:
             return
@@ -161,8 +163,8 @@ class ProjectTools:
         )
         waiting = {file.name for file, _ in self._untrusted}
         tools: dict[str, Tool] = {}
-        problems = [self._refused(file) for file in files if isinstance(file, RefusedFile)]
-        problems += [self._waits(file, state) for file, state in self._untrusted]
+        problems = [self._refused_problem(file) for file in files if isinstance(file, RefusedFile)]
+        problems += [self._untrusted_problem(file, state) for file, state in self._untrusted]
         for file in files:
             if not isinstance(file, HashedFile) or file.name in waiting:
                 continue
@@ -188,14 +190,14 @@ class ProjectTools:
                 return file.path, state
         return None
 
-    def _waits(self, file: HashedFile, state: str) -> Problem:
+    def _untrusted_problem(self, file: HashedFile, state: str) -> Problem:
         since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
         message = (
             f"{since}; see what it would run, and trust it, with `haft trust {quote(self.root)}`"
         )
         return problem(file.path, "", message)
 
-    def _refused(self, file: RefusedFile) -> Problem:
+    def _refused_problem(self, file: RefusedFile) -> Problem:
         return problem(file.path, "", f"it is not read: {file.why}")
 
 

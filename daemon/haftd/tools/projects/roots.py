@@ -93,7 +93,7 @@ class Folder:
         self._seen: object = None
         self._files: tuple[HashedFile | RefusedFile, ...] = ()
 
-    def look(self) -> tuple[HashedFile | RefusedFile, ...]:
+    def read_files(self) -> tuple[HashedFile | RefusedFile, ...]:
         """Return the definition files by name; an unchanged folder returns the identical tuple."""
         now = self._clock()
         try:
