@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 
-class Success(msgspec.Struct, frozen=True, tag=True):
+class Success(msgspec.Struct, frozen=True):
     """The tool succeeded with the result `content`; `output` is a `stopped` state's text beside it."""
 
     content: str
     output: str = ""
 
 
-class Failure(msgspec.Struct, frozen=True, tag=True):
+class Failure(msgspec.Struct, frozen=True):
     """The tool failed, in its own words. `transient`: the same call may succeed later."""
 
     message: str
@@ -44,24 +44,24 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
     output: str = ""
 
 
-class NeedsInput(msgspec.Struct, frozen=True, tag=True):
+class NeedsInput(msgspec.Struct, frozen=True):
     """The tool asks. An ended process is run again with the answer in `answers`."""
 
     question: Question
     content: str = ""
 
 
-class Progress(msgspec.Struct, frozen=True, tag=True):
+class Progress(msgspec.Struct, frozen=True):
     """The tool runs; `content` is its output since the previous report."""
 
     content: str
 
 
-class Raw(msgspec.Struct, frozen=True, tag=True):
+class Raw(msgspec.Struct, frozen=True):
     """Another form: the text itself is the output."""
 
 
-class Malformed(msgspec.Struct, frozen=True, tag=True):
+class Malformed(msgspec.Struct, frozen=True):
     """Outcome with an invalid field; `message` is a clause ("a malformed `error` outcome: `message`
     is missing; it must be a string")."""
 

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from haft_protocol.errors import RpcError
 from haftd.executions.calls import Calls, Place, find_askpass
+from haftd.host.process.identity import Identity
+from haftd.host.process.process_tag import ProcessTag
+from haftd.host.recovery.record import Record
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 
@@ -51,3 +58,95 @@ def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     assert path.exists()
     calls.clear_up(Call("t", LaunchSpec((), "/"), "m"), False)
     assert not path.exists()
+
+
+DESKTOP = {
+    "PATH": "/bin",
+    "HOME": "/home/u",
+    "LANG": "C",
+    "XDG_RUNTIME_DIR": "/run/u",
+    "API_KEY": "k",
+    "SPARE": "s",
+}
+
+
+def factory(**changed: Any) -> tuple[Calls, list[Record]]:
+    """Return a factory of calls, and the records that it makes."""
+    place = Place(DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), None, 512, "/root", "/s")
+    records: list[Record] = []
+    journal = SimpleNamespace(start=records.append)
+    calls = Calls(replace(place, **changed), ("API_KEY",), cast(Any, journal), lambda: True)
+    return calls, records
+
+
+def test_a_server_sees_a_short_environment_and_the_variables_given_by_name() -> None:
+    calls, _ = factory()
+    given: dict[str, str | bool] = {"API_KEY": True, "MODE": "x", "MISSING": True}
+    call = calls.server("notes", ["run", "it"], "", given)
+    env = call.launch.env
+    assert {name: env.get(name) for name in (*DESKTOP, "MODE", "MISSING")} == {
+        "PATH": "/bin",
+        "HOME": "/home/u",
+        "LANG": "C.UTF-8",
+        "XDG_RUNTIME_DIR": None,
+        "API_KEY": "k",
+        "SPARE": None,
+        "MODE": "x",
+        "MISSING": None,
+    }
+    assert env["HAFT_SOCKET"] == "/s" and env["HAFT_HANDLE"].endswith(call.mark)
+    assert (call.tool, call.launch.argv) == ("mcp.notes", ("run", "it"))
+    assert (call.launch.stdin, call.launch.output, call.launch.nofile) == ("pipe", "outcome", 512)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "folder"), [("", "/root"), ("~", "/root"), ("~/a/b", "/root/a/b"), ("/c", "/c")]
+)
+def test_a_server_runs_in_the_root_or_below_its_home(cwd: str, folder: str) -> None:
+    calls, _ = factory()
+    assert calls.server("notes", ["run"], cwd, {}).launch.cwd == folder
+
+
+def test_a_call_of_the_daemon_sees_the_desktop_and_no_key() -> None:
+    calls, _ = factory()
+    call = calls.own("inquiry", ["ask"], {"wall_s": 3.0})
+    env = call.launch.env
+    assert env["XDG_RUNTIME_DIR"] == "/run/u" and env["SPARE"] == "s" and "API_KEY" not in env
+    assert (call.launch.cwd, call.launch.limits) == ("/root", {"wall_s": 3.0})
+
+
+def test_each_call_has_a_tag_of_its_own_and_a_record_before_its_start() -> None:
+    calls, records = factory()
+    before = time.time()
+    first, second = (calls.own("inquiry", ["ask", "secret"], {}) for _ in range(2))
+    assert ProcessTag.read(first.mark) == ProcessTag("0123456789ab", "aaaaaaaaaaaa", 1)
+    assert ProcessTag.read(second.mark) == ProcessTag("0123456789ab", "aaaaaaaaaaaa", 2)
+    assert records == [] and first.record is not None
+    first.record(Identity(7, 8, 9, "boot", 10))
+    (record,) = records
+    assert before - 0.001 <= record.at <= time.time() + 0.001
+    assert record.at == round(record.at, 3)
+    assert replace(record, at=0.0) == Record(
+        n=1,
+        pid=7,
+        ticks=8,
+        inode=9,
+        boot="boot",
+        ns=10,
+        sid=7,
+        uid=os.getuid(),
+        mark=first.mark,
+        tool="inquiry",
+        command="ask",
+        at=0.0,
+    )
+
+
+def test_a_call_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    calls, _ = factory(calls=tmp_path / "file/calls")
+    with pytest.raises(RpcError, match=r"its arguments cannot be written below .*: Not a dir"):
+        calls._call_file("m")(b"{}")
+    calls, _ = factory(calls=tmp_path / "state/calls")
+    assert Path(calls._call_file("m")(b"{}")).read_bytes() == b"{}", "the folders are made again"
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700

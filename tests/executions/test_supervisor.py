@@ -20,6 +20,7 @@ from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
 from haftd.executions.supervisor import Supervisor
+from haftd.host.launch.spawn import leaders
 from haftd.inquiries.kind import Answered
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext
@@ -126,6 +127,30 @@ async def test_unconfirmed_processes_are_listed_and_can_be_aborted_again() -> No
             assert held.survivors() == [] and [one.is_left_running] == [False]
             assert [*one.unconfirmed] == [] and cleared == [False, True]
             await held.kill_survivors(one)
+
+
+def lineage(*pairs: tuple[int, int]) -> list[Any]:
+    return [SimpleNamespace(pid=pid, session=session) for pid, session in pairs]
+
+
+async def test_a_process_belongs_to_the_execution_whose_session_it_is_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), Counting(), Call("t", LaunchSpec((), "/"), "m"))
+        held.start(handle("other"), Counting(), Call("t", LaunchSpec((), "/"), "o"))
+        monkeypatch.setitem(leaders, 900, SimpleNamespace(mark="m"))
+        assert held.ancestor_of(lineage((901, 900), (900, 900))) == (use, True)
+        assert held.ancestor_of(lineage((900, 1))) == (use, True)
+        assert held.ancestor_of(lineage((901, 902))) is None, "a session of its own"
+        monkeypatch.setitem(leaders, 900, SimpleNamespace(mark="ended"))
+        assert held.ancestor_of(lineage((901, 900))) is None, "no execution of the leader's tag"
+        use.control = cast(Any, SimpleNamespace(pid=900))
+        assert held.ancestor_of(lineage((901, 900))) == (use, False)
+        assert held.ancestor_of(lineage((900, 901))) is None, "a pid used again in another session"
+        use.control = None
+        nursery.cancel_scope.cancel()
 
 
 class Late(FakeRuntime):

@@ -79,6 +79,16 @@ def test_a_closed_journal_touches_no_other_descriptor_and_a_start_opens_it_again
     assert read_records(path) == [*expected, record(9)]
 
 
+def test_a_rewrite_closes_the_file_before(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "handles.lock")
+    journal.compact()
+    held = len(os.listdir("/proc/self/fd"))
+    journal.compact()
+    assert len(os.listdir("/proc/self/fd")) == held
+    journal.close()
+    assert len(os.listdir("/proc/self/fd")) == held - 1
+
+
 text = st.text(max_size=40)
 number = st.integers(0, (1 << 64) - 1)
 identities = st.builds(Identity, pid=number, ticks=number, inode=number, boot=text, ns=number)

@@ -353,6 +353,36 @@ async def test_a_single_look_without_a_process_is_not_believed(
         assert not is_running(left)
 
 
+class Steps(trio.abc.Instrument):
+    """The number of steps that tasks have taken."""
+
+    count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize("call", ["gone", "end"])
+async def test_between_two_looks_other_tasks_have_a_turn(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, looks = Steps(), list[int]()
+
+    def nothing(_: object) -> tuple[dict[int, object], bool]:
+        looks.append(steps.count)
+        return {}, True
+
+    async with running(script("exit 0")) as (it, kin):
+        await it.wait_exit()
+        with monkeypatch.context() as patched:
+            patched.setattr(process_tree.ProcessTree, "_find", nothing)
+            trio.lowlevel.add_instrument(steps)
+            await (kin.gone() if call == "gone" else kin.end(0))
+            trio.lowlevel.remove_instrument(steps)
+    assert len(looks) >= 2
+    assert len(set(looks)) >= 2, "both looks within one step"
+
+
 async def test_gone_takes_the_leaders_status() -> None:
     async with running(script("exit 6")) as (it, kin):
         await kin.gone()

@@ -61,7 +61,8 @@ def test_P17_a_folder_writable_by_others_is_refused(tmp_path: Path, mode: int) -
     place = tmp_path / "haft"
     place.mkdir()
     place.chmod(mode)
-    with pytest.raises(FolderRefused, match=r"chmod 700|of your own"):
+    advice = "name a folder of your own" if mode & 0o1000 else f"then run: chmod 700 {place}"
+    with pytest.raises(FolderRefused, match=f"{advice}$"):
         prepare(place)
     assert place.stat().st_mode & 0o7777 == mode
 
@@ -179,6 +180,19 @@ def test_L03_a_server_with_a_full_backlog_is_alive(short_tmp: Path) -> None:
         bind(path)
     for client in (*clients, listener):
         client.close()
+
+
+def test_only_a_socket_without_a_server_is_abandoned(short_tmp: Path) -> None:
+    path = short_tmp / "s"
+    assert not runtime_folder.is_abandoned(path)
+    assert not runtime_folder.is_abandoned(short_tmp / "missing" / "s")
+    listener = bind(path)
+    assert not runtime_folder.is_abandoned(path)
+    listener.close()
+    assert runtime_folder.is_abandoned(path)
+    path.unlink()
+    path.write_text("")
+    assert not runtime_folder.is_abandoned(path)
 
 
 def test_a_file_at_the_sockets_path_is_kept(short_tmp: Path) -> None:

@@ -161,3 +161,45 @@ def test_a_member_is_set_and_removed_in_any_object(
 def test_a_non_object_is_refused() -> None:
     with pytest.raises(Malformed):
         set_member('{"servers": 1}', "servers", "haft", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('{\n  "s": {\n    "a": 1,\n    "h": 2\n  }\n}\n', '{\n  "s": {\n    "a": 1\n  }\n}\n'),
+        ('{\n  "s": {\n    "h": 2,\n    "a": 1\n  }\n}\n', '{\n  "s": {\n    "a": 1\n  }\n}\n'),
+        ('{"s": {"h": 2, "a": 1}}', '{"s": { "a": 1}}'),
+        ('{"s": {"a": 1, "h": 2}}', '{"s": {"a": 1}}'),
+        ('{"s": {"h": 2}, "t": 3}', '{ "t": 3}'),
+        ('{"s": {"h": 2\n}, "t": 3}', '{ "t": 3}'),
+        ('{"s": {"h": 2,\n"a": 1}}', '{"s": {\n"a": 1}}'),
+        ('{"s": {\n"h": 2}}', "{}"),
+        ('{"s": {\n"h": 2, "a": 1}}', '{"s": {\n "a": 1}}'),
+        ('{"s": {"h": 2} // mine\n}', "{ // mine\n}"),
+        ('{"s": { // mine\n"h": 2}}', '{"s": { // mine\n}}'),
+        ('{"s": {"a": 1, /* x */ "h": 2}}', '{"s": {"a": 1}}'),
+        ('{"s": {"a": 1}}', '{"s": {"a": 1}}'),
+        ('{"t": 1}', '{"t": 1}'),
+        ("", ""),
+    ],
+)
+def test_a_removed_member_takes_its_line_and_one_comma_along(text: str, left: str) -> None:
+    assert remove_member(text, "s", "h") == left
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("", '{\n  "s": {\n    "h": 2\n  }\n}\n'),
+        ("{}", '{\n  "s": {\n    "h": 2\n  }\n}'),
+        ('{"s": {}}', '{"s": {\n  "h": 2\n}}'),
+        ('{"s": {"a": 1}}', '{"s": {"a": 1,\n"h": 2}}'),
+        ('{\n\t"s": {\n\t\t"a": 1,\n\t}\n}', '{\n\t"s": {\n\t\t"a": 1,\n\t\t"h": 2,\n\t}\n}'),
+        ('{\n\t"s": {\n\t\t"a": 1 // x\n\t}\n}', '{\n\t"s": {\n\t\t"a": 1, // x\n\t\t"h": 2\n\t}\n}'),
+        ('{\n\t"s": {\n\t\t"a": 1, // x\n\t}\n}', '{\n\t"s": {\n\t\t"a": 1, // x\n\t\t"h": 2,\n\t}\n}'),
+        ('{"s": {"h": 1, "a": 1}}', '{"s": {"h": 2, "a": 1}}'),
+        ('{"s": { // x\n}}', '{"s": { // x\n  "h": 2\n}}'),
+    ],
+)  # fmt: skip
+def test_an_added_member_is_indented_as_the_others(text: str, more: str) -> None:
+    assert set_member(text, "s", "h", 2) == more

@@ -133,6 +133,13 @@ def _roots() -> dict[str, Schema]:
         roots[f"{length} of a form"] = {
             "oneOf": [of((name, "b"), **{name: _TEXT, "b": _TEXT}), of(("c",), c=_TEXT)]
         }
+    roots["anchors"] = {
+        **of(a={"$ref": "#within"}, b={"$ref": "#branch"}, c={"$ref": "#free"}, d={"$ref": "#"}),
+        "$defs": {
+            "x": {"type": "array", "items": {"$anchor": "within", "type": "integer"}},
+            "y": {"anyOf": [{"$dynamicAnchor": "branch", "type": "string"}, {"$anchor": 5}]},
+        },
+    }
     roots["8001 properties"] = of(**dict.fromkeys(_enum(8_001), True))
     for count in (249, 250, 251):
         for width in (59, 60, 61):
