@@ -54,6 +54,20 @@ def unit_templates() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "systemd"
 
 
+COMPLETIONS = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
+"""File by shell."""
+
+
+def completion(shell: str) -> Path:
+    """Return the script of a shell's completion."""
+    return Path(__file__).parent / "completions" / COMPLETIONS[shell]
+
+
+def nvim_plugin() -> Path:
+    packaged = Path(__file__).with_name("nvim")
+    return packaged if packaged.is_dir() else Path(__file__).parents[1] / "nvim"
+
+
 class Environment:
     """A virtual environment below `folder` that holds a copy of this installation."""
 

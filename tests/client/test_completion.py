@@ -13,8 +13,8 @@ import pexpect
 import pytest
 
 from haft.__main__ import main
-from haft.cli.commands.completion import FILES, folder
 from haft.cli.completion import complete
+from haft.installation import completion
 from haftd.runtimes.keys import read_key
 from tests.client.conftest import Serve
 from tests.client.fake import Refuse, running, stopped
@@ -169,7 +169,7 @@ def test_bash_completes(shell_env: dict[str, str], words: list[str], replies: li
         'source "$1"; COMP_LINE="$2"; COMP_POINT=${#COMP_LINE}; shift 2; COMP_WORDS=("$@"); '
         'COMP_CWORD=$(($# - 1)); _haft; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    script = str(folder() / FILES["bash"])
+    script = str(completion("bash"))
     done = subprocess.run(
         ["bash", "--norc", "-c", code, "bash", script, line, *words],
         env=shell_env,
@@ -189,7 +189,7 @@ def test_each_completed_key_is_a_key_of_the_daemon() -> None:
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
 def test_fish_completes_with_descriptions(shell_env: dict[str, str]) -> None:
-    code = f"source {folder() / FILES['fish']}; complete -C'haft lo'; complete -C'haft setup s'"
+    code = f"source {completion('fish')}; complete -C'haft lo'; complete -C'haft setup s'"
     done = subprocess.run(
         ["fish", "--no-config", "-c", code], env=shell_env, capture_output=True, text=True
     )
@@ -202,7 +202,7 @@ def test_zsh_completes(shell_env: dict[str, str]) -> None:
         "zsh", ["-f"], env=shell_env, encoding="utf-8", timeout=20, dimensions=(24, 120)
     )
     shell.sendline(
-        f"PS1=; unsetopt beep; autoload -Uz compinit; compinit -D -u; source {folder() / FILES['zsh']}; echo rea''dy"
+        f"PS1=; unsetopt beep; autoload -Uz compinit; compinit -D -u; source {completion('zsh')}; echo rea''dy"
     )
     shell.expect_exact("ready")
     shell.send("echo a; haft lo\t")

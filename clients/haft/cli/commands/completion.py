@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from ...installation import COMPLETIONS, completion
 from .. import show
 from ..options import UsageError
 
@@ -18,19 +18,15 @@ examples:
   haft completion fish > ~/.config/fish/completions/haft.fish
 """
 
-FILES = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=list(FILES), metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument(
+        "shell", choices=list(COMPLETIONS), metavar="SHELL", help="bash, zsh or fish"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("completion has no --json: it prints a shell's script")
-    show.write((folder() / FILES[options.shell]).read_bytes())
+    show.write(completion(options.shell).read_bytes())
     return 0
-
-
-def folder() -> Path:
-    return Path(__file__).parents[2] / "completions"

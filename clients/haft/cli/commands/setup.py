@@ -1,4 +1,5 @@
-"""`haft setup service`: have the systemd user manager run haftd.
+"""`haft setup`: have the systemd user manager run haftd; write completions, manual pages and the
+Neovim plugin where their programs look (`shared_files`).
 
 Nothing is written without a user manager, or before the person agrees to the end of live handles.
 Harmless steps that may fail come first. Clients start no daemon meanwhile. A service that does not
@@ -29,13 +30,17 @@ from ...installation import Environment, is_installed, unit_templates
 from ...usermanager import ManagerFailed, UserManager
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
-from ..options import UsageError, chosen_socket, connect
+from ..options import UsageError, chosen_socket, connect, suggestion
+from ..shared_files import PARTS, SharedFiles
 from ..statuses import Status
 from .stop import shut_down
 
-USAGE = "haft setup service [--dry-run | --undo] [--yes]"
+USAGE = "haft setup PART… [--dry-run | --undo] [--yes]"
 EPILOG = """\
-haftd then starts when the first client connects, is restarted when it fails, and keeps each handle in a
+PART is one or more of service, completions, man, nvim. completions are those of bash, zsh and fish, man the manual
+pages, nvim the plugin for Neovim: files in your own data folder, which --undo removes.
+
+With service, haftd starts when the first client connects, is restarted when it fails, and keeps each handle in a
 cgroup of its own. A daemon that a command has started ends first, with its handles: they are listed,
 and you are asked (without a terminal: --yes). From a source tree, the service runs from an
 environment of its own in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
@@ -43,16 +48,18 @@ and removes what this has written.
 
 examples:
   haft setup service --dry-run                      only show what would be done
-  haft setup service
+  haft setup service completions man
+  haft setup nvim
   haft setup service --undo
 """
 
+_PARTS = ("service", *PARTS)
 _SOCKET, _SERVICE = UNITS = ("haftd.socket", "haftd.service")
 _START_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["service"], metavar="service", help="the part to set up")
+    parser.add_argument("parts", nargs="+", choices=_PARTS, metavar="PART", help="see below")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="show the steps, change nothing")
     how.add_argument("--undo", action="store_true", help="stop the service and remove it")
@@ -62,6 +69,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    unknown = [part for part in options.parts if part not in _PARTS]
+    if unknown:
+        meant = suggestion(unknown[0], _PARTS)
+        raise UsageError(f"there is no part {unknown[0]!r}{meant}; they are {', '.join(_PARTS)}")
+    if options.json and len(options.parts) > 1:
+        raise UsageError("--json goes with one part")
+    status: int = Status.DONE
+    for part in dict.fromkeys(options.parts):
+        status = _service(options) if part == "service" else _files(options, part)
+        if status != Status.DONE:
+            break
+    return status
+
+
+def _files(options: argparse.Namespace, part: str) -> int:
+    """Write or remove the files of a part."""
+    try:
+        files = SharedFiles(part, os.environ)
+    except PathError as fault:
+        raise Misplaced(str(fault)) from fault
+    undo = getattr(options, "undo", False)
+    verb, past = ("remove", "removed") if undo else ("write", "written")
+    steps = [f"{verb} {path}" for path in (files.present() if undo else files.missing())]
+    done = not getattr(options, "dry_run", False)
+    if done and undo:
+        files.remove()
+    elif done:
+        files.write()
+    _show(options, steps, part=part, done=done)
+    if steps and done and not options.json:
+        show.line(f"haft setup: {part}: {len(steps)} files {past}", "green")
+        if files.remark and not undo:
+            show.line(f"haft setup: {files.remark}")
+    return Status.DONE
+
+
+def _service(options: argparse.Namespace) -> int:
     if is_in_handle():
         raise UsageError(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
@@ -103,16 +147,17 @@ def _agreed(options: argparse.Namespace, running: _Running) -> bool:
     return ask(f"This will {end}. Go on?")
 
 
-def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
+def _show(
+    options: argparse.Namespace, steps: list[str], *, done: bool, part: str = "service"
+) -> None:
     if options.json:
         show.document(msgspec.json.encode({"steps": steps, "done": done or not steps}))
     elif not steps:
         undo = getattr(options, "undo", False)
-        show.line(
-            f"haft setup: {'there is no service to remove' if undo else 'the service is set up already'}"
-        )
+        state = "there is nothing to remove" if undo else "everything is set up already"
+        show.line(f"haft setup: {part}: {state}")
     elif not done:
-        show.write("haft setup service would:\n" + "".join(f"  {step}\n" for step in steps))
+        show.write(f"haft setup {part} would:\n" + "".join(f"  {step}\n" for step in steps))
 
 
 def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
