@@ -34,7 +34,10 @@ EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 
 
 LONGEST = (
+    "tests/e2e/test_user_service.py",
+    "tests/e2e/test_upkeep.py",
     "tests/e2e/test_idle.py",
+    "tests/e2e/test_mcp_servers.py",
     "tests/faults/test_orphans.py",
     "tests/e2e/test_stopping.py",
     "tests/e2e/test_working.py",
@@ -47,6 +50,11 @@ LONGEST = (
     "tests/runtimes/test_screen.py",
     "tests/protocol/test_schema.py",
     "tests/client/test_with_haftd.py",
+    "tests/host/test_recovery.py",
+    "tests/mutants/test_mutants.py",
+    "tests/mcp/test_protocol.py",
+    "tests/cases/test_t_terminals.py",
+    "tests/schemas/test_calls.py",
 )
 """Files that take the longest or mostly wait: first, so that no worker is left with one at the end."""
 

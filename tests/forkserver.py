@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -21,10 +22,16 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from tests.patience import PATIENCE_S
+
+_MAX_FDS = 64
 _ROOM = "x" * 32_000
 """What the server's arguments and environment are filled up with, so that a child's fit."""
 
@@ -108,12 +115,56 @@ def fork_haftd(
     cwd: str,
     output: int,
     cgroup: Path | None = None,
+    pids: Sequence[str] = (),
+    sockets: Sequence[int] = (),
 ) -> ForkedProcess:
     """Start `haftd` with these arguments in a session and, if given, a `cgroup` of its own, stdin
-    at /dev/null, and stdout and stderr at `output`."""
+    at /dev/null, stdout and stderr at `output`, `sockets` from 3 on, and its own pid as `pids`."""
     procs = None if cgroup is None else str(cgroup / "cgroup.procs")
-    request = {"args": list(args), "env": dict(env), "cwd": cwd, "procs": procs}
-    return _server().fork(request, output)
+    request = _Request("haftd", list(args), dict(env), cwd, procs, list(pids))
+    with open(os.devnull) as null:
+        return _server().fork(request, [null.fileno(), output, output, *sockets])
+
+
+def run_haft(
+    words: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `haft` to its end, with `given` in a pipe as stdin; forked, where `env` allows."""
+    where = str(cwd or Path.cwd())
+    if not can_fork(env):
+        executed = [sys.executable, "-m", "haft", *words]
+        return subprocess.run(
+            executed, env=env, cwd=where, input=given, capture_output=True, text=True
+        )
+    pipes = [os.pipe() for _ in range(3)]
+    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    request = _Request("haft", list(words), dict(env), where, None, [])
+    try:
+        process = _server().fork(request, theirs)
+    finally:
+        for fd in theirs:
+            os.close(fd)
+    with open(pipes[0][1], "w") as stdin, contextlib.suppress(BrokenPipeError):
+        stdin.write(given)
+    with ThreadPoolExecutor(1) as pool, open(pipes[1][0]) as stdout, open(pipes[2][0]) as stderr:
+        errors = pool.submit(stderr.read)
+        late = threading.Timer(PATIENCE_S, process.kill)
+        late.start()
+        output = stdout.read()
+        status = process.wait()
+        late.cancel()
+        return subprocess.CompletedProcess(words, status, output, errors.result())
+
+
+@dataclass(frozen=True)
+class _Request:
+    program: str
+    args: list[str]
+    env: dict[str, str]
+    cwd: str
+    procs: str | None
+    pids: list[str]
+    """Variables that shall hold the child's own pid."""
 
 
 class _Server:
@@ -138,11 +189,13 @@ class _Server:
     def is_mine(self) -> bool:
         return self._owner == os.getpid()
 
-    def fork(self, request: object, output: int) -> ForkedProcess:
+    def fork(self, request: _Request, fds: Sequence[int]) -> ForkedProcess:
+        """Fork a child that has `fds` as its descriptors from 0 on."""
         ours, theirs = os.pipe()
         try:
             with self._lock:
-                socket.send_fds(self._socket, [json.dumps(request).encode()], [output, theirs])
+                message = json.dumps(asdict(request)).encode()
+                socket.send_fds(self._socket, [message], [theirs, *fds])
                 pid = self._socket.recv(64)
         finally:
             os.close(theirs)
@@ -174,6 +227,7 @@ _LATE = (
     "haftd.runtimes.mcp.exchange",
     "haftd.runtimes.mcp.http",
     "haftd.runtimes.mcp.server",
+    "haft.__main__",
 )
 
 
@@ -206,15 +260,16 @@ def _serve(connection: socket.socket) -> None:
             wake.recv(4096)
             _report_ends(ends)
         if connection in ready:
-            message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+            message, fds, _, _ = socket.recv_fds(connection, 1 << 20, _MAX_FDS)
             if not message:
                 return
-            output, status = fds
+            status, *fds = fds
             pid = os.fork()
             if pid == 0:
-                _become(json.loads(message), output)
+                _become(_Request(**json.loads(message)), fds)
             ends[pid] = status
-            os.close(output)
+            for fd in fds:
+                os.close(fd)
             connection.send(b"%d" % pid)
 
 
@@ -232,28 +287,27 @@ def _report_ends(ends: dict[int, int]) -> None:
         os.close(pipe)
 
 
-def _become(request: dict[str, object], output: int) -> NoReturn:
-    """Run the requested daemon to its exit status."""
+def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
+    """Run the requested program to its exit status."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.closerange(3, 1 << 20)
-        os.chdir(str(request["cwd"]))
-        if request["procs"] is not None:
-            Path(str(request["procs"])).write_text(str(os.getpid()))
-        args, env = request["args"], request["env"]
-        assert isinstance(args, list) and isinstance(env, dict)
-        words = [sys.executable, "-m", "haftd", *args]
-        sys.argv[:] = [str(sys.modules["haftd.__main__"].__file__), *args]
+        # None of them may stand where another is to go.
+        for place, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _MAX_FDS) for fd in fds]):
+            os.dup2(fd, place)
+        os.closerange(len(fds), 1 << 20)
+        os.chdir(request.cwd)
+        if request.procs is not None:
+            Path(request.procs).write_text(str(os.getpid()))
+        env = {**request.env, **dict.fromkeys(request.pids, str(os.getpid()))}
+        words = [sys.executable, "-m", request.program, *request.args]
+        sys.argv[:] = [str(sys.modules[f"{request.program}.__main__"].__file__), *request.args]
         sys.orig_argv[:] = words
         _show(_ARG_START, words)
-        status = _run_main(env)
+        status = _run_haft(env) if request.program == "haft" else _run_haftd(env)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -263,7 +317,17 @@ def _become(request: dict[str, object], output: int) -> NoReturn:
         os._exit(status)
 
 
-def _run_main(env: Mapping[str, str]) -> int:
+def _run_haft(env: Mapping[str, str]) -> int:
+    from haft.__main__ import main
+
+    _set_environment(env)
+    try:
+        return main()
+    except SystemExit as end:
+        return _status(end)
+
+
+def _run_haftd(env: Mapping[str, str]) -> int:
     """Run `main` twice, since the daemon executes itself once, with its tag in the environment."""
     from haftd.__main__ import main
 
@@ -345,6 +409,7 @@ def _status(end: SystemExit) -> int:
 def _set_environment(env: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
     _show(_ENV_START, [f"{name}={value}" for name, value in env.items()])
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pexpect
 import pytest
 
 from tests.e2e.inquiring import Client, asking, tool
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 
 HAFT = [sys.executable, "-m", "haft"]
@@ -46,9 +46,7 @@ class Desk:
         return json.loads(state["result"])["q"]
 
     def haft(self, *words: str, given: str = "") -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*HAFT, *words], env=self.daemon.env, input=given, capture_output=True, text=True
-        )
+        done = run_haft(words, env=self.daemon.env, given=given)
         return done.returncode, done.stdout, done.stderr
 
     def terminal(self, *words: str) -> pexpect.spawn[str]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pexpect
 import pytest
 
 from tests.faults.harness import until
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -55,13 +55,7 @@ class Desk:
         return number
 
     def haft(self, *words: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*HAFT, *words],
-            env=self.daemon.env,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run_haft(words, env=self.daemon.env)
         return done.returncode, done.stdout, done.stderr
 
     def terminal(self, *words: str) -> pexpect.spawn[str]:

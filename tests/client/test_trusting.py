@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 
 HAFT = [sys.executable, "-m", "haft"]
@@ -47,14 +47,7 @@ class Person:
         self.tools.mkdir(parents=True)
 
     def haft(self, *words: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*HAFT, *words],
-            env=self.daemon.env,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            cwd=self.root,
-        )
+        done = run_haft(words, env=self.daemon.env, cwd=self.root)
         return done.returncode, done.stdout, done.stderr
 
     def terminal(self) -> pexpect.spawn[str]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.forkserver import Process, fork_haftd
 from tests.running import RunningDaemon
 
 LAUNCHER = """
@@ -29,9 +30,22 @@ def start_managed(
     pids: Sequence[str] = (),
     sockets: Sequence[socket.socket] = (),
     env: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+    executed: bool = False,
+) -> Process:
     """Start `daemon` with these variables set to its own pid, and these sockets as 3, 4, …
-    Return at once; the process becomes `daemon.process`."""
+    Return at once; the process becomes `daemon.process`. The daemon is forked unless it shall be
+    `executed`: then it keeps the descriptors over an execve(2) of its own."""
+    if not executed:
+        with daemon.log.open("ab") as log:
+            daemon.process = fork_haftd(
+                ["--log-format", "json"],
+                env={**daemon.env, **(env or {})},
+                cwd="/",
+                output=log.fileno(),
+                pids=pids,
+                sockets=[sock.fileno() for sock in sockets],
+            )
+        return daemon.process
     fds = [sock.fileno() for sock in sockets]
     # None of them may stand where another descriptor is to go.
     copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds]

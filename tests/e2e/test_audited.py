@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from haft_protocol.methods import METHODS
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
@@ -247,15 +247,8 @@ def test_without_an_audit_log_work_goes_on_and_status_reports_the_loss(
 
 def haft(daemon: RunningDaemon, *words: str) -> str:
     """Run the command, in UTC, and return the output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "haft", *words],
-        capture_output=True,
-        text=True,
-        env=daemon.env | {"TZ": "UTC"},
-        timeout=20,
-        check=True,
-    )
-    assert done.stderr == ""
+    done = run_haft(words, env=daemon.env | {"TZ": "UTC"})
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -289,15 +282,11 @@ def test_invalid_records_are_skipped(alone: Audited) -> None:
     alone.daemon.stop()
     with alone.path.open("ab") as file:
         file.write(b'{"at":1,"ev\n[1]\n\xff\n{"event":"\\u001b[2J","client":7,"at":"x"}\n')
-    done = subprocess.run(
-        [sys.executable, "-m", "haft", "audit"], capture_output=True, env=alone.daemon.env
-    )
-    assert done.returncode == 0 and b"\x1b" not in done.stdout
-    assert b"3 lines are no records" in done.stderr and b"spawn run: cat" in done.stdout
+    done = run_haft(["audit"], env=alone.daemon.env)
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    assert "3 lines are no records" in done.stderr and "spawn run: cat" in done.stdout
 
 
 def test_an_empty_audit_log_is_no_failure(daemon: RunningDaemon) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "haft", "audit"], capture_output=True, env=daemon.env
-    )
-    assert done.returncode == 0 and b"nothing is recorded" in done.stderr
+    done = run_haft(["audit"], env=daemon.env)
+    assert done.returncode == 0 and "nothing is recorded" in done.stderr

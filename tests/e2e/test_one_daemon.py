@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.faults.harness import Ground, needs_namespaces, until
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
@@ -24,15 +25,8 @@ TOOL = '[tools.x]\noutput = "raw"\ncommand = ["echo", "ran"]\n'
 def haft(daemon: RunningDaemon, *words: str, **env: str | None) -> subprocess.CompletedProcess[str]:
     """Run the command line as this daemon's user, with variables changed or, if None, unset."""
     changed = {**daemon.env, **env}
-    return subprocess.run(
-        [*HAFT, *words],
-        env={name: value for name, value in changed.items() if value is not None},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {name: value for name, value in changed.items() if value is not None}
+    return run_haft(words, env=env, cwd=Path("/"))
 
 
 def holder(daemon: RunningDaemon) -> dict[str, Any]:

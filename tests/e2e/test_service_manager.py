@@ -129,9 +129,11 @@ def listener(short_tmp: Path) -> Iterator[socket.socket]:
     sock.close()
 
 
-def activate(daemon: RunningDaemon, names: str, *sockets: socket.socket) -> None:
+def activate(
+    daemon: RunningDaemon, names: str, *sockets: socket.socket, executed: bool = False
+) -> None:
     env = {"LISTEN_FDS": str(len(sockets)), "LISTEN_FDNAMES": names}
-    start_managed(daemon, pids=["LISTEN_PID"], sockets=sockets, env=env)
+    start_managed(daemon, pids=["LISTEN_PID"], sockets=sockets, env=env, executed=executed)
 
 
 def test_a_connection_before_the_start_is_answered(
@@ -140,10 +142,11 @@ def test_a_connection_before_the_start_is_answered(
     daemon = make_daemon()
     path = Path(listener.getsockname())
     inode = path.stat().st_ino
-    for _ in range(2):  # started on demand, stopped, started on demand again
+    # Started on demand, stopped, started on demand again.
+    for executed in (True, False):
         with Wire(path) as early:
             number = early.start("daemon/status")
-            activate(daemon, "rpc", listener)
+            activate(daemon, "rpc", listener, executed=executed)
             assert early.finish(number)["pid"] == daemon.pid
             with Wire(path, "headers") as late:
                 assert late.call("ping") == {"pong": True}

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.inquiring import Client
 from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
@@ -162,14 +163,10 @@ def test_a_thin_client_pulls_the_inquiry_and_invalid_answers_are_named(
 
 
 def test_a_user_answers_on_the_command_line(asker: RunningDaemon, join: Join) -> None:
-    import subprocess
-    import sys
-
     def haft(*words: str) -> str:
-        line = [sys.executable, "-m", "haft", *words]
-        return subprocess.run(
-            line, env=asker.env, capture_output=True, text=True, check=True
-        ).stdout
+        done = run_haft(words, env=asker.env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     host = join(able=False)
     start(host, "a")
