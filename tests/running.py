@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.forkserver import Process, can_fork, fork_haftd
+from tests.patience import PATIENCE_S
 from tests.wire import Framing, Wire
 
 
@@ -100,6 +101,13 @@ class RunningDaemon:
         if wait:
             self.wait_until_up()
         return self
+
+    def second(self, *args: str) -> int:
+        """Run a second daemon in the same folders to its end; return the exit status."""
+        assert can_fork(self.env)
+        with self.log.open("ab") as log:
+            second = fork_haftd(args, env=self.env, cwd="/", output=log.fileno())
+        return second.wait(PATIENCE_S)
 
     def is_up(self) -> bool:
         """Return whether the daemon listens, which it does a moment after the socket's file exists."""

@@ -3,7 +3,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -96,6 +98,29 @@ def bench(make_daemon: Make, short_tmp: Path) -> Iterator[Callable[..., Bench]]:
         yield start
 
 
+@pytest.fixture(scope="module", params=ERAS)
+def _kept(request: pytest.FixtureRequest) -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder, config=server("small", request.param))
+    yield daemon.start()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def shared(
+    _kept: RunningDaemon, short_tmp: Path, request: pytest.FixtureRequest
+) -> Iterator[Bench]:
+    """A session of a daemon with the small server, in each era, for tests that leave both as they
+    are."""
+    one = Bench(_kept, short_tmp / "notes")
+    with one.wire:
+        session = request.node.name.partition("[")[0]
+        one.wire.call("initialize", client={"name": "shared"}, protocol=1, session=session)
+        yield one
+        one.wire.call("session/close")
+
+
 @pytest.fixture(params=ERAS)
 def small(bench: Callable[..., Bench], request: pytest.FixtureRequest) -> Bench:
     """A daemon with the small server, in each era."""
@@ -116,10 +141,10 @@ def test_a_servers_tools_are_listed_and_called(small: Bench) -> None:
     assert len(small.started()) == 1
 
 
-def test_a_spawn_gives_a_handle_with_the_result(small: Bench) -> None:
-    state = small.wire.call("spawn", tool="small_count", id="c", wait="stopped")
+def test_a_spawn_gives_a_handle_with_the_result(shared: Bench) -> None:
+    state = shared.wire.call("spawn", tool="small_count", id="c", wait="stopped")
     assert state["result"] == "counted"
-    assert small.printed("c") == "one\n2 of 3\nthree\n"
+    assert shared.printed("c") == "one\n2 of 3\nthree\n"
 
 
 def test_a_spawn_starts_the_server_when_nothing_was_listed_before(small: Bench) -> None:
@@ -127,12 +152,12 @@ def test_a_spawn_starts_the_server_when_nothing_was_listed_before(small: Bench) 
     assert json.loads(state["result"]) == {"text": "x"}
 
 
-def test_an_invalid_argument_is_refused_before_the_server_sees_it(small: Bench) -> None:
+def test_an_invalid_argument_is_refused_before_the_server_sees_it(shared: Bench) -> None:
     with pytest.raises(Refused) as refused:
-        small.call("small_echo", txt=1)
+        shared.call("small_echo", txt=1)
     assert refused.value.code == -32005
     # A JSON text is converted, as for every tool.
-    assert json.loads(small.result("small_echo", text="a", times="3"))["times"] == 3
+    assert json.loads(shared.result("small_echo", text="a", times="3"))["times"] == 3
 
 
 def test_all_sessions_share_one_process(small: Bench) -> None:
@@ -190,17 +215,17 @@ def test_a_cancelled_request_cancels_the_call(small: Bench) -> None:
         small.wire.finish(number)
 
 
-def test_a_form_is_asked_property_by_property(small: Bench) -> None:
-    small.wire.call("spawn", tool="small_ask", id="a")
-    question = until(lambda: _question(small, "a", "Tell me."))
+def test_a_form_is_asked_property_by_property(shared: Bench) -> None:
+    shared.wire.call("spawn", tool="small_ask", id="a")
+    question = until(lambda: _question(shared, "a", "Tell me."))
     assert question["id"] == "name" and "at least 2 characters" in question["text"]
-    small.answer("A")
-    again = until(lambda: _question(small, "a", "That was no answer"))
+    shared.answer("A")
+    again = until(lambda: _question(shared, "a", "That was no answer"))
     assert again["id"] == "name"
-    small.answer("Ada")
-    until(lambda: _question(small, "a", "Sure"))
-    small.answer(True)
-    state = small.wire.call("fetch", id="a", wait="stopped")
+    shared.answer("Ada")
+    until(lambda: _question(shared, "a", "Sure"))
+    shared.answer(True)
+    state = shared.wire.call("fetch", id="a", wait="stopped")
     answer = {"action": "accept", "content": {"name": "Ada", "sure": True}}
     assert json.loads(state["result"]) == answer
 
@@ -211,35 +236,35 @@ def _question(bench: Bench, id: str, text: str) -> Any:
     return question if question is not None and text in question["text"] else None
 
 
-def test_a_form_of_choices_is_one_question(small: Bench) -> None:
-    small.wire.call("spawn", tool="small_choose", id="a")
-    question = until(lambda: _question(small, "a", "Choose."))
+def test_a_form_of_choices_is_one_question(shared: Bench) -> None:
+    shared.wire.call("spawn", tool="small_choose", id="a")
+    question = until(lambda: _question(shared, "a", "Choose."))
     assert question["answer_type"]["type"] == "form"
-    small.answer({"size": "large", "sure": False})
-    state = small.wire.call("fetch", id="a", wait="stopped")
+    shared.answer({"size": "large", "sure": False})
+    state = shared.wire.call("fetch", id="a", wait="stopped")
     assert json.loads(state["result"])["content"] == {"size": "l", "sure": False}
 
 
-def test_a_url_goes_to_a_user_and_is_shown_with_its_host(small: Bench) -> None:
-    small.wire.call("spawn", tool="small_ask_url", id="a")
-    (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
+def test_a_url_goes_to_a_user_and_is_shown_with_its_host(shared: Bench) -> None:
+    shared.wire.call("spawn", tool="small_ask_url", id="a")
+    (inquiry,) = until(lambda: shared.wire.call("inquiries/list")["inquiries"])
     assert inquiry["target"] == "user"
     text = inquiry["question"]["text"]
     assert (
         "Log in." in text and "at example.org" in text and "https://example.org/login?x=1" in text
     )
-    small.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=True)
-    state = small.wire.call("fetch", id="a", wait="stopped")
+    shared.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=True)
+    state = shared.wire.call("fetch", id="a", wait="stopped")
     assert json.loads(state["result"]) == {"action": "accept"}
 
 
-def test_a_secret_goes_to_a_user_and_into_no_output(small: Bench) -> None:
-    small.wire.call("spawn", tool="small_ask_secret", id="a")
-    (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
+def test_a_secret_goes_to_a_user_and_into_no_output(shared: Bench) -> None:
+    shared.wire.call("spawn", tool="small_ask_secret", id="a")
+    (inquiry,) = until(lambda: shared.wire.call("inquiries/list")["inquiries"])
     assert (inquiry["target"], inquiry["question"]["answer_type"]) == ("user", {"type": "secret"})
-    small.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer="hunter22")
-    assert small.wire.call("fetch", id="a", wait="stopped")["result"] == "accept 8"
-    assert "hunter22" not in small.daemon.log_text()
+    shared.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer="hunter22")
+    assert shared.wire.call("fetch", id="a", wait="stopped")["result"] == "accept 8"
+    assert "hunter22" not in shared.daemon.log_text()
 
 
 def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) -> None:
@@ -309,16 +334,16 @@ def test_sampling_is_refused_with_the_reason(bench: Callable[..., Bench]) -> Non
     assert "neither sampling nor roots" in bench("modern").error("small_sample")
 
 
-def test_non_text_content_is_kept_in_a_file_beside_the_text(small: Bench) -> None:
-    state = small.wire.call("spawn", tool="small_picture", id="p", wait="stopped")
+def test_non_text_content_is_kept_in_a_file_beside_the_text(shared: Bench) -> None:
+    state = shared.wire.call("spawn", tool="small_picture", id="p", wait="stopped")
     text, line = state["result"].split("\n")
     assert text == "Look:"
     path = Path(line.removeprefix("[image/png, 15 bytes: ").removesuffix("]"))
     assert path.suffix == ".png" and path.read_bytes() == b"\x89PNG not really"
     assert path.stat().st_mode & 0o777 == 0o600
-    small.wire.call("session/close")
+    shared.wire.call("session/close")
     until(lambda: not path.exists())
-    said = small.result("small_link")
+    said = shared.result("small_link")
     assert said == (
         "[resource x (text/plain): file:///x]\n[resource note://1]\na note\n"
         "[a block of the type 'hologram', which haft does not know]"
@@ -549,9 +574,9 @@ def test_a_limit_of_the_definition_bounds_the_call(bench: Callable[..., Bench]) 
     until(lambda: "cancelled" in one.noted())
 
 
-def test_a_servers_process_tag_is_no_handles(small: Bench) -> None:
+def test_a_servers_process_tag_is_no_handles(shared: Bench) -> None:
     """A server's process may not act for a user."""
-    pid = int(small.result("small_pid"))
+    pid = int(shared.result("small_pid"))
     environ = read_environ(pid) or b""
     assert b"HAFT_HANDLE=" in environ
 

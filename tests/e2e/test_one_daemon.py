@@ -25,8 +25,8 @@ TOOL = '[tools.x]\noutput = "raw"\ncommand = ["echo", "ran"]\n'
 def haft(daemon: RunningDaemon, *words: str, **env: str | None) -> subprocess.CompletedProcess[str]:
     """Run the command line as this daemon's user, with variables changed or, if None, unset."""
     changed = {**daemon.env, **env}
-    env = {name: value for name, value in changed.items() if value is not None}
-    return run_haft(words, env=env, cwd=Path("/"))
+    whole = {name: value for name, value in changed.items() if value is not None}
+    return run_haft(words, env=whole, cwd=Path("/"))
 
 
 def holder(daemon: RunningDaemon) -> dict[str, Any]:
@@ -84,13 +84,10 @@ def test_a_handles_program_starts_no_daemon(make_daemon: MakeDaemon) -> None:
 
 def test_a_second_daemon_over_the_same_state_folder_is_refused(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon().start()
-    second = [*HAFTD, "--socket", str(daemon.base / "second.sock")]
-    done = subprocess.run(
-        second, env=daemon.env, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 75
+    assert daemon.second("--socket", str(daemon.base / "second.sock")) == 75
+    printed = daemon.log_text()
     for part in (f"process {daemon.pid}", str(daemon.socket), str(daemon.state), "XDG_STATE_HOME"):
-        assert part in done.stderr
+        assert part in printed.splitlines()[-1]
     with daemon.connect() as wire:
         assert wire.call("ping") == {"pong": True}
 

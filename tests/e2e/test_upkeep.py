@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,8 +76,7 @@ def test_removed_files_are_recreated_and_no_handle_ends(
     assert answers(daemon)
     # Both locks and the record are back: no second daemon can start, and after a crash the handle
     # is known.
-    second = [sys.executable, "-m", "haftd"]
-    assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
+    assert daemon.second() == 75
     assert wire.call("fetch", id="sh")["state"] == "running"
     daemon.kill9()
     daemon.start()
@@ -100,8 +98,7 @@ def test_an_unrecreatable_state_folder_ends_nothing_and_is_recreated_at_the_next
     daemon.socket.unlink()
     until(lambda: "is made again" in daemon.log_text(), "it is made again")
     assert answers(daemon)
-    second = [sys.executable, "-m", "haftd"]
-    assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
+    assert daemon.second() == 75
 
 
 def test_repeated_removal_costs_no_descriptors(daemon: RunningDaemon, wire: Wire) -> None:
