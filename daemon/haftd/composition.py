@@ -33,7 +33,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.describe_tools import builtin_for
-from haftd.executions.calls import Calls, Place, find_askpass
+from haftd.executions.calls import Calls, LaunchSettings, find_askpass
 from haftd.executions.descriptions import Describer
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
@@ -149,7 +149,7 @@ def assemble(
         audit.record(event, **more, **({} if answer is UNSET else input_fields(answer)))
 
     calls = Calls(
-        place=Place(
+        settings=LaunchSettings(
             environ=parts.environ,
             home=home,
             instance=parts.instance,

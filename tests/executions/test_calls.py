@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from haft_protocol.errors import RpcError
-from haftd.executions.calls import Calls, Place, find_askpass
+from haftd.executions.calls import Calls, LaunchSettings, find_askpass
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
@@ -37,10 +37,10 @@ def test_the_askpass_helper_is_beside_the_first_program_that_has_one(
 def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> None:
     """The next start finds and ends the processes by them."""
     unmade: list[object] = []
-    place = Place({}, "", "", Path("/nowhere"), None, 1024, "/", "/s")
+    settings = LaunchSettings({}, "", "", Path("/nowhere"), None, 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
-    calls = Calls(place, (), cast(Any, journal), lambda: False)
+    calls = Calls(settings, (), cast(Any, journal), lambda: False)
     call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed)
     assert unmade == (["cgroup", "m"] if confirmed else [])
@@ -49,9 +49,9 @@ def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> 
 def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     tmp_path: Path,
 ) -> None:
-    place = Place({}, "", "", tmp_path, None, 1024, "/", "/s")
+    settings = LaunchSettings({}, "", "", tmp_path, None, 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
-    calls = Calls(place, (), cast(Any, journal), lambda: False)
+    calls = Calls(settings, (), cast(Any, journal), lambda: False)
     path = Path(calls._call_file("m")(b"{}"))
     assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
     calls.clear_up(Call("t", LaunchSpec((), "/"), "another"), True)
@@ -72,10 +72,12 @@ DESKTOP = {
 
 def factory(**changed: Any) -> tuple[Calls, list[Record]]:
     """Return a factory of calls, and the records that it makes."""
-    place = Place(DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), None, 512, "/root", "/s")
+    settings = LaunchSettings(
+        DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), None, 512, "/root", "/s"
+    )
     records: list[Record] = []
     journal = SimpleNamespace(start=records.append)
-    calls = Calls(replace(place, **changed), ("API_KEY",), cast(Any, journal), lambda: True)
+    calls = Calls(replace(settings, **changed), ("API_KEY",), cast(Any, journal), lambda: True)
     return calls, records
 
 

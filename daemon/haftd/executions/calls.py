@@ -54,7 +54,7 @@ _OF_SERVERS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaunchSettings:
     """Environment, names and folders for launches.
 
     `environ` is a tool's default environment, `nofile` the daemon's original soft limit of descriptors,
@@ -110,7 +110,7 @@ class Prepared:
 class Calls:
     """Factory of calls and their resources."""
 
-    place: Place
+    settings: LaunchSettings
     secret_env: Sequence[str]
     journal: Journal
     make_room: Callable[[], bool]
@@ -141,16 +141,16 @@ class Calls:
 
         def env_of(mark: str) -> dict[str, str]:
             return build(
-                self.place.environ,
+                self.settings.environ,
                 secret_env=self.secret_env,
                 overlay=desktop,
-                socket=self.place.socket,
-                outer=self.place.outer,
+                socket=self.settings.socket,
+                outer=self.settings.outer,
                 mark=mark,
                 call="",
             )
 
-        return self._of_program(name, tuple(argv), self.place.root, env_of, limits, "pipe")
+        return self._of_program(name, tuple(argv), self.settings.root, env_of, limits, "pipe")
 
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
@@ -160,7 +160,7 @@ class Calls:
         A variable of the daemon passes only if `env` has it as True: third-party code must not see the
         user's keys.
         """
-        environ = self.place.environ
+        environ = self.settings.environ
         base = {name: environ[name] for name in _OF_SERVERS if name in environ}
         for variable, value in env.items():
             if value is True and variable in environ:
@@ -171,15 +171,15 @@ class Calls:
             return build(
                 base,
                 overlay={**dict.fromkeys(env, True), **overlay},
-                socket=self.place.socket,
-                outer=self.place.outer,
+                socket=self.settings.socket,
+                outer=self.settings.outer,
                 mark=mark,
                 call="",
             )
 
-        folder = self.place.root if cwd in ("", "~") else cwd
+        folder = self.settings.root if cwd in ("", "~") else cwd
         if folder.startswith("~/"):
-            folder = f"{self.place.root}/{folder[2:]}"
+            folder = f"{self.settings.root}/{folder[2:]}"
         return self._of_program(f"mcp.{name}", tuple(argv), folder, env_of, {}, "pipe")
 
     def helper(
@@ -239,7 +239,7 @@ class Calls:
                 resolved.launch,
                 env=self._env(resolved, client, str(mark)),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
-                nofile=self.place.nofile,
+                nofile=self.settings.nofile,
             ),
             mark=str(mark),
             runtime=resolved.runtime,
@@ -282,7 +282,7 @@ class Calls:
                 stdin=stdin,
                 output="outcome",
                 limits=limits,
-                nofile=self.place.nofile,
+                nofile=self.settings.nofile,
             ),
             mark=str(mark),
             record=record,
@@ -294,14 +294,14 @@ class Calls:
         self, resolved: ResolvedCall, client: Mapping[str, str | None] | None, mark: str
     ) -> dict[str, str]:
         return build(
-            self.place.environ,
+            self.settings.environ,
             client=client,
             secret_env=self.secret_env,
             overlay=resolved.env_overlay,
             terminal=resolved.launch.terminal,
-            askpass=self.place.askpass,
-            socket=self.place.socket,
-            outer=self.place.outer,
+            askpass=self.settings.askpass,
+            socket=self.settings.socket,
+            outer=self.settings.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
         )
@@ -330,21 +330,21 @@ class Calls:
 
     def _mark(self) -> ProcessTag:
         self._count += 1
-        return ProcessTag(self.place.home, self.place.instance, self._count)
+        return ProcessTag(self.settings.home, self.settings.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
         """Return a cgroup, or None without delegation: tags then identify the processes."""
-        if self.place.base is None:
+        if self.settings.base is None:
             return None
         try:
-            return Cgroup.create(self.place.base, mark)
+            return Cgroup.create(self.settings.base, mark)
         except OSError as error:
             log.warning("no cgroup for a handle", mark=mark, error=error.strerror)
             return None
 
     def _call_file(self, mark: str) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
-            path = self._files[mark] = self.place.calls / mark
+            path = self._files[mark] = self.settings.calls / mark
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             try:
                 for folder in (path.parent.parent, path.parent):

@@ -1,8 +1,7 @@
 """Self-descriptions of tools: each program is asked once, on first need.
 
-A description or failure holds until the definition is reloaded or the program's file changes, so
-a hanging program delays only the first list. A run uses the root of its first need; after a timeout
-no other root is tried.
+An answer or failure holds until the definition is reloaded or the program's file changes. A run uses
+the root of its first need; after a timeout, as of a hanging program, no other root is tried.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class Describer:
 
     def _file_stats(self, tool: Tool, root: str) -> _FileStats:
         """Return the command's files, read before the run, which may change them."""
-        path = path_of(self.helpers.calls.place.environ)
+        path = path_of(self.helpers.calls.settings.environ)
         try:
             context = CallContext(root=root, session="", handle="", action="schema", path=path)
             launch = resolve(tool, {}, context).launch

@@ -121,7 +121,6 @@ class Execution:
         self._shown: dict[int, Screen] = {}
 
     def join(self, *, is_new: bool) -> None:
-        """Count one more waiting call; with `is_new` the first."""
         if is_new:
             self.callers = 0
         if self.callers is not None:
@@ -331,7 +330,6 @@ class Execution:
         self.done.set()
 
     def reject(self, error: RpcError) -> None:
-        """Report a failed start, also to waiters for the end."""
         self.handle.reject(error, trio.current_time())
         self.inquiries.end()
 

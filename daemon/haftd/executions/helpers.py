@@ -56,7 +56,7 @@ class HelperRunner:
         asked = tool if command is None else replace(tool, command=command)
         if asked.command is None:
             return Failed("start", "It has no command.")
-        path = path_of(self.calls.place.environ, client)
+        path = path_of(self.calls.settings.environ, client)
         context = CallContext(
             root=root, session=session, handle=handle, action=action, path=path, vars=vars or {}
         )

@@ -1,8 +1,8 @@
 """Pipe from the output of one handle into the input of another: `stdin_from` of spawn.
 
-Each piece follows once the reader's program has the last. The source is held up while the reader
-lags more than `execution.MAX_BACKLOG` bytes. The source's end closes the reader's input; the
-reader's end releases the source. Dropped output ends the reader, since a pipe loses nothing silently.
+Each piece follows once the reader's program has the last; the source is held up while the reader
+lags more than `execution.MAX_BACKLOG` bytes. The source's end closes the reader's input. Dropped
+output ends the reader, since a pipe loses nothing silently.
 """
 
 from __future__ import annotations

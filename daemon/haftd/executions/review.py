@@ -1,8 +1,7 @@
 """Review of a result: output is withheld until a reviewer decides.
 
-The end is reported once, with the decision; the handle's state stays until then, even after the last
-process. An end on a client's request, an internal error or a cancelled review is reported at once,
-without output or review.
+The handle's state stays until the decision, even after the last process. An end on a client's
+request, an internal error or a cancelled review is reported at once, without output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a spawn to a supervised execution.
 
-The order matters: the call is validated before the id is taken, and the id is taken before resources
-are made (`calls`). A start that awaits an approver keeps its handle pending.
+The call is validated before the id is taken, and the id is taken before resources are made
+(`calls`). A start that awaits an approver keeps its handle pending.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from haftd.tools.definitions.approval_policy import mode_of, policy_of
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.projects.roots import canonical
 
-from .calls import Calls, Place, Prepared
+from .calls import Calls, LaunchSettings, Prepared
 from .execution import Execution, StartGate
 from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
@@ -57,15 +57,15 @@ class Starter:
     """True when the daemon is about to exit, and no method starts a tool."""
 
     @property
-    def place(self) -> Place:
-        return self.calls.place
+    def launch_settings(self) -> LaunchSettings:
+        return self.calls.settings
 
     def prepare(
         self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
     ) -> Prepared:
         """Validate a spawn without side effects; `vars` go into the tool's context."""
         named = None if isinstance(params.root, UnsetType) else params.root
-        root = self.place.root if named is None else named
+        root = self.launch_settings.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
         tool = self.catalogue.ready(params.tool, named, params.args)
@@ -74,7 +74,7 @@ class Starter:
             session=session,
             handle=params.id,
             action="run",
-            path=path_of(self.place.environ, client),
+            path=path_of(self.launch_settings.environ, client),
             vars=vars or {},
         )
         return self._prepared(tool, params.args, context, call_id, client)

@@ -1,7 +1,6 @@
 """One task for each handle: runs the tool, reports into the handle, ends after the last process.
 
-A handle's error stays in that handle. Abort cancels the task; the runtime then ends its processes
-and reports through its context.
+Abort cancels the task; the runtime then ends its processes and reports through its context.
 """
 
 from __future__ import annotations
@@ -178,7 +177,6 @@ class Supervisor:
             execution.kill()
 
     def abandon(self, execution: Execution, by: EndedBy) -> None:
-        """Cancel an execution without calls if it still awaits approval."""
         if execution.handle.is_awaiting_approval:
             execution.handle.abandon(by)
             self.end(execution, by)
@@ -198,7 +196,7 @@ class Supervisor:
                 nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
-        """Wait for a turn: each start and each process search blocks the loop, and hundreds would add up."""
+        """Wait for a turn: starts and process searches block the loop, and hundreds would add up."""
         async with self._turns:
             pass
 

@@ -96,7 +96,7 @@ def wanted(
         return None  # unknown tool: the method reports that
     if not tools:
         return None
-    root = _named_root(params) or starter.place.root
+    root = _named_root(params) or starter.launch_settings.root
     lacking = describer.lacking(tools, root)
     return partial(describer.ask, lacking, root) if lacking else None
 
