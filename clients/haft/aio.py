@@ -55,6 +55,7 @@ async def connect(
     root: str | None = None,
     name: str = "haft-trio",
     timeout: float = 5.0,
+    read_only: bool = False,
     hear: Callable[[str, Raw], None] | None = None,
     answer: Answerer | None = None,
     approve: Approver | None = None,
@@ -81,6 +82,7 @@ async def connect(
         session=session,
         root=root,
         name=name,
+        read_only=read_only,
         hear=hear,
         served=servers(answer, approve),
     )
@@ -125,6 +127,7 @@ class Haft(AsyncCalls):
         session: str | None,
         root: str | None,
         name: str,
+        read_only: bool,
         hear: Callable[[str, Raw], None] | None,
         served: Mapping[str, Server],
     ) -> None:
@@ -141,7 +144,7 @@ class Haft(AsyncCalls):
         self._lost: HaftError | None = None
         can = {"inquiry": ASK in served, "approval": ASK_APPROVAL in served}
         able = {key: True for key, is_able in can.items() if is_able}
-        self._hello = self._wire.greet(hello(name, session, **able))
+        self._hello = self._wire.greet(hello(name, session, read_only=read_only, **able))
         self._server: InitializeResult | None = None
 
     async def call(self, method: str, /, **params: object) -> Any:

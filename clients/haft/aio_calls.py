@@ -26,6 +26,7 @@ from haft_protocol.methods import (
     TurnResult,
 )
 from haft_protocol.params import Reader
+from haft_protocol.pushes import PushEvent, SubscribeResult
 from haft_protocol.questions import Answer
 from haft_protocol.states import HandleState, Notice
 
@@ -161,6 +162,36 @@ class AsyncCalls:
     async def reload_tools(self) -> ReloadResult:
         result: ReloadResult = await self.call("tools/reload")
         return result
+
+    async def subscribe(
+        self,
+        events: Iterable[PushEvent],
+        *,
+        handles: Iterable[str] | None = None,
+        start: Mapping[str, int] | None = None,
+        reader: Reader | None = None,
+        clipboard: bool | None = None,
+        **common: Unpack[Common],
+    ) -> str:
+        """Receive pushes by `hear`, of all sessions with `session="*"`; return the name of the subscription.
+
+        `start` (`from` on the wire) has the offset of the output by id, `reader` is `for` on the wire.
+        """
+        fields = drop_unset(
+            events=tuple(events),
+            handles=None if handles is None else tuple(handles),
+            clipboard=clipboard,
+        )
+        if start is not None:
+            fields["from"] = dict(start)
+        if reader is not None:
+            fields["for"] = reader
+        opened: SubscribeResult = await self.call("subscribe", **fields, **common)
+        return opened.subscription
+
+    async def unsubscribe(self, subscription: str) -> None:
+        """End a subscription; no push follows the reply."""
+        await self.call("unsubscribe", subscription=subscription)
 
     async def sessions(self) -> SessionListResult:
         result: SessionListResult = await self.call("session/list")

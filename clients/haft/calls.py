@@ -25,6 +25,7 @@ from haft_protocol.methods import (
     TurnResult,
 )
 from haft_protocol.params import Reader
+from haft_protocol.pushes import PushEvent, SubscribeResult
 from haft_protocol.questions import Answer
 from haft_protocol.states import HandleState, Notice
 
@@ -175,6 +176,37 @@ class Calls:
     def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
         result: ReloadResult = self.call("tools/reload", timeout=timeout)
         return result
+
+    def subscribe(
+        self,
+        events: Iterable[PushEvent],
+        *,
+        handles: Iterable[str] | None = None,
+        start: Mapping[str, int] | None = None,
+        reader: Reader | None = None,
+        clipboard: bool | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> str:
+        """Receive pushes by `hear`, of all sessions with `session="*"`; return the name of the subscription.
+
+        `start` (`from` on the wire) has the offset of the output by id, `reader` is `for` on the wire.
+        """
+        fields = drop_unset(
+            events=tuple(events),
+            handles=None if handles is None else tuple(handles),
+            clipboard=clipboard,
+        )
+        if start is not None:
+            fields["from"] = dict(start)
+        if reader is not None:
+            fields["for"] = reader
+        opened: SubscribeResult = self.call("subscribe", timeout=timeout, **fields, **common)
+        return opened.subscription
+
+    def unsubscribe(self, subscription: str, *, timeout: float | None = None) -> None:
+        """End a subscription; no push follows the reply."""
+        self.call("unsubscribe", timeout=timeout, subscription=subscription)
 
     def sessions(self, *, timeout: float | None = None) -> SessionListResult:
         result: SessionListResult = self.call("session/list", timeout=timeout)

@@ -59,6 +59,7 @@ class Haft(Calls):
         root: str | None = None,
         name: str = "haft-python",
         patience: float | None = _PATIENCE_S,
+        read_only: bool = False,
         hear: Callable[[str, Raw], None] | None = None,
     ) -> None:
         """Take over a connected socket; `hear` is called with the daemon's notifications."""
@@ -72,7 +73,7 @@ class Haft(Calls):
         self._lost: ConnectionLost | None = None
         self.patience = patience
         # Sent with the first call, without a round trip of its own.
-        self._hello = self._wire.greet(hello(name, session))
+        self._hello = self._wire.greet(hello(name, session, read_only=read_only))
         self._server: InitializeResult | None = None
 
     @classmethod
@@ -86,6 +87,8 @@ class Haft(Calls):
         name: str = "haft-python",
         timeout: float = 5.0,
         patience: float | None = _PATIENCE_S,
+        read_only: bool = False,
+        hear: Callable[[str, Raw], None] | None = None,
     ) -> Haft:
         """Connect to the daemon at `socket`, by default at the path of section 1.
 
@@ -100,7 +103,15 @@ class Haft(Calls):
             from .autostart import start_and_connect
 
             connected = start_and_connect(socket, timeout=timeout)
-        return cls(connected, session=session, root=root, name=name, patience=patience)
+        return cls(
+            connected,
+            session=session,
+            root=root,
+            name=name,
+            patience=patience,
+            read_only=read_only,
+            hear=hear,
+        )
 
     def __enter__(self) -> Haft:
         return self

@@ -48,11 +48,15 @@ def drop_unset(**fields: object) -> dict[str, object]:
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
 
-def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
+def hello(
+    name: str, session: str | None, *, read_only: bool = False, **capabilities: bool
+) -> dict[str, object]:
     return {
         "client": {"name": name, "version": __version__},
         "protocol": PROTOCOL,
-        **drop_unset(session=session, capabilities=capabilities or None),
+        **drop_unset(
+            session=session, capabilities=capabilities or None, read_only=read_only or None
+        ),
     }
 
 

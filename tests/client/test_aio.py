@@ -133,6 +133,28 @@ async def test_notifications_are_delivered(serve: Serve) -> None:
     assert heard == ["handle/state"]
 
 
+async def test_a_subscription_has_the_fields_of_the_wire(serve: Serve) -> None:
+    daemon = serve(
+        lambda request, peer: {"subscription": "sub.1"} if request["method"] == "subscribe" else {}
+    )
+    async with aio.connect(read_only=True) as client:
+        name = await client.subscribe(
+            ["state", "bytes"], handles=["a"], start={"a": 3}, reader="terminal", session="s"
+        )
+        await client.unsubscribe(name)
+    assert daemon.calls("initialize")[0]["read_only"] is True
+    assert daemon.calls("subscribe") == [
+        {
+            "session": "s",
+            "events": ["state", "bytes"],
+            "handles": ["a"],
+            "from": {"a": 3},
+            "for": "terminal",
+        }
+    ]
+    assert daemon.calls("unsubscribe") == [{"subscription": "sub.1"}]
+
+
 async def test_both_clients_have_the_same_methods() -> None:
     from haft.client import Haft
 

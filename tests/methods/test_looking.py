@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from types import SimpleNamespace
 from typing import Any
 
@@ -106,3 +107,18 @@ async def test_a_seen_screen_is_not_new_and_an_old_one_is_outdated(
     params = FetchParams(id="h", view="screen", since_revision=since)
     assert read.new_from(supervisor(screen("x")), params, handle) == new
     assert read.new_from(supervisor(), FetchParams(id="h"), handle) == 0
+
+
+async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incomplete_character() -> (
+    None
+):
+    data = b"ab\x1b[6n\xe2\x82"
+    handle = running(data, terminal=True)
+    execution = SimpleNamespace(
+        paint=lambda: data, wanted=lambda: Wanted("busy"), is_suspended=lambda: False
+    )
+    whole: Any = read.look(supervisor(execution), FetchParams(id="h", view="paint"), handle)
+    assert (b64decode(whole.content), whole.cursor) == (data, len(data))
+    params = FetchParams(id="h", view="paint", for_="terminal")
+    filtered: Any = read.look(supervisor(execution), params, handle)
+    assert (b64decode(filtered.content), filtered.cursor) == (b"ab", len(data) - 2)

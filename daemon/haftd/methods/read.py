@@ -19,7 +19,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
-from haftd.core.terminal_filter import TerminalReader
+from haftd.core.terminal_filter import TerminalReader, filter_bytes
 from haftd.core.text import DeferredText, last_line
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
@@ -112,7 +112,11 @@ def look(
         screen = UNSET if shot is None else shot
     elif params.view == "paint":
         bytes_that_draw = handle.last_paint if execution is None else execution.paint()
-        painted = Base64(b64encode(bytes_that_draw or b"").decode())
+        drawn = bytes_that_draw or b""
+        if (reader := _terminal_reader(params)) is not None:
+            # The bytes not drawn yet are the output itself.
+            drawn, _ = filter_bytes(drawn, clipboard=reader.clipboard)
+        painted = Base64(b64encode(drawn).decode())
     if handle.stopped:
         supervisor.wake_expiry()
     before = handle.position
