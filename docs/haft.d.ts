@@ -240,7 +240,7 @@ export interface CalledPending {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;
@@ -275,7 +275,7 @@ export interface CalledRunning {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;
@@ -316,7 +316,7 @@ export interface CalledStopped {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
@@ -381,7 +381,7 @@ export interface CalledWaiting {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;
@@ -854,7 +854,7 @@ export interface Pending {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;
@@ -995,7 +995,7 @@ export interface Running {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;
@@ -1232,7 +1232,7 @@ export interface Stopped {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the cause of the end */
   ended_by: EndedBy;
@@ -1576,7 +1576,7 @@ export interface Waiting {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Who needs me; absent: `nothing` */
+  /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the text of the `view` */
   content: string;

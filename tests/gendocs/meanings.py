@@ -217,7 +217,7 @@ MEANINGS: dict[str, str] = {
     "_Handle.review": "of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see [Approvals](#approvals)",
     "_Handle.skipped": "the reason why the action was skipped, see [Approvals](#approvals)",
     "_Handle.screen": "with the view `screen`, for a terminal",
-    "_Handle.needs": "the act that it waits for, see [Who needs me](#who-needs-me); absent: `nothing`",
+    "_Handle.needs": "the act that it waits for, see [Required acts](#required-acts); absent: `nothing`",
     "Pending.content": "the text of the `view`",
     "Running.content": "the text of the `view`",
     "Waiting.content": "the text of the `view`",
