@@ -27,7 +27,6 @@ class InvalidState(ValueError):
 
 class State(msgspec.Struct, frozen=True, array_like=True):
     at: float
-    call_id: str
     handle: str
     inquiry_id: str
     question: str

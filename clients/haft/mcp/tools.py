@@ -180,7 +180,6 @@ class Tools:
 
         state = State(
             time.time(),
-            "" if isinstance(inquiry.call_id, UnsetType) else inquiry.call_id,
             inquiry.handle,
             inquiry.inquiry_id,
             inquiry.question.id,

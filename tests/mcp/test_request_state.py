@@ -1,0 +1,110 @@
+"""`requestState`: signed, for one call, for an hour, and good once."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
+
+import pytest
+
+from haft.mcp.request_state import MAX_AGE_S, InvalidState, State, sign_state, verify_state
+from tests.mcp.conftest import Open
+from tests.mcp.host import McpError, Modern, text_of
+
+KEY = secrets.token_bytes(32)
+CALL = ["ask_user", {"question": "Sure?"}, "mcp.repo.1"]
+STATE = State(1_000_000.0, "ask_user-1", "tool_call.ask_user.c1", "answer")
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the time."""
+
+    def set_time(at: float) -> None:
+        monkeypatch.setattr("haft.mcp.request_state.time.time", lambda: at)
+
+    set_time(STATE.at)
+    return set_time
+
+
+def is_broken(text: str, key: bytes = KEY, call: object = CALL) -> bool:
+    try:
+        verify_state(key, text, call)
+    except InvalidState:
+        return True
+    return False
+
+
+def test_a_state_opens_for_its_call_alone(now: Any) -> None:
+    sealed = sign_state(KEY, STATE, CALL)
+    assert verify_state(KEY, sealed, CALL) == STATE
+    assert is_broken(sealed, key=secrets.token_bytes(32))
+    for other in (
+        ["run", *CALL[1:]],
+        [CALL[0], {"question": "Sure!"}, CALL[2]],
+        [*CALL[:2], "mcp"],
+    ):
+        assert is_broken(sealed, call=other)
+
+
+def test_no_flipped_byte_is_taken(now: Any) -> None:
+    sealed = urlsafe_b64decode(sign_state(KEY, STATE, CALL))
+    for at in range(len(sealed)):
+        for bit in range(8):
+            changed = bytearray(sealed)
+            changed[at] ^= 1 << bit
+            assert is_broken(urlsafe_b64encode(changed).decode()), f"byte {at}, bit {bit}"
+
+
+def test_no_changed_character_and_no_other_length_is_taken(now: Any) -> None:
+    """Also where the decoded bytes are the same: padding, and letters that base64 passes over."""
+    sealed = sign_state(KEY, STATE, CALL)
+    for at in range(len(sealed)):
+        assert is_broken(sealed[:at]) and is_broken(sealed[at + 1 :])
+        for letter in ("A", "B", "\n", " ", "=", "é", "\0", ""):
+            text = sealed[:at] + letter + sealed[at + 1 :]
+            assert text == sealed or is_broken(text)
+            assert letter == "" or is_broken(sealed[:at] + letter + sealed[at:])
+    assert is_broken(sealed + sealed) and is_broken(sealed + "=")
+
+
+@pytest.mark.parametrize(
+    ("age", "is_good"), [(0, True), (MAX_AGE_S, True), (MAX_AGE_S + 1, False), (-1, False)]
+)
+def test_a_state_is_good_for_an_hour(now: Any, age: float, is_good: bool) -> None:
+    sealed = sign_state(KEY, STATE, CALL)
+    now(STATE.at + age)
+    assert is_broken(sealed) is not is_good
+
+
+SURE = {"question": "Sure?", "type": "boolean"}
+REALLY = {"question": "Really?", "type": "boolean"}
+
+
+def test_the_state_of_another_question_answers_nothing(host: Open) -> None:
+    one = host(Modern)
+    sure, really = (
+        one.request("tools/call", name="ask_user", arguments=asked) for asked in (SURE, REALLY)
+    )
+    for asked, arguments in ((really, SURE), (sure, REALLY)):
+        with pytest.raises(McpError, match="-32602: `requestState`: the state is not one"):
+            one.retry("ask_user", arguments, asked, {"answer": True})
+    listed = one.call("handle_list").splitlines()
+    assert len(listed) == 2 and all(": asks, " in line for line in listed)
+
+
+def test_a_replayed_state_gives_the_result_again_and_changes_nothing(host: Open) -> None:
+    one = host(Modern)
+    asked = one.request("tools/call", name="ask_user", arguments=SURE)
+    first = one.retry("ask_user", SURE, asked, {"answer": True})
+    assert text_of(first).endswith("\ntrue")
+    again = one.retry("ask_user", SURE, asked, {"answer": False})
+    assert text_of(again).endswith("\ntrue") and not again.get("isError")
+    # A newer question of the same tool and the same words is not answered by the state of the older.
+    newer = one.request("tools/call", name="ask_user", arguments=SURE)
+    one.retry("ask_user", SURE, asked, {"answer": False})
+    (open_handle,) = [line for line in one.call("handle_list").splitlines() if ": asks, " in line]
+    assert text_of(one.retry("ask_user", SURE, newer, {"answer": True})).endswith("\ntrue"), (
+        open_handle
+    )
