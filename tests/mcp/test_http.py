@@ -7,16 +7,26 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.mcp.host import MODERN
+from tests.patience import PATIENCE_S
 from tests.running import RunningDaemon
 
 PREFIX = "io.modelcontextprotocol/"
+
+
+def until(fact: Callable[[], Any]) -> None:
+    """Poll for a fact."""
+    end = time.monotonic() + PATIENCE_S
+    while not fact():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
 
 
 class Web:
@@ -170,22 +180,46 @@ def test_a_legacy_question_is_asked_on_the_stream_and_answered_by_another_post(w
     assert unknown[0] == 404
 
 
-def test_closing_the_response_ends_the_wait_and_no_handle(web: Web) -> None:
+def connections(daemon: RunningDaemon) -> int:
+    """Return the number of the daemon's connections besides the asking one."""
+    with daemon.connect() as wire:
+        found = wire.call("daemon/status")["connections"]
+    assert isinstance(found, int)
+    return found - 1
+
+
+def test_closing_the_response_ends_the_wait_and_no_handle(
+    web: Web, shared_daemon: RunningDaemon
+) -> None:
     web.modern("tools/call", name="run", arguments={"id": "cat", "command": "cat"})
-    wait = {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}}
+    # Only the end of the response ends this request.
+    wanted = {"notifications": {"toolsListChanged": True}}
     connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
     meta = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientCapabilities": {}}
-    request = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {**wait, "_meta": meta}}
+    method = "subscriptions/listen"
+    request = {"jsonrpc": "2.0", "id": 9, "method": method, "params": {**wanted, "_meta": meta}}
     more = {
         "Content-Type": "application/json",
         "MCP-Protocol-Version": MODERN,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": "handle_wait",
+        "Mcp-Method": method,
     }
+    until(lambda: connections(shared_daemon) == 0)
     connection.request("POST", web.path, json.dumps(request), more)
+    until(lambda: connections(shared_daemon) == 1)
     connection.close()
+    until(lambda: connections(shared_daemon) == 0)
     listed = web.modern("tools/call", name="handle_list", arguments={})
     assert "cat: running" in listed["content"][0]["text"]
+
+
+@pytest.mark.parametrize("params", [{"requestId": [1]}, {}, None, [1]])
+def test_a_cancellation_of_nothing_is_taken(web: Web, params: Any) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x"}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    session = {"Mcp_Session_Id": web.post(first)[1]["mcp-session-id"]}
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+    assert web.post(cancel, **session)[0] == 202
+    assert web.post({"jsonrpc": "2.0", "id": 2, "method": "ping"}, **session)[0] == 200
 
 
 UNSOUND = (

@@ -31,13 +31,13 @@ from .. import __version__
 from ..errors import HaftError, RemoteError
 from ..wire import Answer, Conversation
 from .messages import (
-    CancelledParams,
     Capabilities,
     Fault,
     Id,
     InitializeParams,
     ListParams,
     Meta,
+    cancelled_id,
     encode,
     read,
     read_params,
@@ -57,7 +57,6 @@ _SERVER = {"name": SERVER_NAME, "version": __version__}
 _META = {"io.modelcontextprotocol/serverInfo": _SERVER}
 _LIST = msgspec.json.Decoder(ListParams)
 _INITIALIZE = msgspec.json.Decoder(InitializeParams)
-_CANCELLED = msgspec.json.Decoder(CancelledParams)
 
 
 class _Request:
@@ -208,11 +207,8 @@ class Bridge:
     def _take_notification(self, method: str, params: Raw) -> None:
         if method != CANCELLED:
             return
-        try:
-            request_id = read_params(params, _CANCELLED).request_id
-        except Fault:
-            return
-        request = None if isinstance(request_id, UnsetType) else self._requests.get(request_id)
+        request_id = cancelled_id(params)
+        request = None if request_id is None else self._requests.get(request_id)
         if request is not None and request.id != _STREAM:
             self._drop(request)
 

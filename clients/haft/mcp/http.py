@@ -37,7 +37,7 @@ from haft_protocol.mcp import (
 )
 
 from .bridge import Bridge
-from .messages import CancelledParams, with_whole_characters
+from .messages import cancelled_id, with_whole_characters
 from .stdio import MAX_LINE, DaemonLink
 from .steps import Host
 
@@ -276,8 +276,8 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(posted.method, UnsetType):
             running = session.host_requests.pop(str(posted.id), None)
         elif posted.method == CANCELLED:
-            request_id = msgspec.json.decode(posted.params, type=CancelledParams).request_id
-            running = None if isinstance(request_id, UnsetType) else session.running.get(request_id)
+            request_id = cancelled_id(posted.params)
+            running = None if request_id is None else session.running.get(request_id)
         if running is not None:
             running.give(body)
 

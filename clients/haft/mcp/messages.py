@@ -99,7 +99,7 @@ class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
     capabilities: Capabilities = Capabilities()
 
 
-class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
+class _CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
     request_id: int | str | UnsetType = UNSET
 
 
@@ -107,6 +107,7 @@ class _WithMeta(msgspec.Struct, frozen=True):
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
 
+_CANCELLED = msgspec.json.Decoder(_CancelledParams)
 _MESSAGE = msgspec.json.Decoder(Message)
 _META = msgspec.json.Decoder(_WithMeta)
 _ENCODER = msgspec.json.Encoder()
@@ -152,6 +153,15 @@ def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
         return decoder.decode(params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise Fault(INVALID_PARAMS, f"The params are wrong: {fault}.") from None
+
+
+def cancelled_id(params: Raw) -> Id | None:
+    """Return the id of the request that a notification cancels; None if the params name none."""
+    try:
+        id: int | str | UnsetType = read_params(params, _CANCELLED).request_id
+    except Fault:
+        return None
+    return None if isinstance(id, UnsetType) else id
 
 
 def encode(message: object) -> bytes:
