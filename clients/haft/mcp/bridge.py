@@ -7,6 +7,7 @@ answer.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,8 @@ from .messages import (
 from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, Steps
 
 PROGRESS_S = 10.0
+_FIRST_PROGRESS_S = (2.0, 3.0, 5.0)
+"""Pauses before the first reports: a host's user sees soon that a call works."""
 _STREAM = "haft.changes"
 """Id of the stream that notifies a legacy host, which has no request."""
 MAX_PROGRESS_TEXT = 200
@@ -65,7 +68,8 @@ class _Request:
         self.work = work
         self.host = host
         self.since = since
-        self.next_progress = since + PROGRESS_S
+        self.pauses = itertools.chain(_FIRST_PROGRESS_S, itertools.repeat(PROGRESS_S))
+        self.next_progress = since + next(self.pauses)
         self.daemon_number: int | None = None
         self.host_number: str | None = None
         self.is_listening = False
@@ -265,7 +269,7 @@ class Bridge:
             token = request.host.progress_token
             if isinstance(token, UnsetType) or now < request.next_progress:
                 continue
-            request.next_progress = now + PROGRESS_S
+            request.next_progress = now + next(request.pauses)
             elapsed = round(now - request.since, 1)
             self._notify(
                 "notifications/progress",
