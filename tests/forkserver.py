@@ -27,8 +27,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from pkgutil import iter_modules
+from typing import IO, Any, NoReturn, Protocol
 
+import haft.cli.commands
+import haft.mcp
 from tests.patience import PATIENCE_S
 
 _MAX_FDS = 64
@@ -55,6 +58,8 @@ class ForkedProcess:
     def __init__(self, pid: int, status: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.stdin: IO[bytes] | None = None
+        self.stdout: IO[bytes] | None = None
         self._status = status
 
     def poll(self) -> int | None:
@@ -156,6 +161,20 @@ def run_haft(
         return subprocess.CompletedProcess(words, status, output, errors.result())
 
 
+def fork_haft(words: Sequence[str], *, env: Mapping[str, str], cwd: str) -> ForkedProcess:
+    """Start `haft` with its stdin and stdout at pipes."""
+    their_stdin, stdin = os.pipe()
+    stdout, their_stdout = os.pipe()
+    request = _Request("haft", list(words), dict(env), cwd, None, [])
+    try:
+        process = _server().fork(request, [their_stdin, their_stdout, 2])
+    finally:
+        os.close(their_stdin)
+        os.close(their_stdout)
+    process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+    return process
+
+
 @dataclass(frozen=True)
 class _Request:
     program: str
@@ -228,6 +247,8 @@ _LATE = (
     "haftd.runtimes.mcp.http",
     "haftd.runtimes.mcp.server",
     "haft.__main__",
+    *(f"haft.cli.commands.{one.name}" for one in iter_modules(haft.cli.commands.__path__)),
+    *(f"haft.mcp.{one.name}" for one in iter_modules(haft.mcp.__path__)),
 )
 
 

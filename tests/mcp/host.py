@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from tests.forkserver import ForkedProcess, can_fork, fork_haft
 from tests.running import RunningDaemon
 
 MODERN = "2026-07-28"
@@ -45,16 +46,20 @@ class Host:
         capabilities: dict[str, Any] | None = None,
         entry: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start `haft mcp` with `arguments` and the daemon's environment; or, as a real host
-        does, by `entry` of the host's configuration, with only `env`."""
+        """Start `haft mcp` with `arguments` and the daemon's environment, forked; or, as a real
+        host does, by `entry` of the host's configuration, with only `env`."""
         command = [sys.executable, "-m", "haft", "mcp", *arguments]
         environment = {**daemon.env, **(env or {})}
         if entry is not None:
             command = [entry["command"], *entry["args"]]
             environment = {**(env or {}), **entry.get("env", {})}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=cwd
-        )
+        self.process: subprocess.Popen[bytes] | ForkedProcess
+        if entry is None and can_fork(environment):
+            self.process = fork_haft(["mcp", *arguments], env=environment, cwd=str(cwd))
+        else:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=cwd
+            )
         self.capabilities = FORMS if capabilities is None else capabilities
         self.seen: list[dict[str, Any]] = []
         self._number = 0
