@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from haftd.runtimes.terminal.screen import Screen
 
@@ -179,7 +180,9 @@ def test_a_recording_can_be_painted_at_any_moment_and_goes_on(recorded: Recorded
         later.feed(first.paint())
         later.feed(recorded.data[cut:])
         shot, other = expected.snapshot(), later.snapshot()
-        assert replace(other, revision=0, scrollback=0) == replace(shot, revision=0, scrollback=0)
+        assert structs.replace(other, revision=0, scrollback=0) == structs.replace(
+            shot, revision=0, scrollback=0
+        )
         assert modes(later) == modes(expected)
 
 

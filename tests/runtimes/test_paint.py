@@ -3,11 +3,10 @@ and modes, and later output continues seamlessly."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from haftd.runtimes.terminal import paint
 from haftd.runtimes.terminal.library import load
