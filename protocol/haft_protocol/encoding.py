@@ -1,4 +1,4 @@
-"""Encoder of replies, the daemon's requests, and batches (sections 1 and 9); `rpc` reads.
+"""Encoder of replies, the daemon's requests, and batches (sections 1 and 9).
 
 A value without a JSON form is mended, as a caller must get a reply.
 """
@@ -48,12 +48,11 @@ def _mend(value: object) -> object:
 
 
 def encode_reply(id_: bytes, result: object) -> bytes:
-    """Encode a success reply; `id_` is the request's id in JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
 
 
 def is_long(result: object) -> bool:
-    """Return True for a result with a text that takes milliseconds to encode."""
+    """Return True for a text that takes milliseconds to encode."""
     return bool(_long_texts(result))
 
 
@@ -94,5 +93,4 @@ def encode_request(id_: str | None, method: str, params: object) -> bytes:
 
 
 def join_batch(parts: list[bytes]) -> bytes:
-    """Join encoded messages, at least one, into a batch."""
     return b"[%b]" % b",".join(parts)

@@ -94,7 +94,6 @@ def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
 
 
 def _end(why: str) -> str:
-    """Return `why` without its full stop."""
     return why[: _MAX_TEXT_BYTES + 1].rstrip(" .\n")
 
 
@@ -248,7 +247,6 @@ def inquiry_failed(handle: str, why: str) -> RpcError:
 
 
 def unanswered(question: str, why: str) -> RpcError:
-    """Report that a client's question has no answer."""
     return RpcError(
         "invalid_answer",
         f"Question {shown(question)} has no answer: {_end(why)}.",
@@ -405,7 +403,6 @@ def handle_stopped(handle: str, state: object) -> RpcError:
 
 
 def limit_exceeded(limit: str, value: int, subject: str) -> RpcError:
-    """Report a limit of section 1, with its name and value."""
     return RpcError(
         "limit_exceeded", f"{subject}: the limit `{limit}` is {value}.", limit=limit, value=value
     )

@@ -42,7 +42,7 @@ def _item(notice: Notice) -> str:
 
 
 def _sentence(notice: Notice, message: str) -> str:
-    """Return the escaped message; a handle's name at its beginning is code."""
+    """Return the escaped message; a leading handle's name becomes code."""
     name = f"`{notice.id}` "
     if not isinstance(notice.id, UnsetType) and message.startswith(name) and "`" not in notice.id:
         return name + _escaped(message.removeprefix(name))

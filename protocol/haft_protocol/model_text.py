@@ -153,7 +153,6 @@ def _body(state: HandleState) -> str:
 
 
 def _prompt(state: HandleState) -> str:
-    """Return the line that asks, if the output is text."""
     if not isinstance(state, Running) or not isinstance(state.screen, UnsetType):
         return ""
     input_wanted = state.input_wanted

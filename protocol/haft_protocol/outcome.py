@@ -141,7 +141,6 @@ def _string(form: dict[str, Any], key: str, path: str = "") -> str:
 
 
 def _optional_string(form: dict[str, Any], key: str) -> str:
-    """Return a string, empty if null or absent."""
     return "" if form.get(key) is None else _string(form, key)
 
 
@@ -167,7 +166,7 @@ def _question(form: dict[str, Any]) -> Question:
 
 
 def _stopped(form: dict[str, Any]) -> Outcome:
-    """Read a state `stopped`: `result` and `error` side by side, or in an envelope."""
+    """Read `result` and `error` side by side, or in an envelope."""
     content = _optional_string(form, "content")
     if form.get("error") is not None:
         return _error(form, "error", "", content)

@@ -127,7 +127,6 @@ def config_home(env: Mapping[str, str]) -> str:
 
 
 def tools_folder(config: str) -> str:
-    """Return the folder of definition files, beside the configuration file."""
     return f"{_parent(config).rstrip('/')}/tools"
 
 

@@ -276,7 +276,6 @@ def _too_many(max_values: int) -> RpcError:
 
 
 def _refuse_values(item: Element, max_values: int) -> Element:
-    """Refuse a message with too many values, by its id if any."""
     match item:
         case Request(id=id_):
             return Invalid(_too_many(max_values), id_ or NULL)
