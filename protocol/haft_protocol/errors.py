@@ -35,6 +35,7 @@ __all__ = [
     "parse_error",
     "peer_gone",
     "question_gone",
+    "read_only",
     "request_cancelled",
     "shown",
     "shutting_down",
