@@ -77,10 +77,10 @@ def bench() -> Bench:
 
 def test_progress_is_reported_soon_and_every_ten_seconds_until_the_reply(bench: Bench) -> None:
     bench.call(1, "token", now=100.0)
-    assert bench.bridge.next_due() == 102.0
-    bench.bridge.tick(101.9)
+    assert bench.bridge.next_due() == 101.0
+    bench.bridge.tick(100.9)
     assert bench.sent() == []
-    for now in (102.0, 105.0, 110.0, 120.5, 131.0):
+    for now in (101.0, 103.0, 106.0, 110.0, 120.5, 131.0):
         bench.bridge.tick(now)
         (message,) = bench.sent()
         assert message["method"] == "notifications/progress"
@@ -100,8 +100,8 @@ def test_progress_is_reported_soon_and_every_ten_seconds_until_the_reply(bench: 
 def test_a_request_without_a_token_gets_no_progress(bench: Bench) -> None:
     bench.call(1, None)
     bench.call(2, 0)
-    assert bench.bridge.next_due() == 2.0
-    bench.bridge.tick(2.0)
+    assert bench.bridge.next_due() == 1.0
+    bench.bridge.tick(1.0)
     assert [message["params"]["progressToken"] for message in bench.sent()] == [0]
 
 

@@ -47,7 +47,7 @@ from .messages import (
 from .steps import AwaitNotification, CallHost, Host, NotifyHost, Serve, Step, Steps
 
 PROGRESS_S = 10.0
-_FIRST_PROGRESS_S = (2.0, 3.0, 5.0)
+_FIRST_PROGRESS_S = (1.0, 2.0, 3.0, 4.0)
 """Pauses before the first reports: a host's user sees soon that a call works."""
 _STREAM = "haft.changes"
 """Id of the stream that notifies a legacy host, which has no request."""
