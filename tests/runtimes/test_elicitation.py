@@ -74,6 +74,15 @@ def test_an_invalid_answer_is_refused_with_the_valid_ones(
         step.content(answer)
 
 
+def test_only_an_optional_choice_of_several_may_be_left_open() -> None:
+    size = {"type": "string", "enum": ["s", "l"]}
+    (step,) = steps(form(("a",), a=size, b=size))
+    assert isinstance(step.question.answer_type, Form)
+    fields = step.question.answer_type.fields
+    assert fields["a"].options == ("s", "l")
+    assert set(fields["b"].options) > {"s", "l"} and len(fields["b"].options) == 3
+
+
 def test_an_optional_property_may_be_omitted() -> None:
     text, number, choice = steps(form((), t={"type": "string"}, n={"type": "integer"}, c=TITLED))
     assert text.content("") == number.content("") == choice.content("(none)") == {}

@@ -173,3 +173,9 @@ def test_a_present_tool_is_not_refused() -> None:
     server = ServerState("math", (), (ADD,))
     tools, _ = placed(SUM + '[tools.y]\ncommand = "a"\nparameters = {}\n', server)
     assert [absence(tool, {"math": server}) for tool in tools.values()] == [None, None]
+
+
+def test_the_first_twelve_tools_of_a_server_are_named() -> None:
+    served = tuple(replace(ADD, name=f"t{number}") for number in range(13))
+    tools, _ = placed(SUM, ServerState("math", (), served))
+    assert tools["sum"].absent.endswith(f"tools are {', '.join(repr(f't{n}') for n in range(12))}")
