@@ -242,6 +242,8 @@ export interface CalledPending {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
   call_id: string;
@@ -277,6 +279,8 @@ export interface CalledRunning {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
@@ -318,6 +322,8 @@ export interface CalledStopped {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or a raw program's unread output */
@@ -383,6 +389,8 @@ export interface CalledWaiting {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */
@@ -856,6 +864,8 @@ export interface Pending {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
 }
@@ -997,6 +1007,8 @@ export interface Running {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
@@ -1234,6 +1246,8 @@ export interface Stopped {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or a raw program's unread output */
@@ -1276,6 +1290,18 @@ export interface SubscribeParams {
 export interface SubscribeResult {
   /** its name */
   subscription: string;
+}
+
+/** The size of a terminal, from the first resize on. `client` names the owner: the latest client that resized the terminal, or typed after it had given a size; `yours`: the owner is this connection. */
+export interface TerminalSize {
+  /** rows of the terminal */
+  rows: number;
+  /** columns of the terminal */
+  cols: number;
+  /** the name of the owner; absent once the owner has disconnected */
+  client?: string;
+  /** the owner is this connection */
+  yours?: boolean;
 }
 
 /** A free text. */
@@ -1578,6 +1604,8 @@ export interface Waiting {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the act that it waits for, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
+  /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
+  size?: TerminalSize;
   /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import trio
+from msgspec import UNSET, UnsetType
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.pushes import TOOLS
@@ -189,6 +190,9 @@ class Reader:
     def reads(self) -> str | None:
         self.looks += 1
         return self.kind
+
+    def size_for(self, caller: Caller) -> UnsetType:
+        return UNSET
 
 
 async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(

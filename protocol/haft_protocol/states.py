@@ -30,6 +30,7 @@ __all__ = [
     "Running",
     "Screen",
     "Stopped",
+    "TerminalSize",
     "ToolError",
     "Truncated",
     "Waited",
@@ -98,6 +99,16 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
     certain: bool = True
 
 
+class TerminalSize(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The size of a terminal, from the first resize on. `client` names the owner: the latest client that
+    resized the terminal, or typed after it had given a size; `yours`: the owner is this connection."""
+
+    rows: int
+    cols: int
+    client: str | UnsetType = UNSET
+    yours: bool = False
+
+
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     """A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is
     [row, col] from 0; `scrollback` counts the lines above."""
@@ -152,6 +163,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     skipped: str | UnsetType = UNSET
     review: Review | UnsetType = UNSET
     needs: Needs = "nothing"
+    size: TerminalSize | UnsetType = UNSET
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):

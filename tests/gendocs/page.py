@@ -42,6 +42,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     inquiries.Inquiry,
     approvals.Approval,
     approvals.Decided,
+    states.TerminalSize,
     pushes.PushedOutput,
     pushes.PushedBytes,
     pushes.PushedScreen,

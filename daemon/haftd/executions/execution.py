@@ -16,9 +16,11 @@ from haft_protocol.errors import (
     invalid_params,
 )
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen
+from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen, TerminalSize
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
+from haftd.core.terminal_sizes import TerminalSizes
 from haftd.core.termination import Termination
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
@@ -83,6 +85,7 @@ class Execution:
         "review",
         "scope",
         "silence",
+        "sizes",
         "written_to",
     )
 
@@ -100,6 +103,7 @@ class Execution:
         self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
+        self.sizes = TerminalSizes()
         self.begun = trio.Event()
         self.done = trio.Event()
         self.control: ExecutionControl | None = None
@@ -253,6 +257,32 @@ class Execution:
         self.handle.touch(trio.current_time())
         self._suspension_known_until = 0.0  # the signal may be CONT
         return number
+
+    def resized(self, caller: Caller, rows: int, cols: int) -> None:
+        """Record that a client has resized the terminal."""
+        self.sizes.resize(caller, (rows, cols))
+        self.handle.wake()
+
+    def claim_size(self, caller: Caller) -> None:
+        """Give the terminal the size of a client that is about to type."""
+        owner, size = self.sizes.owner, self.sizes.claim(caller)
+        if size is not None:
+            self.write(Input(kind="resize", rows=size[0], cols=size[1]))
+        elif owner is not self.sizes.owner:
+            self.handle.wake()
+
+    def leave_size(self, caller: Caller) -> None:
+        """Forget the size of a client that has disconnected."""
+        if self.sizes.leave(caller):
+            self.handle.wake()
+
+    def size_for(self, caller: Caller) -> TerminalSize | UnsetType:
+        """Return the size of the terminal and its owner, once a client has resized the terminal."""
+        if self.sizes.current is None:
+            return UNSET
+        owner = self.sizes.owner
+        client = owner.label if isinstance(owner, Caller) else UNSET
+        return TerminalSize(*self.sizes.current, client, owner is caller)
 
     def when_begun(self, act: Callable[[], None]) -> None:
         """Call `act` once the tool runs or has failed to start, in the order of registration."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec import UNSET
 
 from haft_protocol.methods import HandlesListParams, HandlesListResult
 from haftd.caller import Caller
@@ -32,18 +33,21 @@ def handles_list(
         await load_psutil()
         rows = []
         for handle in handles:
-            rows.append(_row(handle, supervisor.execution_of(handle)))
+            rows.append(_row(caller, handle, supervisor.execution_of(handle)))
             await trio.lowlevel.checkpoint()
         return HandlesListResult(tuple(rows))
 
     return DeferredReply(listed)
 
 
-def _row(handle: Handle, execution: Execution | None) -> dict[str, Any]:
+def _row(caller: Caller, handle: Handle, execution: Execution | None) -> dict[str, Any]:
     suspended = execution is not None and handle.state is State.RUNNING and execution.is_suspended()
     now = trio.current_time()
     reads = None if execution is None else execution.reads()
-    state = handle_state(handle, now, view="tail", max_bytes=0, reads=reads, suspended=suspended)
+    size = UNSET if execution is None else execution.size_for(caller)
+    state = handle_state(
+        handle, now, view="tail", max_bytes=0, reads=reads, size=size, suspended=suspended
+    )
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
         row.pop(unread, None)

@@ -82,6 +82,8 @@ def session_close(
 def leave(services: StartServices, caller: Caller) -> None:
     """End the session's transient state after its last connection."""
     services.subscriptions.remove_connection(caller)
+    for execution in services.supervisor.executions():
+        execution.leave_size(caller)
     for session in services.access.sessions.leave(caller):
         for execution in services.supervisor.executions(session):
             if execution.handle.settings.on_disconnect == "abort":

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.pushes import (
     BYTES,
@@ -23,7 +23,7 @@ from haft_protocol.pushes import (
     PushedScreen,
     PushEvent,
 )
-from haft_protocol.states import InputKind, Needs, Screen
+from haft_protocol.states import InputKind, Needs, Screen, TerminalSize
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.output_tail import BytesTail, OutputTail
@@ -38,8 +38,8 @@ _MIN_SCREEN_INTERVAL_S = 0.03
 _FIRST_LOOK_S = 0.05
 """Pause from an event of a terminal's program to the first reading of its input state; pauses double."""
 
-_ShownState = tuple[State, int, Needs]
-"""State with the number of questions and the need."""
+_ShownState = tuple[State, int, Needs, TerminalSize | UnsetType]
+"""State with the number of questions, the need and the size."""
 
 
 class Follower:
@@ -207,13 +207,23 @@ class Follower:
 
     def _shown_state(self) -> _ShownState:
         handle = self._handle
-        return handle.state, handle.question_count, needs_of(handle, self._reads)
+        return handle.state, handle.question_count, needs_of(handle, self._reads), self._size()
+
+    def _size(self) -> TerminalSize | UnsetType:
+        execution = self._execution_of(self._handle)
+        return UNSET if execution is None else execution.size_for(self._queue.caller)
 
     def _send_state(self) -> bool:
         handle = self._handle
         self._sent_state = self._shown_state()
         max_bytes = 65_536 if handle.stopped else 0
-        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes, reads=self._reads)
+        state = handle_state(
+            handle,
+            trio.current_time(),
+            max_bytes=max_bytes,
+            reads=self._reads,
+            size=self._size(),
+        )
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output has its own event; `omitted` would be wrong.

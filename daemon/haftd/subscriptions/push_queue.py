@@ -7,6 +7,7 @@ from typing import Protocol
 
 import trio
 
+from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
 
 
@@ -25,6 +26,10 @@ class PushQueue:
         self._due: deque[PushSource] = deque()
         self._later: dict[PushSource, float] = {}
         self._idle = trio.lowlevel.ParkingLot()
+
+    @property
+    def caller(self) -> Caller:
+        return self._client.caller
 
     def add(self, source: PushSource) -> None:
         """Queue a source; runs for every chunk of output."""
