@@ -1,5 +1,7 @@
---- One connection to the daemon for the whole editor: connect, start the daemon, connect again.
+--- The editor's connection to the daemon: connect, start the daemon, connect again. Handles' output comes by a
+--- second connection, the feed, so that a handle that prints much delays no reply.
 local config = require("haft.config")
+local drawing = require("haft.drawing")
 local rpc = require("haft.rpc")
 local socket = require("haft.socket")
 
@@ -11,6 +13,8 @@ local M = {
 local FIRST_RETRY_MS, MAX_RETRY_MS = 100, 5000
 
 local connection
+local feed -- the connection for output
+local open_another -- opens one more connection to the same daemon
 local waiting = {} -- callbacks for the end of the present attempt to connect
 local subscribers = {} -- notification callbacks by subscription
 local early = {} -- notifications that came before the reply that names their subscription
@@ -32,8 +36,12 @@ function M.on(event, callback)
   table.insert(listeners[event], callback)
 end
 
-local function on_notification(method, params)
-  local name = params.subscription
+local function key_of(via, subscription)
+  return (via == feed and "feed " or "") .. subscription
+end
+
+local function on_notification(method, params, via)
+  local name = params.subscription and key_of(via, params.subscription)
   if name and subscribers[name] then
     subscribers[name](method, params)
   elseif name then
@@ -55,6 +63,10 @@ local reconnect
 local function on_close(reason)
   local was_open = M.state == "open"
   M.state, M.server, connection = "closed", nil, nil
+  if feed then
+    feed:close()
+    feed = nil
+  end
   subscribers, early = {}, {}
   if was_open then
     for _, callback in ipairs(listeners.close) do
@@ -85,12 +97,50 @@ local function on_open(opened)
   end)
 end
 
+drawing.on_pressure(function()
+  if feed then
+    feed:hold(true)
+  end
+end, function()
+  if feed then
+    feed:hold(false)
+  end
+end)
+
+-- Open the feed; its loss is the loss of the connection.
+local function with_feed(done)
+  if feed then
+    return done(nil, feed)
+  end
+  open_another(on_notification, function()
+    feed = nil
+    M.drop()
+  end, function(err, opened)
+    if err then
+      return done({ code = 0, message = err })
+    end
+    if feed then -- another one was faster
+      opened.on_close = function() end
+      opened:close()
+      return done(nil, feed)
+    end
+    feed = opened
+    local params = { client = { name = "nvim", version = M.version }, protocol = 1 }
+    feed:request("initialize", params, function(failure)
+      done(failure, feed)
+    end)
+  end)
+end
+
 -- Try each path, then the command that starts a daemon where that is allowed.
 local function attempt(paths, may_start, complaint)
   local path = table.remove(paths, 1)
   if path then
     return rpc.connect(path, on_notification, on_close, function(err, opened)
       if opened then
+        open_another = function(...)
+          rpc.connect(path, ...)
+        end
         return on_open(opened)
       end
       attempt(paths, may_start, complaint or err)
@@ -101,6 +151,9 @@ local function attempt(paths, may_start, complaint)
     if vim.fn.executable(command[1]) == 0 then
       M.state = "closed"
       return settle(("no haftd answers, and `%s` is not found to start one; :checkhealth haft"):format(command[1]))
+    end
+    open_another = function(...)
+      rpc.spawn(command, ...)
     end
     return rpc.spawn(command, on_notification, function(reason)
       if M.state ~= "open" then
@@ -193,13 +246,13 @@ function M.request_sync(method, params, timeout_ms, options)
   return answer[1], answer[2]
 end
 
---- Subscribe; `on_event(method, params)` is called until the connection ends or `unsubscribe`.
-function M.subscribe(params, on_event, done)
-  M.request("subscribe", params, function(err, result)
+-- Subscriptions of the two connections have the same names.
+local function subscribe_by(via, params, on_event, done)
+  via:request("subscribe", params, function(err, result)
     if err then
       return done(err)
     end
-    local name = result.subscription
+    local name = key_of(via, result.subscription)
     subscribers[name] = on_event
     local missed = early[name] or {}
     early[name] = nil
@@ -207,15 +260,44 @@ function M.subscribe(params, on_event, done)
     for _, event in ipairs(missed) do
       on_event(event[1], event[2])
     end
-  end, { start = false })
+  end)
+end
+
+--- Subscribe; `on_event(method, params)` is called until the connection ends or `unsubscribe`. `done(error, name)`.
+function M.subscribe(params, on_event, done)
+  M.connect({ start = false }, function(err)
+    if err then
+      return done({ code = 0, message = err })
+    end
+    subscribe_by(connection, params, on_event, done)
+  end)
+end
+
+--- Subscribe as `subscribe` does, by the connection for output.
+function M.subscribe_to_output(params, on_event, done)
+  M.connect({ start = false }, function(err)
+    if err then
+      return done({ code = 0, message = err })
+    end
+    with_feed(function(failure, via)
+      if failure then
+        return done(failure)
+      end
+      subscribe_by(via, params, on_event, done)
+    end)
+  end)
 end
 
 function M.unsubscribe(name)
   if name and subscribers[name] then
     subscribers[name] = nil
-    M.request("unsubscribe", { subscription = name }, function()
-      early[name] = nil
-    end)
+    local by_feed = vim.startswith(name, "feed ")
+    local via = by_feed and feed or connection
+    if via then
+      via:request("unsubscribe", { subscription = (name:gsub("^feed ", "")) }, function()
+        early[name] = nil
+      end)
+    end
   end
 end
 

@@ -6,10 +6,10 @@ local M = {}
 -- Messages are handled for this long before the editor gets its turn for keys and drawing.
 local MAX_SLICE_MS = 5
 -- Above this many bytes of unhandled messages reading stops, and the daemon keeps what follows.
-local MAX_BUFFERED_BYTES = 2 * 1024 * 1024
+local MAX_BUFFERED_BYTES = 256 * 1024
 
 ---@class haft.Connection
----@field on_notification fun(method: string, params: table)
+---@field on_notification fun(method: string, params: table, connection: haft.Connection)
 ---@field on_close fun(reason: string)
 local Connection = {}
 Connection.__index = Connection
@@ -27,6 +27,7 @@ local function new(on_notification, on_close)
     buffered = 0,
     scheduled = false,
     paused = false,
+    held = false,
     closed = false,
   }, Connection)
 end
@@ -168,7 +169,7 @@ end
 function Connection:_drain(all)
   self.scheduled = false
   local deadline = uv.hrtime() + MAX_SLICE_MS * 1e6
-  while self.first <= self.last and not self.closed do
+  while self.first <= self.last and not self.closed and (all or not self.held) do
     local line = self.lines[self.first]
     self.lines[self.first] = nil
     self.first = self.first + 1
@@ -181,17 +182,26 @@ function Connection:_drain(all)
   if self.closed then
     return
   end
-  if self.first <= self.last then
-    -- A timer, not `vim.schedule`: keys that were typed meanwhile come first.
-    if not self.scheduled then
-      self.scheduled = true
-      vim.defer_fn(function()
-        self:_drain(false)
-      end, 1)
-    end
-  elseif self.paused then
+  if self.paused and self.buffered < MAX_BUFFERED_BYTES / 2 then
     self.paused = false
     self:_start()
+  end
+  if self.first <= self.last and not self.held then
+    -- A timer, not `vim.schedule`: keys that were typed meanwhile come first.
+    self.scheduled = true
+    vim.defer_fn(function()
+      self:_drain(false)
+    end, 1)
+  end
+end
+
+--- Handle no messages until `hold(false)`; the daemon keeps what does not fit.
+function Connection:hold(held)
+  if self.held ~= held then
+    self.held = held
+    if not held then
+      self:_schedule()
+    end
   end
 end
 
@@ -207,7 +217,7 @@ function Connection:_handle(line)
       error = { code = -32601, message = "this client serves no requests" },
     })
   elseif message.method then
-    M.guard(self.on_notification, message.method, message.params or {})
+    M.guard(self.on_notification, message.method, message.params or {}, self)
   else
     local done = self.pending[message.id]
     self.pending[message.id] = nil

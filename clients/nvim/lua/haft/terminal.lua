@@ -2,6 +2,7 @@
 local base64 = require("haft.base64")
 local client = require("haft.client")
 local config = require("haft.config")
+local drawing = require("haft.drawing")
 
 local M = {}
 
@@ -120,9 +121,7 @@ local function send(terminal, bytes)
   if not terminal.is_terminal then
     bytes = bytes:gsub("\r?\n", "\r\n")
   end
-  if not pcall(vim.api.nvim_chan_send, terminal.channel, bytes) then
-    terminal.channel = nil
-  end
+  drawing.write(terminal.channel, bytes)
 end
 
 local function open_channel(terminal)
@@ -134,7 +133,6 @@ local function open_channel(terminal)
         end)
       end,
     })
-    vim.bo[terminal.buffer].scrollback = 100000
   end
 end
 
@@ -211,7 +209,7 @@ local function on_event(terminal, method, event)
 end
 
 follow = function(terminal)
-  client.subscribe({
+  client.subscribe_to_output({
     session = terminal.session,
     handles = { terminal.id },
     events = { "state", "bytes" },

@@ -43,7 +43,7 @@ function Strategy:_follow(task)
       task:on_exit(status(event))
     end
   end
-  client.subscribe({
+  client.subscribe_to_output({
     session = self.session,
     handles = { self.id },
     events = { "state", "output" },
