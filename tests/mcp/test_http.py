@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -210,6 +211,37 @@ def test_closing_the_response_ends_the_wait_and_no_handle(
     until(lambda: connections(shared_daemon) == 0)
     listed = web.modern("tools/call", name="handle_list", arguments={})
     assert "cat: running" in listed["content"][0]["text"]
+
+
+def test_the_roots_of_one_host_are_not_asked_for_where_all_share_a_server(
+    shared_daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    """No stream is needed for the list: the server's own folder counts."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "haft", "mcp", "--http"],
+        env=shared_daemon.env,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    with server.stdout:
+        web = Web(server.stdout.readline().strip())
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"roots": {}},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        session = {"Mcp_Session_Id": web.post(first)[1]["mcp-session-id"]}
+        call = {"name": "run", "arguments": {"command": "pwd"}}
+        request = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
+        try:
+            _, _, [reply] = web.post(request, **session)
+        finally:
+            server.kill()
+            server.wait()
+    assert reply["result"]["content"][0]["text"].endswith(f"]\n{tmp_path}")
 
 
 @pytest.mark.parametrize("params", [{"requestId": [1]}, {}, None, [1]])

@@ -190,6 +190,21 @@ def test_a_modern_host_gets_its_subscriptions_until_cancelled(
     assert one.seen == []
 
 
+def test_each_subscription_of_a_resource_gets_the_change(host: Open) -> None:
+    one = host(Modern)
+    one.call("run", id="cat", command="cat")
+    wanted = {"notifications": {"resourceSubscriptions": [f"{HANDLE}/output"]}}
+    numbers = {one.start("subscriptions/listen", wanted) for _ in range(2)}
+    for _ in numbers:
+        assert one.read()["method"] == "notifications/subscriptions/acknowledged"
+    one.call("handle_send", id="cat", line="x")
+    while len(one.seen) < 2:
+        one.seen.append(one.read())
+    assert {message["method"] for message in one.seen} == {"notifications/resources/updated"}
+    ids = [m["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for m in one.seen]
+    assert set(ids) == numbers
+
+
 def test_a_legacy_host_gets_bare_notifications(host: Open, shared_daemon: RunningDaemon) -> None:
     one = host(Legacy)
     one.request("tools/list")

@@ -62,8 +62,8 @@ class Resources:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._subscribed: set[str] = set()
-        self._notified: set[str] = set()
-        """Changed resources that the host knows of and has not read since."""
+        self._notified: dict[object, set[str]] = {}
+        """By stream: changed resources that the host knows of; none has been read since."""
 
     @property
     def methods(self) -> dict[str, Serve]:
@@ -128,7 +128,8 @@ class Resources:
             text = "" if state.screen is None else "\n".join(state.screen.lines).rstrip()
         else:
             text = state.content if state.result is None else state.result
-        self._notified.discard(uri)
+        for notified in list(self._notified.values()):
+            notified.discard(uri)
         contents = [{"uri": uri, "mimeType": "text/plain", "text": text}]
         return _cacheable(host, {"contents": contents}, 0)
 
@@ -191,12 +192,25 @@ class Resources:
     def _stream(
         self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
     ) -> Generator[Step, Raw, None]:
+        stream = object()
+        notified = self._notified[stream] = set()
+        try:
+            yield from self._notify(honoured, meta, uris, notified)
+        except HaftError:
+            return
+        finally:
+            del self._notified[stream]
+
+    def _notify(
+        self,
+        honoured: dict[str, Any],
+        meta: dict[str, Any],
+        uris: Container[str],
+        notified: set[str],
+    ) -> Generator[Step, Raw, None]:
         ids: set[str] = set()
         while True:
-            try:
-                heard = msgspec.json.decode((yield AwaitNotification()), type=_Heard)
-            except HaftError:
-                return
+            heard = msgspec.json.decode((yield AwaitNotification()), type=_Heard)
             if heard.method == "tools/changed" and "toolsListChanged" in honoured:
                 yield NotifyHost("notifications/tools/list_changed", meta)
             elif heard.method == "handle/state" and "resourcesListChanged" in honoured:
@@ -206,8 +220,8 @@ class Resources:
             elif heard.method in ("handle/output", "handle/screen"):
                 view = heard.method.removeprefix("handle/")
                 uri = f"{_SCHEME}{heard.params.id}/{view}"
-                if uri in uris and uri not in self._notified:
-                    self._notified.add(uri)
+                if uri in uris and uri not in notified:
+                    notified.add(uri)
                     yield NotifyHost("notifications/resources/updated", {"uri": uri, **meta})
 
 

@@ -36,6 +36,8 @@ class Options(msgspec.Struct, frozen=True):
     root: str | None = None
     session: str | None = None
     surface: Literal["verbs", "actions"] = "verbs"
+    asks_roots: bool = True
+    """False where several hosts share one server: the roots of one are not those of another."""
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -112,7 +114,8 @@ class Tools:
         if self._place is None:
             offered: str | None = None
             named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
-            if not named and not host.is_modern and isinstance(host.capabilities.roots, dict):
+            can_ask = self._options.asks_roots and not host.is_modern
+            if not named and can_ask and isinstance(host.capabilities.roots, dict):
                 try:
                     roots = _ROOTS.decode((yield CallHost("roots/list", {}))).roots
                     offered = folder_of(roots[0].uri) if roots else None

@@ -96,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
             root=chosen_root(options) if options.root else None,
             session=session(options),
             surface=getattr(options, "surface", "verbs"),
+            asks_roots=port is None,
         ),
         os.environ,
         _cwd(),
