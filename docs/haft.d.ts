@@ -1337,6 +1337,10 @@ export interface TimelineResult {
   points: ([number, number])[];
   /** there are further points; the last point's offset as `cursor` returns them */
   more: boolean;
+  /** `[offset, ms, rows, cols]` each: the resizes of the terminal, the latest 1,024, from `cursor` up to the last point where there is `more` */
+  resizes?: ([number, number, number, number])[];
+  /** `[offset, ms, size]` each: the inputs in characters or keys, likewise; none that was secret or not echoed */
+  inputs?: ([number, number, number])[];
 }
 
 /** The whole description of a tool's definition. */

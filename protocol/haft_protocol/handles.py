@@ -199,7 +199,7 @@ class TimelineParams(Params, frozen=True, kw_only=True):
     max_points: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
-class TimelineResult(msgspec.Struct, frozen=True):
+class TimelineResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte;
     the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the
     end of the output."""
@@ -210,3 +210,5 @@ class TimelineResult(msgspec.Struct, frozen=True):
     cursor: int
     points: tuple[tuple[int, int], ...]
     more: bool
+    resizes: tuple[tuple[int, int, int, int], ...] = ()
+    inputs: tuple[tuple[int, int, int], ...] = ()

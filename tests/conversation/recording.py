@@ -25,6 +25,7 @@ _VOLATILE = frozenset(
         "uptime_s",
         "open_s",
         "points",
+        "inputs",
     ]
 )
 _WORDED = frozenset({"message", "description", "summary", "why", "help"})

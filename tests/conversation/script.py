@@ -313,6 +313,9 @@ def _pushes(daemon: RunningDaemon) -> _Talk:
         talk.hear_until_stopped()
     talk.wire.close()
     talk.wire = daemon.connect()
+    with daemon.connect() as wire:  # until the execution is cleared up, its use is in the row
+        while "cpu_s" in wire.call("handles/list", session="s")["handles"][0]:
+            pass
     talk.ask("handles/list", session="s")
     talk.ask("session/close", session="s")
     return talk

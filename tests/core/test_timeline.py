@@ -5,7 +5,7 @@ from bisect import bisect_right
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from haftd.core.timeline import GRAIN, MAX_POINTS, Timeline
+from haftd.core.timeline import GRAIN, MAX_EVENTS, MAX_POINTS, Timeline
 
 PAUSES = st.sampled_from([0.0, 0.001, 0.004, 0.01, 0.3, 50.0])
 
@@ -58,3 +58,15 @@ def test_a_burst_after_a_long_silence_keeps_its_own_point_when_points_are_droppe
     timeline.mark(MAX_POINTS, 3_600.0)
     assert timeline.since(MAX_POINTS, 5) == [(MAX_POINTS, 3_600.0)]
     assert len(timeline.since(0, MAX_POINTS)) < MAX_POINTS
+
+
+def test_inputs_within_a_grain_are_one_and_events_are_bounded() -> None:
+    timeline = Timeline()
+    timeline.add_input(0, 1.0, 3)
+    timeline.add_input(2, 1.001, 4)
+    assert list(timeline.inputs) == [(0, 1.0, 7)]
+    for number in range(5_000):
+        timeline.add_input(number, 2.0 + number, 1)
+        timeline.add_resize(number, 2.0 + number, 24, 80)
+    assert len(timeline.inputs) == len(timeline.resizes) == MAX_EVENTS
+    assert timeline.inputs[-1] == (4_999, 5_001.0, 1)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
+from collections import deque
 
 GRAIN = 0.01
 """Seconds between two points at first."""
 
 MAX_POINTS = 2_048
 """32 KiB."""
+
+MAX_EVENTS = 1_024
+"""Resizes, and inputs; the oldest go."""
 
 
 class Timeline:
@@ -28,7 +32,7 @@ class Timeline:
     [(0, 5.0), (12, 6.0)]
     """
 
-    __slots__ = ("_grain", "_next", "_offsets", "_times", "error")
+    __slots__ = ("_grain", "_next", "_offsets", "_times", "error", "inputs", "resizes")
 
     def __init__(self) -> None:
         self._grain = GRAIN
@@ -37,6 +41,21 @@ class Timeline:
         self._offsets = array("Q")
         self._times = array("d")
         self._next = -math.inf
+        self.resizes: deque[tuple[int, float, int, int]] = deque(maxlen=MAX_EVENTS)
+        """Offset of the output, time, rows, columns."""
+        self.inputs: deque[tuple[int, float, int]] = deque(maxlen=MAX_EVENTS)
+        """Offset of the output, time, and the size of what was typed."""
+
+    def add_resize(self, offset: int, now: float, rows: int, cols: int) -> None:
+        self.resizes.append((offset, now, rows, cols))
+
+    def add_input(self, offset: int, now: float, size: int) -> None:
+        """Record typed input; inputs within a grain are one."""
+        if self.inputs and now < self.inputs[-1][1] + GRAIN:
+            first, at, before = self.inputs.pop()
+            self.inputs.append((first, at, before + size))
+        else:
+            self.inputs.append((offset, now, size))
 
     def mark(self, offset: int, now: float) -> None:
         if now < self._next:

@@ -254,7 +254,10 @@ class Execution:
             if refused.malformed:
                 raise invalid_params(str(refused), field="input") from None
             raise input_refused(self.handle.tool, str(refused)) from None
-        self.handle.touch(trio.current_time())
+        handle, now = self.handle, trio.current_time()
+        if item.kind == "resize":
+            handle.timeline.add_resize(handle.spool.end, now, item.rows, item.cols)
+        handle.touch(now)
         self._suspension_known_until = 0.0  # the signal may be CONT
         return number
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from haft_protocol.methods import TimelineParams, TimelineResult
 from haftd.caller import Caller
 
@@ -11,16 +13,29 @@ from .access import Access
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
     """Return the points from that of the byte at `cursor` on."""
     handle = access.find(caller, params, params.id)
-    points = handle.timeline.since(params.cursor, params.max_points + 1)
+    timeline = handle.timeline
+    points = timeline.since(params.cursor, params.max_points + 1)
     more = len(points) > params.max_points
+    stop = points[-2][0] if more else inf
+
+    def ms(at: float) -> int:
+        return round((at - handle.created_at) * 1000)
+
     return TimelineResult(
         generation=handle.generation,
         started_at=handle.started_at,
-        grain_ms=round(handle.timeline.error * 1000),
+        grain_ms=round(timeline.error * 1000),
         cursor=handle.spool.end,
-        points=tuple(
-            (offset, round((at - handle.created_at) * 1000))
-            for offset, at in points[: params.max_points]
-        ),
+        points=tuple((offset, ms(at)) for offset, at in points[: params.max_points]),
         more=more,
+        resizes=tuple(
+            (offset, ms(at), rows, cols)
+            for offset, at, rows, cols in timeline.resizes
+            if params.cursor <= offset < stop
+        ),
+        inputs=tuple(
+            (offset, ms(at), size)
+            for offset, at, size in timeline.inputs
+            if params.cursor <= offset < stop
+        ),
     )
