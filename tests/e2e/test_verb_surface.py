@@ -138,6 +138,17 @@ def test_texts_are_converted_to_numbers_and_lists(call: Call) -> None:
     assert call("handle_stop", ids="cat")["text"].startswith("[cat: exit 0, ")
 
 
+def test_a_wait_for_any_ends_with_the_first_and_one_for_all_with_the_last(call: Call) -> None:
+    call("run", command="echo hi", id="a")
+    call("run", command="sleep 15", id="b", wait_s=0)
+    text = call("handle_wait", ids=["a", "b"], any=True, wait_s=50)["text"]
+    assert text.startswith("[a: exit 0, ") and "exit" not in text.partition("\n[b: ")[2]
+    assert "\n[b: " in text
+    call("run", command="sleep 0.2", id="c", wait_s=0)
+    text = call("handle_wait", ids=["a", "c"], wait_s=50)["text"]
+    assert "[a: exit 0, " in text and "[c: exit 0, " in text
+
+
 def test_the_first_command_of_a_shell_is_answered_with_its_output(
     call: Call, tmp_path: Path
 ) -> None:
