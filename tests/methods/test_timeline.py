@@ -49,17 +49,20 @@ def test_a_timeline_moves_no_read_offset(room: Room) -> None:
 
 
 def test_resizes_and_inputs_have_their_place_in_the_output_and_secrets_none(room: Room) -> None:
-    script = "read a; echo one; stty -echo; read b; echo two; read c"
+    script = "read a; echo one; read go; stty -echo; echo off; read b; echo two; read c"
     args = {"argv": ["sh", "-c", script], "terminal": True}
     room.call("spawn", tool="run", id="t", args=args, wait="input")
     room.call("apply", id="t", input={"resize": {"rows": 30, "cols": 90}}, wait="none")
     room.call("apply", id="t", input={"line": "four"}, wait="pattern", pattern="one")
-    room.call("fetch", id="t", wait="input")
+    room.call("apply", id="t", input={"line": "go"}, wait="pattern", pattern="off")
     room.call(
         "apply", id="t", input={"line": "hidden", "secret": True}, wait="pattern", pattern="two"
     )
     whole = room.call("output/timeline", id="t")
     assert [[*entry[:1], *entry[2:]] for entry in whole["resizes"]] == [[0, 30, 90]]
-    assert [[*entry[:1], *entry[2:]] for entry in whole["inputs"]] == [[0, 4]]
+    first, *others = whole["inputs"]
+    assert [first[0], first[2]] == [0, 4]
+    # The echo may be off before the second line is written; the third is secret.
+    assert all(size == len("go") for _, _, size in others)
     later = room.call("output/timeline", id="t", cursor=1)
-    assert "resizes" not in later and "inputs" not in later
+    assert "resizes" not in later and first not in later.get("inputs", [])

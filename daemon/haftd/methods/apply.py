@@ -175,11 +175,11 @@ def _send_input(call: _Application, form: Input) -> object:
     execution, handle = call.execution, call.handle
     since = handle.spool.end
     hidden = execution.hides_input()
-    is_connected = call.services.access.clients.of(call.caller) is not None
-    if handle.terminal and is_connected and form.kind not in _BESIDE:
+    shares_size = handle.terminal and call.services.access.clients.of(call.caller) is not None
+    if shares_size and form.kind not in _BESIDE:
         execution.claim_size(call.caller)
     number = execution.write(form)
-    if handle.terminal and is_connected and form.kind == "resize":
+    if shares_size and form.kind == "resize":
         execution.resized(call.caller, form.rows, form.cols)
     # Asked before and after: a program may turn the echo off meanwhile.
     hidden = form.kind in _TYPED and (hidden or execution.hides_input())
