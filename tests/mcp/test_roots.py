@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from msgspec import Raw
 
+from haft.mcp.bridge import Bridge
+from haft.mcp.messages import Capabilities
 from haft.mcp.roots import find_place, folder_of
+from haft.mcp.steps import Host as Declared
+from haft.mcp.steps import Steps
+from haft.mcp.tools import ROOTS_TIMEOUT_S, Options, Tools
 from tests.mcp.host import Host, Legacy, Modern
 from tests.running import RunningDaemon
 
@@ -77,6 +85,48 @@ def test_a_legacy_host_is_asked_for_its_roots_once(
         assert str(tmp_path) in host.call("run", command="pwd")
         assert str(tmp_path) in host.call("run", command="pwd")
         assert [message["method"] for message in host.seen] == ["roots/list"]
+
+
+def test_a_host_silent_about_its_roots_delays_a_call_and_a_late_reply_counts_for_the_next() -> None:
+    tools = Tools(Options(), {}, "/cwd")
+
+    def work_folder(host: Declared, params: Raw) -> Steps:
+        place = yield from tools.place(host)
+        return {"root": place.root}
+
+    legacy = Declared("2025-11-25", Capabilities(roots={}), is_modern=False)
+    bridge = Bridge(
+        cast(Any, None),
+        {"tools/call": work_folder},
+        capabilities={},
+        instructions="",
+        legacy=legacy,
+    )
+
+    def receive(message: dict[str, Any], now: float) -> None:
+        bridge.receive(json.dumps({"jsonrpc": "2.0", **message}).encode(), now)
+
+    def sent() -> list[Any]:
+        lines = bytes(bridge.to_host).splitlines()
+        bridge.to_host.clear()
+        return [json.loads(line) for line in lines]
+
+    call = {"id": 1, "method": "tools/call", "params": {"name": "run"}}
+    receive(call, 100.0)
+    (asked,) = sent()
+    assert asked["method"] == "roots/list"
+    due = 100.0 + ROOTS_TIMEOUT_S
+    assert bridge.next_due() == due
+    bridge.tick(due - 0.1)
+    assert sent() == []
+    bridge.tick(due)
+    assert [reply["result"]["root"] for reply in sent()] == ["/cwd"]
+    assert bridge.next_due() is None
+    receive(call, 200.0)
+    assert [reply["result"]["root"] for reply in sent()] == ["/cwd"]
+    receive({"id": asked["id"], "result": {"roots": [{"uri": "file:///late"}]}}, 201.0)
+    receive(call, 202.0)
+    assert [reply["result"]["root"] for reply in sent()] == ["/late"]
 
 
 def test_a_call_without_a_folder_names_the_setting(

@@ -72,6 +72,9 @@ class _Request:
         self.next_progress = since + next(self.pauses)
         self.daemon_number: int | None = None
         self.host_number: str | None = None
+        self.host_due: float | None = None
+        """Time at which the host's reply is no longer awaited."""
+        self.on_late: Callable[[Raw], None] | None = None
         self.is_listening = False
         """The request awaits a notification of the daemon."""
 
@@ -103,6 +106,9 @@ class Bridge:
         self._requests: dict[Id, _Request] = {}
         self._waiting: dict[int, _Request] = {}
         self._host_requests: dict[str, _Request] = {}
+        self._late: dict[str, Callable[[Raw], None]] = {}
+        """Receivers of replies by the host that are no longer awaited."""
+        self._now = 0.0
         self._hearing: dict[_Request, deque[Raw]] = {}
         """Requests that receive the daemon's notifications, and their unread ones."""
         self._last_asked = 0
@@ -122,6 +128,7 @@ class Bridge:
         return bool(self._requests)
 
     def receive(self, line: bytes, now: float) -> None:
+        self._now = now
         if line[:1] == b"[":
             self._refuse(None, Fault(INVALID_REQUEST, "Batches are no part of the protocol."))
             return
@@ -218,10 +225,13 @@ class Bridge:
 
     def _take_reply(self, message: Message) -> None:
         request = self._host_requests.pop(message.id, None) if isinstance(message.id, str) else None
-        if request is None:
-            return
-        request.host_number = None
         failed = not message.result
+        if request is None:
+            on_late = self._late.pop(message.id, None) if isinstance(message.id, str) else None
+            if on_late is not None and not failed:
+                on_late(message.result)
+            return
+        request.host_number = request.host_due = None
         self._ready.append((request, RemoteError(0, "", "") if failed else message.result))
 
     def arrived(self, numbers: list[int]) -> None:
@@ -262,9 +272,32 @@ class Bridge:
             for request in self._requests.values()
             if not isinstance(request.host.progress_token, UnsetType)
         ]
+        due += [
+            request.host_due
+            for request in self._host_requests.values()
+            if request.host_due is not None
+        ]
         return min(due, default=None)
 
     def tick(self, now: float) -> None:
+        """Report the progress that is due, and end waits for the host whose time has run out."""
+        self._now = now
+        self._report_progress(now)
+        for request in list(self._host_requests.values()):
+            if request.host_due is not None and now >= request.host_due:
+                self._give_up_on_host(request)
+        self._run()
+
+    def _give_up_on_host(self, request: _Request) -> None:
+        if request.host_number is None:
+            raise AssertionError("a request that awaits the host has a number")
+        del self._host_requests[request.host_number]
+        if request.on_late is not None:
+            self._late[request.host_number] = request.on_late
+        request.host_number = request.host_due = None
+        self._ready.append((request, RemoteError(0, "", "the host did not reply")))
+
+    def _report_progress(self, now: float) -> None:
         for request in self._requests.values():
             token = request.host.progress_token
             if isinstance(token, UnsetType) or now < request.next_progress:
@@ -356,6 +389,8 @@ class Bridge:
             self._last_asked += 1
             number = request.host_number = f"{self._name}.{self._last_asked}"
             self._host_requests[number] = request
+            request.on_late = step.on_late
+            request.host_due = None if step.timeout_s is None else self._now + step.timeout_s
             self.to_host += encode(
                 {"jsonrpc": "2.0", "id": number, "method": step.method, "params": step.params}
             )

@@ -36,10 +36,13 @@ class NotifyHost(msgspec.Struct, frozen=True):
 
 
 class CallHost(msgspec.Struct, frozen=True):
-    """Request to a legacy host; raises `RemoteError` on its refusal."""
+    """Request to a legacy host; raises `RemoteError` on its refusal, or after `timeout_s` without a
+    reply. `on_late` is then called with the result of a late reply."""
 
     method: str
     params: dict[str, Any]
+    timeout_s: float | None = None
+    on_late: Callable[[Raw], None] | None = None
 
 
 Step = CallDaemon | CallHost | AwaitNotification | NotifyHost

@@ -24,6 +24,8 @@ from .steps import CallDaemon, CallHost, Host, Step, Steps
 LIST_TTL_MS = 60_000
 MAX_WAIT_S = 50.0
 WAIT_S = 10.0
+ROOTS_TIMEOUT_S = 2.0
+"""Time for a host's reply to `roots/list`: some declare roots and never reply."""
 MAX_ROUNDS = 8
 """Forms that one legacy call shows at most."""
 
@@ -112,23 +114,37 @@ class Tools:
     def place(self, host: Host) -> Generator[Step, Raw, Place]:
         """Find root and session; request a legacy host's roots once, if needed."""
         if self._place is None:
-            offered: str | None = None
             named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
             can_ask = self._options.asks_roots and not host.is_modern
             if not named and can_ask and isinstance(host.capabilities.roots, dict):
                 try:
-                    roots = _ROOTS.decode((yield CallHost("roots/list", {}))).roots
-                    offered = folder_of(roots[0].uri) if roots else None
-                except (RemoteError, msgspec.MsgspecError):
+                    self._take_roots(
+                        (yield CallHost("roots/list", {}, ROOTS_TIMEOUT_S, self._take_roots))
+                    )
+                except RemoteError:
                     pass
-            self._place = find_place(
-                self._env,
-                root=self._options.root,
-                session=self._options.session,
-                offered=offered,
-                cwd=self._cwd,
-            )
+        # Another call may have found the place meanwhile.
+        if self._place is None:
+            self._place = self._find_place(None)
         return self._place
+
+    def _take_roots(self, result: Raw) -> None:
+        """Make the first root of a legacy host the place of this and later calls."""
+        try:
+            roots = _ROOTS.decode(result).roots
+        except msgspec.MsgspecError:
+            return
+        if roots and (offered := folder_of(roots[0].uri)) is not None:
+            self._place = self._find_place(offered)
+
+    def _find_place(self, offered: str | None) -> Place:
+        return find_place(
+            self._env,
+            root=self._options.root,
+            session=self._options.session,
+            offered=offered,
+            cwd=self._cwd,
+        )
 
     def _call(self, host: Host, place: Place, params: CallParams) -> Steps:
         host.subject = f"{params.name}:"
