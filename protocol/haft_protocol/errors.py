@@ -281,10 +281,12 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
 def _nearest(name: str, known: Sequence[str]) -> str:
     if not known:
         return "; there are none"
-    if len(known) <= _MAX_NAMED_TOOLS:
-        return f"; the tools are: {', '.join(sorted(known))}"
     from difflib import get_close_matches  # not for those that never meet this error
 
+    if len(known) <= _MAX_NAMED_TOOLS:
+        meant = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=1, cutoff=0.7)
+        hint = f" (is {shown(meant[0])} meant?)" if meant else ""
+        return f"{hint}; the tools are: {', '.join(sorted(known))}"
     near = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=_MAX_NAMED_TOOLS, cutoff=0.5)
     named = near or sorted(known)[:_MAX_NAMED_TOOLS]
     more = len(known) - len(named)

@@ -225,3 +225,32 @@ def test_a_start_awaiting_approval_answers_in_time_and_goes_on_once_approved(
         assert text.endswith(f"[a person decides: haft approve {approval['approval_id']}]")
         wire.call("approvals/decide", approval_id=approval["approval_id"], decision="allow")
         assert call("handle_wait", ids="deploy-1").endswith("]\ndone")
+
+
+def test_describe_tools_describes_this_surface(call: Call) -> None:
+    names = ["run", "shell", "git_stage", "git_rebase", "ask_user", "handle_send"]
+    text = call("describe_tools", tools=names)["text"]
+    pages = dict(page.split("\n", 1) for page in text.split("\n# ")[1:])
+    assert list(pages) == names
+    assert "action" not in text.replace("interactive", "") and "argv" not in text
+    assert "`apply`" not in text and "with apply" not in text and "handle_send" in pages["shell"]
+    assert "- `id` (string, optional): Name for the handle" in pages["run"]
+    assert "- `wait_s` (number, optional, default 10): " in pages["run"]
+    assert "- `command` (string, optional): First command" in pages["shell"]
+    assert '- `cwd` (string, optional, default "."): The working folder at' in pages["shell"]
+    assert "- `line` (string, optional): Text and Enter" in pages["handle_send"]
+
+
+def test_describe_tools_describes_the_known_ones_and_names_the_others(call: Call) -> None:
+    text = call("describe_tools", tools=["run", "handle_sned"])["text"]
+    assert "\n# run\n" in text
+    assert "There is no tool 'handle_sned' (is 'handle_send' meant?); the tools are: " in text
+    alone = call("describe_tools", tools=["await"])
+    assert alone["failed"] and "There is no tool 'await'" in alone["text"]
+    assert "handle_wait" in alone["text"] and "tools are: await" not in alone["text"]
+
+
+def test_an_unknown_tool_is_refused_with_the_tools_of_this_surface(call: Call) -> None:
+    with pytest.raises(Refused, match=r"is 'handle_send' meant\?.* handle_wait.*") as refused:
+        call("handle_sned")
+    assert "await" not in str(refused.value)

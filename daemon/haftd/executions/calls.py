@@ -18,6 +18,7 @@ from typing import Any, Literal
 import structlog
 
 from haft_protocol.errors import spawn_failed
+from haft_protocol.methods import Surface
 from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
@@ -96,6 +97,7 @@ class Prepared:
     client: Mapping[str, str | None] | None
     is_fed: bool = False
     """True if standard input is the output of another handle."""
+    surface: Surface = "actions"
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
         launch = replace(self.resolved.launch, stdin=stdin)
@@ -247,6 +249,7 @@ class Calls:
             make_room=self.make_room,
             cgroup=cgroup,
             builtin=tool.is_builtin,
+            surface=ready.surface,
             served=server_of(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,

@@ -82,7 +82,7 @@ class Starter:
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced meanwhile."""
         changed = self._prepared(ready.tool, new_args, ready.context, ready.call_id, ready.client)
-        return replace(changed, is_fed=ready.is_fed)
+        return replace(changed, is_fed=ready.is_fed, surface=ready.surface)
 
     def _prepared(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
@@ -50,7 +51,7 @@ _SIZE_THRESHOLD = 256 * 1024
 
 def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
-    tool = catalogue.find_for_handle(params.tool, root)
+    tool = catalogue.find_for_handle(params.tool, root, params.surface)
     _refuse_rights(tool.name, tool.may)
     return tool
 
@@ -138,6 +139,7 @@ def run_to_end(
     if tool.stateful and tool.runtime == "pty":
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
+    ready = replace(ready, surface=params.surface)
     launch = ready.resolved.launch
     if not launch.terminal and launch.output != "events":
         # No client can write input: end of input prevents an endless wait.

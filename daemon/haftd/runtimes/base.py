@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import trio
 
 from haft_protocol.inputs import Input
+from haft_protocol.methods import Surface
 from haft_protocol.states import InputKind, LeftBehind, Screen, ToolError
 from haftd.core.termination import Termination
 from haftd.launch_spec import LaunchSpec
@@ -81,6 +82,9 @@ class Call:
 
     builtin: bool = False
     """The tool runs within the daemon."""
+
+    surface: Surface = "actions"
+    """The surface of `tools/call`, for tools that describe others."""
 
     served: tuple[str, str] | None = None
     """The MCP server of the tool, and the tool's name there."""

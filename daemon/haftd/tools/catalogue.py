@@ -22,8 +22,8 @@ from .definitions.functions import packaged_functions, read_functions
 from .definitions.load import FORMS, Layer, layers_of, shared_fields, tools_of
 from .definitions.self_description import Descriptions
 from .definitions.server_tools import ServerState, absence, place_tools, server_of
-from .lists.full_description import describe, describe_await
-from .lists.tool_list import AWAIT, RESERVED_NAMES
+from .lists.full_description import describe, describe_own
+from .lists.tool_list import RESERVED_NAMES
 from .lists.toolset import Toolset
 from .projects.project_tools import ProjectTools, UserTools
 from .projects.roots import (
@@ -129,36 +129,45 @@ class Catalogue:
     def store_problems(self) -> tuple[Problem, ...]:
         return () if self._trust is None else self._trust.problems
 
-    def find(self, name: str, root: str | None = None) -> Tool:
+    def find(self, name: str, root: str | None = None, surface: Surface = "actions") -> Tool:
         """Return the tool by its own name, or by a provider's name for it.
 
-        Raises `RpcError`: tool_not_found, or untrusted_root where an untrusted file mentions the
-        name.
+        Raises `RpcError`: tool_not_found with the tools of `surface`, or untrusted_root where an
+        untrusted file mentions the name.
         """
-        return self.descriptions.of(self._defined(name, root))
+        return self.descriptions.of(self._defined(name, root, surface))
 
-    def ready(self, name: str, root: str | None, args: Iterable[str] = ()) -> Tool:
+    def ready(
+        self,
+        name: str,
+        root: str | None,
+        args: Iterable[str] = (),
+        surface: Surface = "actions",
+    ) -> Tool:
         """Return the tool for a call with these argument names.
 
         Raises as `find`, and spawn_failed or invalid_arguments without a description by its program
         or MCP server.
         """
-        tool = self.find(name, root)
+        tool = self.find(name, root, surface)
         if (error := absence(tool, self.servers)) is not None:
             raise error
         if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
             raise refusal
         return tool
 
-    def describe(self, name: str, root: str | None) -> ToolDescription:
+    def describe(
+        self, name: str, root: str | None, surface: Surface = "actions"
+    ) -> ToolDescription:
         """Describe a tool; raises as `ready`."""
-        return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
+        own = describe_own(name, surface)
+        return describe(self.ready(name, root, (), surface), surface) if own is None else own
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
         """Return the self-describing tools, or only that of `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
-        if name == AWAIT.name:
+        if name in RESERVED_NAMES:
             return []
         tool = self._defined(name, root)
         return [tool] if tool.is_asked else []
@@ -203,7 +212,7 @@ class Catalogue:
         self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()
 
-    def _defined(self, name: str, root: str | None) -> Tool:
+    def _defined(self, name: str, root: str | None, surface: Surface = "actions") -> Tool:
         tool = self.own.toolset.get(name)
         toolset, problems = self.own.toolset, (*self.problems, *self.server_problems)
         if tool is None and (rooted := self._rooted(root)) is not None:
@@ -213,19 +222,21 @@ class Catalogue:
                 file, state = waits
                 raise untrusted_tool(name, rooted.root, file, changed=state == "changed")
         if tool is None:
-            raise tool_not_found(name, toolset.callable(), _refused(name, problems))
+            raise tool_not_found(name, toolset.callable(surface), _refused(name, problems))
         if tool.enable == "off":
             raise tool_not_found(
                 name,
-                toolset.callable(),
+                toolset.callable(surface),
                 f"its definition in {_place(tool)} turns it off (`enable`)",
             )
         return tool
 
-    def find_for_handle(self, name: str, root: str | None = None) -> Tool:
+    def find_for_handle(
+        self, name: str, root: str | None = None, surface: Surface = "actions"
+    ) -> Tool:
         """Return the tool of an existing handle, also a root's former tool."""
         try:
-            return self.find(name, root)
+            return self.find(name, root, surface)
         except RpcError:
             rooted = self._rooted(root)
             tool = None if rooted is None else rooted.former(name)

@@ -42,9 +42,11 @@ class Command:
 
 class VerbForm(msgspec.Struct, frozen=True):
     """Start tool as shown to models: `summary`, `parameters` with short descriptions, and those
-    `required`. `first_line` describes the parameter `command`, a line to type after the start."""
+    `required`. `first_line` describes the parameter `command`, a line to type after the start;
+    `description` is shown by `describe_tools`."""
 
     summary: str = ""
+    description: str = ""
     parameters: Mapping[str, str] | None = None
     required: tuple[str, ...] = ()
     first_line: str = ""

@@ -204,7 +204,9 @@ def _read_verbs(value: object) -> VerbForm:
     try:
         return msgspec.convert(table, VerbForm)
     except msgspec.ValidationError as error:
-        raise _wrong(f"it has summary, parameters, required and first_line: {error}") from None
+        raise _wrong(
+            f"it has summary, description, parameters, required and first_line: {error}"
+        ) from None
 
 
 def _read_may(value: object) -> frozenset[str]:

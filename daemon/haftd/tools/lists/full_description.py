@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from haft_protocol.methods import ParameterInfo, ToolDescription
+from haft_protocol.methods import ParameterInfo, Surface, ToolDescription, ToolInfo
 from haftd.schemas.descriptions import choice_sentence, joined, sentences
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
 from haftd.tools.definitions.definition import Tool
 
 from .tool_list import AWAIT
+from .verb_tools import HANDLE_TOOLS, start_parameters
 
 _MAX_DEPTH = 5
 _MAX_PARAMETERS = 256
@@ -22,11 +23,14 @@ _SHOWN_ELSEWHERE = frozenset(
 )
 
 
-def describe(tool: Tool) -> ToolDescription:
+def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
+    is_start = surface == "verbs"
+    form = tool.verbs if is_start else None
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
     try:
-        own, notes = flatten(normalize(tool.parameters))
+        schema = start_parameters(tool) if is_start else tool.parameters
+        own, notes = flatten(normalize(schema))
         for parameter in _parameters(own, "", 0, tool.details):
             if len(parameters) == _MAX_PARAMETERS:
                 notes.append(f"Only the first {_MAX_PARAMETERS} parameters are described here.")
@@ -36,24 +40,30 @@ def describe(tool: Tool) -> ToolDescription:
         notes = [f"It cannot be called: {error}."]
     return ToolDescription(
         name=tool.name,
-        summary=tool.summary.strip(),
-        description=joined(tool.description.strip(), *notes),
+        summary=(form and form.summary) or tool.summary.strip(),
+        description=joined((form and form.description) or tool.description.strip(), *notes),
         examples=tool.examples.strip(),
         stateful=tool.stateful,
-        actions=tool.actions,
+        actions=() if is_start else tool.actions,
         parameters=tuple(parameters),
     )
 
 
-def describe_await() -> ToolDescription:
-    own, _ = flatten(normalize(AWAIT.parameters))
+def describe_own(name: str, surface: Surface) -> ToolDescription | None:
+    """Describe a tool without a definition, `await` or one for all handles."""
+    own = HANDLE_TOOLS if surface == "verbs" else (AWAIT,)
+    return next((_described(tool) for tool in own if tool.name == name), None)
+
+
+def _described(tool: ToolInfo) -> ToolDescription:
+    own, _ = flatten(normalize(tool.parameters))
     return ToolDescription(
-        name=AWAIT.name,
-        summary=AWAIT.description,
+        name=tool.name,
+        summary=tool.description,
         description="",
         examples="",
-        stateful=AWAIT.stateful,
-        actions=AWAIT.actions,
+        stateful=tool.stateful,
+        actions=tool.actions,
         parameters=tuple(_parameters(own, "", 0, {})),
     )
 

@@ -9,6 +9,11 @@ from msgspec import UNSET
 
 from haft_protocol.methods import ParameterInfo, ToolDescription
 
+_HELD = (
+    "It returns when the program ends or reads input, after `wait_s` seconds at most; a program that goes on"
+    " is a handle, for handle_send, handle_read, handle_wait and handle_stop."
+)
+
 
 def page(tools: Iterable[ToolDescription]) -> str:
     return "\n\n".join(map(_tool, tools))
@@ -16,8 +21,10 @@ def page(tools: Iterable[ToolDescription]) -> str:
 
 def _tool(tool: ToolDescription) -> str:
     parts = [f"# {tool.name}", tool.summary, tool.description]
-    if tool.stateful:
+    if tool.actions:
         parts.append(f"It is held: call it with `action` ({', '.join(tool.actions)}) and `id`.")
+    elif tool.stateful:
+        parts.append(_HELD)
     if tool.parameters:
         parts.append("\n".join(("## Parameters", *map(_parameter, tool.parameters))))
     if tool.examples:

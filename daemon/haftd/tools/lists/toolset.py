@@ -11,6 +11,7 @@ from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions
 
 from .tool_list import AWAIT, RESERVED_NAMES, listed, listing
+from .verb_tools import HANDLE_TOOLS
 
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
@@ -35,13 +36,15 @@ class Toolset:
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
 
-    def callable(self) -> list[str]:
+    def callable(self, surface: Surface = "actions") -> list[str]:
         offered = [
             tool
             for tool in self.tools.values()
             if tool.enable != "off" and not tool.unserved and not tool.may
         ]
         names = [tool.name for tool in offered]
+        if surface == "verbs":
+            return [*names, *(tool.name for tool in HANDLE_TOOLS)]
         return [*names, AWAIT.name] if any(tool.stateful for tool in offered) else names
 
     def listing(

@@ -230,6 +230,18 @@ def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
     return copy.deepcopy({**own, "properties": properties})
 
 
+def start_parameters(tool: Tool) -> dict[str, Any]:
+    """Return the parameters of a start as the definition describes them in full; raises
+    `UnsupportedSchema`."""
+    own, form = _own(tool), tool.verbs or VerbForm()
+    if not tool.stateful and form.parameters is None:
+        return own
+    shown = _parameters(tool, form)
+    full = own.get("properties", {})
+    properties = {name: full.get(name, item) for name, item in shown["properties"].items()}
+    return {**shown, "properties": properties}
+
+
 def _described(form: Any, description: str) -> Any:
     plain = {key: value for key, value in form.items() if key not in _UNSHOWN}
     if isinstance(plain.get("items"), dict):
