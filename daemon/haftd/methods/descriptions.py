@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import trio
 from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError
@@ -84,21 +85,34 @@ def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -
 def wanted(
     starter: Starter, describer: Describer, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
-    """Return a function that awaits the missing descriptions; None if complete."""
+    """Return a function that awaits the missing descriptions; None if complete.
+
+    Programs are asked while servers start, then those of definitions that were read meanwhile.
+    """
     if method not in NEEDS or starter.stopping:
         return None
-    if servers := _servers(starter.catalogue, describer.servers, method, params):
-        within_s = LIST_S if method == "tools/list" else inf
-        return partial(describer.servers.list_tools, servers, within_s)
-    try:
-        tools = NEEDS[method](starter.catalogue, params)
-    except RpcError:
-        return None  # unknown tool: the method reports that
-    if not tools:
-        return None
+    servers = _servers(starter.catalogue, describer.servers, method, params)
     root = _named_root(params) or starter.launch_settings.root
-    lacking = describer.lacking(tools, root)
-    return partial(describer.ask, lacking, root) if lacking else None
+
+    def lacking() -> list[Tool]:
+        try:
+            tools = NEEDS[method](starter.catalogue, params)
+        except RpcError:
+            return []  # unknown tool: the method reports that
+        return describer.lacking(tools, root)
+
+    if not servers and not lacking():
+        return None
+
+    async def ready() -> None:
+        within_s = LIST_S if method == "tools/list" else inf
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(describer.servers.list_tools, servers, within_s)
+            await describer.ask(lacking(), root)
+        # Not the servers again: one that has failed may be due already.
+        await describer.ask(lacking(), root)
+
+    return ready
 
 
 def described(
@@ -113,8 +127,6 @@ def described(
 
         async def later(*, in_batch: bool = False) -> object:
             await ready()
-            if (more := wanted(starter, describer, method, params)) is not None:
-                await more()
             return await result_of(serve(caller, params), in_batch=in_batch)
 
         return DeferredReply(later, partial(later, in_batch=True))
