@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haftd.runtimes.terminal.library import load
@@ -87,11 +87,12 @@ def test_any_session_byte_by_byte_is_the_same_screen(drawn: bytes) -> None:
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=40).map(str.rstrip), max_size=6))
+@example(["a", *["a" * 36] * 3, "a" * 35])
 def test_a_wrapped_line_reflows_with_the_size(lines: list[str]) -> None:
-    screen = new(rows=24, cols=20)
+    screen = new(rows=40, cols=20)  # more than six lines of six rows
     screen.feed("\r\n".join(lines).encode())
     for cols in (7, 13, 50):
-        screen.resize(24, cols)
+        screen.resize(40, cols)
         shown = [part for line in lines for part in _wrapped(line, cols)]
         expected = tuple(line.rstrip() for line in shown)
         assert screen.snapshot().lines[: len(expected)] == expected
