@@ -78,7 +78,7 @@ def test_a_run_writes_the_names_of_its_failed_tests(tmp_path: Path) -> None:
         "pytest",
         "-q",
         "-n",
-        "2",
+        "1",
         "-p",
         "tests.conftest",
         "-p",
