@@ -167,5 +167,5 @@ def test_the_calls_of_a_test_file_are_recorded() -> None:
     if not is_possible():
         pytest.skip("no namespaces of our own to make")
     recorded = record("tests/executions/test_silence.py", "digest")
-    assert "daemon/haftd/executions/silence.py:Silence.see" in recorded.functions
+    assert "daemon/haftd/executions/silence.py:Silence.record" in recorded.functions
     assert not recorded.unfit
