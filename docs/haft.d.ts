@@ -744,7 +744,7 @@ export interface LeftBehind {
   command: string;
 }
 
-/** The limits of section 1 in this daemon. */
+/** The limits of this daemon. */
 export interface LimitsResult {
   /** bytes of one message */
   max_message: number;
@@ -775,7 +775,7 @@ export interface Mouse {
   mods?: ("ctrl" | "meta" | "shift")[];
 }
 
-/** An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7. */
+/** An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. */
 export interface Notice {
   /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed */
   kind: string;
@@ -1475,7 +1475,7 @@ export interface TrustGrantParams {
   digest: string;
 }
 
-/** The roots by path. */
+/** The roots with trusted files, sorted by path. */
 export interface TrustListResult {
   /** the roots with trusted files */
   roots: TrustedRoot[];
@@ -1497,7 +1497,7 @@ export interface TrustRevokeParams {
   root: string;
 }
 
-/** The root; `was`: a file of it was trusted. */
+/** The root, and `was`, true if a file of the root was trusted. */
 export interface TrustRevokeResult {
   /** the path under which it was trusted */
   root: string;

@@ -1,7 +1,7 @@
 """Client on trio: one connection, any number of tasks.
 
 Cancelling a task (`trio.move_on_after`) cancels its request at the daemon, and harms neither handle
-nor connection. Messages leave whole, through one buffer.
+nor connection: a message is queued whole, so no cancellation cuts one in two.
 
     async with haft.aio.connect(autostart=True) as haft:
         await haft.spawn("run", "build", {"argv": ["make"]})
@@ -62,10 +62,10 @@ async def connect(
 ) -> AsyncIterator[Haft]:
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
-    `hear` gets each notification and must not block. `answer` is awaited for each question,
-    `approve` for each approval, in tasks of their own; raising `Declined` leaves the request to
-    others. With either, loss of the connection ends the block with `ConnectionLost` at once;
-    otherwise the next call raises.
+    `hear` is called with each notification's method and JSON params, and must not block. `answer` is
+    awaited for each question, `approve` for each approval, in tasks of their own; raising `Declined`
+    leaves the request to others. With either, loss of the connection cancels the block, which raises
+    `ConnectionLost`; otherwise the next call raises.
     """
     try:
         connected = open_daemon(socket, timeout)
@@ -217,7 +217,7 @@ class Haft(AsyncCalls):
         except BlockingIOError:
             pass
         except OSError:
-            # Messages from before the hangup come first, then the end.
+            # The daemon has hung up: `_read` still takes its last messages, then reports the loss.
             self._wire.to_send.clear()
         if self._wire.to_send:
             self._more.set()

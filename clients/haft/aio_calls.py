@@ -1,4 +1,4 @@
-"""Typed calls of the client on trio (sections 4 to 8).
+"""Typed calls of the client on trio.
 
 `python -m tests.unasync` makes the blocking `calls` from this module: each coroutine becomes a
 function with a `timeout`.

@@ -90,7 +90,7 @@ class Haft(Calls):
         read_only: bool = False,
         hear: Callable[[str, Raw], None] | None = None,
     ) -> Haft:
-        """Connect to the daemon at `socket`, by default at the path of section 1.
+        """Connect to the daemon at `socket`, by default at that of `haft_protocol.paths`.
 
         `autostart` starts a daemon when none answers. `session` and `root` are defaults of calls.
         Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.

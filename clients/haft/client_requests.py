@@ -1,4 +1,5 @@
-"""The daemon's requests to a client on trio: a tool's question, an approval (sections 5 and 6).
+"""The daemon's requests to a client on trio: a tool's question, an approval (docs/protocol.md,
+"Questions" and "Approvals").
 
 Each request has a task, which the daemon may cancel. `Declined` leaves the question to others. Any
 other exception propagates to the program, and the daemon learns only that no answer comes. The

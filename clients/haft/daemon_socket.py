@@ -31,7 +31,7 @@ _ROOT = 0
 
 
 def find_socket(chosen: str | None = None) -> str:
-    """Return the daemon's socket: `chosen`, or the path of section 1."""
+    """Return the daemon's socket: `chosen`, or the path of `haft_protocol.paths`."""
     try:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
         return socket_path(env, os.getuid(), socket=chosen)
@@ -44,7 +44,8 @@ def is_chosen(chosen: str | None) -> bool:
 
 
 def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socket:
-    """Connect to the daemon at `chosen`, or at the path of section 1 or the lock's socket.
+    """Connect to the daemon at `chosen`, at the path of `haft_protocol.paths`, or at the lock's
+    socket.
 
     Raises `NotRunning` where no daemon listens. The caller closes the socket.
     """

@@ -25,7 +25,8 @@ class HaftError(Exception):
 
 
 class RemoteError(HaftError):
-    """The daemon refused the request; `kind` and `data` are for programs (section 9)."""
+    """The daemon refused the request; `kind` and `data` are for programs; see
+    docs/protocol.md, "Errors"."""
 
     def __init__(self, code: int, kind: str, message: str, data: Any = None) -> None:
         super().__init__(message)

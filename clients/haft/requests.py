@@ -33,7 +33,8 @@ class Common(TypedDict, total=False):
 
 
 class Reading(Common, total=False):
-    """Params of a read: its condition, timeout and view (section 4)."""
+    """Params of a read: its condition, timeout and view; see docs/protocol.md, "Waiting"
+    and "Reading output"."""
 
     wait: Wait
     timeout_ms: int

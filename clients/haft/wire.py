@@ -1,4 +1,5 @@
-"""The client's messages as bytes: numbered requests, and replies matched by number (section 1).
+"""The client's messages as bytes: numbered requests, and replies matched by number
+(docs/protocol.md, "Requests").
 
 Replies may come in any order. A reply to a forgotten request is dropped; a reply without an id is a
 fault of the connection.

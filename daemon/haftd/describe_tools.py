@@ -1,4 +1,4 @@
-"""Builtin tool `describe_tools`: the text of `tools/describe`. Protocol, sections 5 and 10."""
+"""Builtin tool `describe_tools`: the text of `tools/describe`."""
 
 from __future__ import annotations
 

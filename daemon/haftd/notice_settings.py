@@ -1,4 +1,4 @@
-"""Settings of notices. Ends and questions notify by default. Protocol, section 7."""
+"""Settings of notices. Ends and questions notify by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals: the request to a client and the client's decision (section 6).
+"""Approvals: the request to a client and the client's decision (docs/protocol.md, "Approvals").
 
 Pushed (`approval/ask`) and pulled (`approvals/list`) approvals have the same fields. Arguments are
 in no `repr`.

@@ -1,4 +1,4 @@
-"""Encoder of replies, the daemon's requests, and batches (sections 1 and 9).
+"""Encoder of replies, the daemon's requests, and batches.
 
 A value without a JSON form is mended, as a caller must get a reply.
 """

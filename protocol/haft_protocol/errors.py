@@ -1,5 +1,5 @@
-"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy (section
-9).
+"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy
+(docs/protocol.md, "Errors").
 
 A caller's text is cut and escaped; environment values, tokens and tracebacks never enter.
 """

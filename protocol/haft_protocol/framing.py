@@ -1,5 +1,5 @@
 """Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks
-(section 1).
+(docs/protocol.md, "Framing on a stream").
 
 The first non-blank byte of a connection decides the kind. Limits precede buffering, so the buffer
 exceeds them by one read at most. Messages complete before a fault are returned.

@@ -1,4 +1,4 @@
-"""Params and results of the methods on handles (sections 4 and 8)."""
+"""Params and results of the methods on handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of `input` for a running tool, read and validated. Section 4.
+"""Forms of `input` for a running tool, read and validated (docs/protocol.md, "Input").
 
 One kind per input, nothing coerced, unknown fields refused. Typed text is in no `repr`.
 """

@@ -1,4 +1,5 @@
-"""Inquiries: a tool's question on its way to a client, and the answer (section 6).
+"""Inquiries: a tool's question on its way to a client, and the answer (docs/protocol.md,
+"Questions").
 
 Pushed (`inquiry/ask`) and pulled (`inquiries/list`) questions have the same fields. Answers are in
 no error message and no `repr`.

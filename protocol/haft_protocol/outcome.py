@@ -1,4 +1,4 @@
-"""Printed forms in which a tool process reports, in both generations (section 10).
+"""Printed forms in which a tool process reports, in both generations (docs/tools.md).
 
 An object with a known `type` is an outcome, or `Malformed` if a field does not fit. Anything else
 is `Raw`, which is no error.

@@ -1,4 +1,4 @@
-"""Paths of the daemon's files, the same for daemon and clients (sections 1 and 11).
+"""Paths of the daemon's files, the same for daemon and clients (docs/protocol.md, "Transports").
 
 An empty variable counts as absent; a relative XDG folder is ignored (XDG specification).
 """

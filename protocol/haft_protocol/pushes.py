@@ -1,4 +1,4 @@
-"""Pushes: the daemon's notifications to a subscriber (section 7).
+"""Pushes: the daemon's notifications to a subscriber (docs/protocol.md, "Subscriptions").
 
 `handle/state` is the handle state object, `session/notification` the notice, each with
 `subscription`.

@@ -1,4 +1,4 @@
-"""Questions of a tool and their answers (sections 3 and 6).
+"""Questions of a tool and their answers (docs/protocol.md, "Questions").
 
 Both generations of `answer_type` are read (`{"type": "boolean"}` and `"Boolean"`), only the newer
 is written.

@@ -1,4 +1,4 @@
-"""Reports of the daemon about itself: version, limits, metrics, problems, sessions. Section 8."""
+"""Reports of the daemon about itself: version, limits, metrics, problems, sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class LimitsResult(msgspec.Struct, frozen=True):
-    """The limits of section 1 in this daemon."""
+    """The limits of this daemon."""
 
     max_message: int
     max_nesting: int

@@ -1,4 +1,5 @@
-"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults (sections 1, 2 and 9).
+"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults (docs/protocol.md,
+"Requests").
 
 One typed decode per message; `params` and `id` stay as received (`msgspec.Raw`). Only `read_params`
 and `read_reply` raise.

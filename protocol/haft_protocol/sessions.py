@@ -1,6 +1,5 @@
-"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends (sections
-7 and 8).
-"""
+"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends
+(docs/protocol.md, "Turns" and "Ending")."""
 
 from __future__ import annotations
 

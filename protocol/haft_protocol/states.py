@@ -1,4 +1,5 @@
-"""Handle state object: the result of spawn, fetch, apply and abort (section 3).
+"""Handle state object: the result of spawn, fetch, apply and abort (docs/protocol.md, "The handle
+state").
 
 Each state carries only its own data. An absent field is omitted; `null` has a meaning where
 permitted.
@@ -126,7 +127,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of
-    output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7.
+    output: the matched `pattern`, the number of lines (`count`), and the first of them.
     """
 
     kind: str

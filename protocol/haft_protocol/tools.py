@@ -1,4 +1,5 @@
-"""Params and results of the methods on tools, and of an assistant's call (section 5)."""
+"""Params and results of the methods on tools, and of an assistant's call (docs/protocol.md,
+"Calling tools")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Effects of a root's definition files, for the person who may trust them (section 5).
+"""Effects of a root's definition files, for the person who may trust them (docs/definitions.md,
+"Definitions of a project").
 
-Texts are unchanged: the viewer escapes for a terminal.
+Texts are as in the files, unescaped: a client that prints them escapes them for its terminal. Times
+are in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -35,11 +37,17 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
     name: str
     runs: tuple[str, ...] = ()
+    """Words of the command, with their templates."""
     shell: str | UnsetType = UNSET
+    """Shell that runs the words as a script."""
     asks: dict[str, str] = {}
+    """Mode (`ask`, `edit` or `skip`) of each action that is not `unattended`."""
     describes_itself: bool = False
+    """True if the command also runs, without a question, to describe the tool."""
     says: dict[str, Any] = {}
+    """Definition as written in the file."""
     unused: str | UnsetType = UNSET
+    """Reason why trust in the file adds no such tool."""
 
 
 class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -48,9 +56,11 @@ class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     file: str
     state: FileState
     why: str | UnsetType = UNSET
+    """Reason of a refusal."""
     digest: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     was: str | UnsetType = UNSET
+    """Last trusted content, if changed since."""
     tools: tuple[DefinedTool, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -60,9 +70,12 @@ class TrustShowResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
     root: str
     digest: str
+    """Common digest of all files that can be trusted, to grant the trust by."""
     files: tuple[DefinitionFile, ...]
     gone: tuple[str, ...] = ()
+    """Names of trusted files that no longer exist."""
     at: float | UnsetType = UNSET
+    """Time of the last grant."""
 
 
 class TrustResult(msgspec.Struct, frozen=True):
@@ -73,7 +86,7 @@ class TrustResult(msgspec.Struct, frozen=True):
 
 
 class TrustRevokeResult(msgspec.Struct, frozen=True):
-    """The root; `was`: a file of it was trusted."""
+    """The root, and `was`, true if a file of the root was trusted."""
 
     root: str
     was: bool
@@ -88,7 +101,7 @@ class TrustedRoot(msgspec.Struct, frozen=True):
 
 
 class TrustListResult(msgspec.Struct, frozen=True):
-    """The roots by path."""
+    """The roots with trusted files, sorted by path."""
 
     roots: tuple[TrustedRoot, ...]
 

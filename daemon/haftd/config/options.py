@@ -1,4 +1,4 @@
-"""Options from command line and environment, and paths of the daemon's files. Sections 1 and 11.
+"""Options from command line and environment, and paths of the daemon's files.
 
 Keep imports few: this runs before the daemon re-executes itself (`host/process/process_tag`).
 """

@@ -1,4 +1,4 @@
-"""Settings from the configuration files. Section 11.
+"""Settings from the configuration files (docs/configuration.md).
 
 A wrong value or unknown key is reported with file, key and line; the default applies. `ConfigError`
 prevents the start.

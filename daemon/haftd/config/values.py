@@ -1,6 +1,7 @@
 """Readers of single configuration values.
 
-A reader returns the setting of a TOML value, or raises `InvalidField` with the permitted values.
+A reader takes a value of `config.toml` and returns the setting, or raises `InvalidField` with the
+permitted values; the caller adds the key.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ Reader = Callable[[object], Any]
 
 
 def _with_description(reader: Reader, form: str) -> Reader:
-    """Attach a description for the generated page of keys."""
+    """Attach the description of the permitted values in docs/configuration.md."""
     reader.form = form  # type: ignore[attr-defined]
     return reader
 
 
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
+    """Return a reader of an integer or, unless `whole`, a float within these bounds."""
     kind = "a whole number" if whole else "a number"
 
     def read_number(value: object) -> Any:
@@ -35,7 +37,7 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
-    """Return a reader of bytes, as a number or with a unit."""
+    """Return a reader of a size in bytes, given as a number or as a text with a unit."""
 
     def read_bytes(value: object) -> int:
         size = read_size(value)
@@ -62,7 +64,7 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 
 
 def unknown(name: str, names: Sequence[str], noun: str) -> str:
-    """Format the message for an unknown name, with a similar one."""
+    """Return the message for an unknown name, with the most similar of `names` as a hint."""
     similar = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     return f"there is no such {noun}{hint}"

@@ -1,4 +1,4 @@
-"""Find clashing handle ids in a batch before anything runs. Protocol, section 5, "Batches".
+"""Find clashing handle ids in a batch before anything runs (docs/protocol.md, "Calling tools").
 
 A clash with a live handle or another spawn fails the whole batch; a repeated call is no clash.
 """

@@ -1,4 +1,4 @@
-"""Settings of a tool's handles: rights, policies, notices. Protocol, sections 6, 7 and 11."""
+"""Settings of a tool's handles: rights, policies, notices (docs/definitions.md)."""
 
 from __future__ import annotations
 

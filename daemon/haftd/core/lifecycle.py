@@ -2,7 +2,7 @@
 
 The table maps each stage and event to the next stage, to `IGNORED`, or to `ILLEGAL`, which raises
 and changes nothing. A requested stop changes no other transition: the execution goes on until the
-runtime reports the end. Protocol, section 3.
+runtime reports the end (docs/protocol.md, "States").
 
     awaiting approval → starting → running ⇄ waiting → under review → draining → stopped
            ↘ abandoned       ↘ rejected

@@ -1,4 +1,5 @@
-"""Format the end of an execution as an error: cause and exit status. Protocol, section 3, `error`."""
+"""Format the end of an execution as an error: cause and exit status (docs/protocol.md,
+"ToolError")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named files of truncated results. Protocol, sections 3 (`truncated`) and 11.
+"""Named files of truncated results (docs/protocol.md, "Truncated").
 
 A complete spool file gets a name; other content is written within the disk budget, with a line for
 dropped bytes. A failed save costs the path, never the reply.

@@ -1,4 +1,4 @@
-"""A session's read position in a handle. Protocol, sections 3 and 4.
+"""A session's read position in a handle (docs/protocol.md, "Reading output").
 
 Only a `delta` moves `offset`, over all output returned or omitted. A read by cursor belongs to no
 session and sets only the time at which the end was read.

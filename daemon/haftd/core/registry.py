@@ -1,4 +1,4 @@
-"""The registry of handles: admission, lookup, eviction. Protocol, section 4, "Stopped handles".
+"""The registry of handles: admission, lookup, eviction (docs/protocol.md, "States").
 
 Decisions are synchronous, and a spawn that fails to start leaves no trace. If stopped handles hold
 too many files, their output is truncated, their ends stay.

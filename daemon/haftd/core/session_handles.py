@@ -1,4 +1,4 @@
-"""Handles of one session, and the choice of those to evict. Protocol, section 4.
+"""Handles of one session, and the choice of those to evict.
 
 A stopped handle stays until its end was read and its retention is over; above the limits the oldest
 go, read ones first. Handles with processes left stay: no other handle could end these.

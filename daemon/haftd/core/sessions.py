@@ -1,4 +1,4 @@
-"""Membership of connections in sessions. Protocol, section 7.
+"""Membership of connections in sessions.
 
 A session has no owner and begins on first use; a connection is an opaque key and may join several.
 """

@@ -1,4 +1,4 @@
-"""Convert a spool's bytes to text for a reader. Protocol, section 4, `view`.
+"""Convert a spool's bytes to text for a reader (docs/protocol.md, "Reading output").
 
 - The text never splits a character or sequence; incomplete ones wait for the next read.
 - Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,

@@ -1,8 +1,7 @@
 """Truncate the texts of a batch, so that all replies fit a model's window.
 
-The longest texts are cut, all to one length. The cut of a stopped handle is reported in `truncated`,
-with a file; that of a live one in `omitted`. Protocol, section 5, "Batches".
-"""
+The longest texts are cut, all to one length. The cut of a stopped handle is reported in
+`truncated`, with a file; that of a live one in `omitted` (docs/protocol.md, "Calling tools")."""
 
 from __future__ import annotations
 

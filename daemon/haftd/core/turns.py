@@ -1,4 +1,4 @@
-"""Current turn of each session's conversation. Protocol, section 7.
+"""Current turn of each session's conversation (docs/protocol.md, "Turns").
 
 Turns count from 1. The longest unused sessions are forgotten.
 """

@@ -1,4 +1,5 @@
-"""State of a handle for a reader: the state object of the wire. Protocol, sections 3 and 4.
+"""State of a handle for a reader: the state object of the wire (docs/protocol.md, "The handle
+state").
 
 Pure, except for the file of a truncated text. A success has a result, a failure an error, never both.
 """

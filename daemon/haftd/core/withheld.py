@@ -1,4 +1,4 @@
-"""Output withheld until a reviewer decides. Protocol, section 6, results.
+"""Output withheld until a reviewer decides (docs/protocol.md, "Approvals").
 
 A withheld result is not in the handle, so no view, search or subscription shows it. The reviewer
 sees the text that is released.

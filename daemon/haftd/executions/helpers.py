@@ -1,7 +1,6 @@
 """Helper commands: a tool's own program describes its schema or renders arguments.
 
-A helper command has no handle, approval, session or notices. Protocol, section 10.
-"""
+A helper command has no handle, approval, session or notices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""High-resolution timer: trio's own timers are as coarse as epoll's milliseconds.
+"""High-resolution timer: trio's own deadlines are as coarse as epoll's milliseconds.
 
-One timerfd per loop is armed while a callback waits. Without a timerfd no callback is called, so
-callers also set a timer of the loop.
+Each trio run has one timerfd, armed for its earliest callback. If the kernel grants none, no
+callback is called, so callers also set a trio deadline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 import trio
 
 LOOP_RESOLUTION_S = 0.001
-"""The loop's own timers serve longer delays: they round up to a multiple of this."""
+"""Resolution of trio's deadlines, which are rounded up; they serve for delays from this on."""
 
 _CLOCK_MONOTONIC = 1
 _NEVER = float("inf")
@@ -50,7 +50,7 @@ class _Timer:
                 try:
                     os.read(self.fd, 8)
                 except BlockingIOError:
-                    continue  # set anew meanwhile
+                    continue  # set to a later time after the descriptor became readable
                 self._armed = _NEVER
                 now = time.monotonic()
                 for callback in [due for due, when in self._callbacks.items() if when <= now]:
@@ -67,8 +67,10 @@ _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> None:
-    """Call `callback` once after `seconds`, in place of its earlier time. The waiter may be gone;
-    `callback` must not raise."""
+    """Call `callback` once after `seconds`; a second call for an equal callback replaces its time.
+
+    There is no cancellation: the callback runs even if its task has ended. It must not raise.
+    """
     try:
         timer = _alarm.get()
     except LookupError:

@@ -1,4 +1,5 @@
-"""Display of a call's arguments to the approving user, rendered by a program. Protocol, section 6.
+"""Display of a call's arguments to the approving user, rendered by a program (docs/protocol.md,
+"Approvals").
 
 Output is bounded, invisible characters escaped. After a failure the arguments are shown as JSON.
 """

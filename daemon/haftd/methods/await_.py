@@ -1,7 +1,7 @@
 """await: wait until every handle of `all` and one of `any` has stopped.
 
-Also replies when all others wait for answers that no candidate is asked for: the caller may give
-these by `apply`.
+The wait also ends once each handle that is still awaited has a question that no client or model is
+being asked: only the caller can answer these, by `apply`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _result(
     *,
     timed_out: bool = False,
 ) -> AwaitResult:
+    """Sort the handles by state; only a reader moves their read positions."""
     supervisor.wake_expiry()  # a stopped handle that was read may expire
     read = read_plain if is_reader else plain_state
     return AwaitResult(

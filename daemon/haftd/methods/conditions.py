@@ -1,4 +1,4 @@
-"""Conditions of `wait`: reasons for a waiting call to reply now. Protocol, section 4.
+"""Conditions of `wait`: reasons for a waiting call to reply now (docs/protocol.md, "Waiting").
 
 A condition is checked synchronously: when the call arrives, when the handle changes, and at the time
 that `look_again` returns.

@@ -1,6 +1,8 @@
-"""Evidence that a program in timed waits wants input: an idle prompt or a periodic redraw.
+"""Evidence that a program wants input though it waits with a timeout: an idle prompt or a periodic
+redraw.
 
-Pure values; `conditions` feeds them with readings and their times.
+Pure values: `conditions` records the program's state (`Wanted`), read from the kernel at intervals.
+A length `within_ms` is the timeout of a wait in `poll` or the like. Times are of trio's clock.
 """
 
 from __future__ import annotations
@@ -9,42 +11,43 @@ from dataclasses import dataclass, field
 from math import inf
 
 READING_INTERVAL_S = 0.04
-"""Interval of readings; a program that works half of the time is soon seen at work."""
+"""Interval of readings, short enough to meet a program at work that works half of the time."""
 MIN_PERIOD_MS = 500
-"""Minimum period of a display; a faster redraw shows progress."""
+"""Minimum period of a display that takes keys; a faster redraw shows progress."""
 
 _MIN_IDLE_S = 0.3
-"""Minimum idle time of a program that wakes up repeatedly."""
+"""Minimum time without output or work before a program with unlearned waits is idle."""
 _MAX_IDLE_S = 1.5
-"""Idle time that suffices: a longer wait is one for input by itself (`runtimes/process/input_state`)."""
+"""Sufficient idle time: a longer wait counts as one for input (`runtimes/process/input_state`)."""
 _KNOWN_IDLE_S = 0.03
-"""Minimum idle time if earlier prompts had waits of this length."""
+"""Minimum idle time if all waits are as short as those learned at earlier prompts."""
 _KNOWN_MS = 50
-"""Shorter waits are not learned: programs also poll while they work."""
+"""Minimum length of a learned wait: with shorter ones, programs also poll while they work."""
 _DRAWING_S = 0.1
-"""Maximum time of a redraw; longer is work."""
+"""Maximum duration of a redraw; longer activity is work."""
 
 
 @dataclass(slots=True)
 class IdleEvidence:
     """Idle evidence of a program with short timed waits, without output since `since`.
 
-    The program waits for input once every wait seen has ended without effect. A length seen may recur; a
-    new length must end as well, as it may be the rest of a longer wait. Waits up to `known_poll_ms` ended
-    without effect at earlier prompts.
+    The program waits for input once a wait of each recorded length has ended in neither output nor
+    work. A new length must end, too, as it may be the rest of a longer wait; an equal one proves
+    nothing new. Waits from `_KNOWN_MS` to `known_poll_ms` were learned at earlier prompts and need
+    not end.
     """
 
     since: float
     known_poll_ms: int
     until: float = 0.0
-    """End of the last wait that has to end."""
+    """Time at which every recorded wait that has to end has ended."""
     longest_ms: int = 0
-    """The longest wait that has to end."""
+    """Length of the longest wait that has to end, learned by the caller once they all have."""
     _idle_s: float = _KNOWN_IDLE_S
     _lengths_ms: list[int] = field(default_factory=list)
 
     def see(self, within_ms: int, now: float) -> bool:
-        """Record a wait; return True for a new length."""
+        """Record a wait of at most `within_ms` from now; return True for a new length."""
         if any(abs(within_ms - length) <= length / 10 + 5 for length in self._lengths_ms):
             return False
         self._lengths_ms.append(within_ms)
@@ -55,7 +58,7 @@ class IdleEvidence:
         return True
 
     def doubt(self) -> None:
-        """Require a longer idle time: the program was seen at work."""
+        """Require the longer idle time, as a reading has shown work."""
         self._idle_s = _MIN_IDLE_S
 
     def enough_at(self) -> float:
@@ -65,10 +68,10 @@ class IdleEvidence:
 
 @dataclass(slots=True)
 class PeriodicRedraw:
-    """Evidence of a periodic redraw: each wait for a key ends in output (`top -d 1`).
+    """Evidence of a periodic redraw, as of `top -d 1`: each wait for a key ends in output.
 
-    Such a program is never idle. It waits for input after two returns to the same wait, with little
-    drawing in between.
+    Such a program is never idle. It counts as waiting for input once it has come back twice to a
+    wait of this period, each time after activity short enough to be a redraw.
     """
 
     period_ms: int
@@ -85,11 +88,11 @@ class PeriodicRedraw:
         return True
 
     def rests(self) -> None:
-        """Record a reading of the wait, without work."""
+        """Record a reading of the wait, which ends any work."""
         self._busy_since = inf
 
     def draws(self, now: float) -> bool:
-        """Record a reading of work; return True while that may be drawing."""
+        """Record a reading of work; return False once that is too long for a redraw."""
         self._busy_since = min(self._busy_since, now)
         return now - self._busy_since <= _DRAWING_S
 

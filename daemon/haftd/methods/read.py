@@ -1,4 +1,5 @@
-"""Reading a handle: the condition for a reply (`wait`) and its content (`view`). Protocol, section 4.
+"""Reading a handle: the condition for a reply (`wait`) and its content (`view`), after
+docs/protocol.md, "Waiting" and "Reading output".
 
 The waiting call is woken only when its condition holds. The kernel has no event for the input state,
 which is read at growing intervals during such a wait.

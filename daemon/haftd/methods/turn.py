@@ -1,4 +1,5 @@
-"""turn/begin and turn/end: a session's handles at the end of an assistant's turn. Protocol, section 7.
+"""turn/begin and turn/end: a session's handles at the end of an assistant's turn (docs/protocol.md,
+"Turns").
 
 Decisions are immediate and survive a disconnect. The reply waits within a bound, which ends nothing;
 undecided handles are aborted.

@@ -1,4 +1,4 @@
-"""Matches of one pattern in a handle's output, for a notice. Protocol, section 7, `tool.content`.
+"""Matches of one pattern in a handle's output, for a notice of kind `tool.content`.
 
 All are counted, the first lines kept: the first error mostly causes the others.
 """

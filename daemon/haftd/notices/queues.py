@@ -1,4 +1,4 @@
-"""Per-session queues of undelivered notices. Protocol, section 7.
+"""Per-session queues of undelivered notices.
 
 A notice is delivered once, and dropped if the session meanwhile reads the handle; that of an awaited
 end stays until the call has replied. Each handle and pattern has one growing notice of unread output.

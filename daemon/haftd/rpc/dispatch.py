@@ -1,4 +1,4 @@
-"""Dispatch: from a message to the reply; batches follow section 5 of the protocol.
+"""Dispatch: from a message to the reply; batches follow docs/protocol.md, "Calling tools".
 
 Everything is synchronous, except `finish` and `encode_later`: a method decides at once or returns a
 `DeferredReply`. An `RpcError` becomes the reply; another exception is logged under an incident id,

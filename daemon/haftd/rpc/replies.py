@@ -1,4 +1,5 @@
-"""Replies until they are sent: final, pending, or part of a batch (section 5).
+"""Replies until they are sent: final, pending, or part of a batch (docs/protocol.md, "Calling
+tools").
 
 A reply is encoded last, because the members of a batch share the size limit.
 """

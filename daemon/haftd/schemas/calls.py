@@ -2,8 +2,7 @@
 
 A stateful tool has one `oneOf` branch per action, or, flat, one object with the action named in
 each description. The tool's own parameters stand beside `action` and `id`. `one_shot` adds a branch
-without an action, which runs the tool to its end. Section 5.
-"""
+without an action, which runs the tool to its end."""
 
 from __future__ import annotations
 

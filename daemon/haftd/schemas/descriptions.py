@@ -1,6 +1,6 @@
-"""Constraints of a schema in short sentences for a model.
+"""Constraints of a schema as sentences for a model, where the provider's dialect lacks the keyword.
 
-One sentence per keyword; a nested schema is a phrase without JSON Schema notation; values are JSON.
+Each JSON Schema keyword has one sentence, a nested schema a phrase, and values are JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _MAX_PHRASE_DEPTH = 5
 _MAX_SHOWN = 20
 _MAX_PARTS = 10
 _JOINED = ("with ", "perhaps ", "of ", "either ")
-"""Starts of details that follow a type without a comma."""
+"""Beginnings of the parts of a phrase that follow the type without a comma."""
 _ENDS = (".", "!", "?", ":", "…", ")", "`")
+"""Ends of a text after which `joined` adds no full stop."""
 _PAIRS = {
     "minLength": ("maxLength", "characters"),
     "minItems": ("maxItems", "items"),
@@ -49,7 +50,7 @@ def names(items: Iterable[str], last: str = "and") -> str:
 
 
 def choice_sentence(values: list[Any]) -> str:
-    """Format the values of an `enum` that cannot be kept."""
+    """List the values of an `enum` that the dialect cannot hold, such as one that is too long."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
     shown = ", ".join(compact(value, 60) for value in values[:_MAX_SHOWN])
@@ -58,7 +59,8 @@ def choice_sentence(values: list[Any]) -> str:
 
 
 def sentences(node: Node, words: Iterable[str]) -> list[str]:
-    """Describe these omitted keywords; annotations without a constraint give no sentence."""
+    """Describe the keywords `words` of a node, omitted from its schema. Annotations that constrain
+    nothing (`title`, `description`) have no sentence."""
     left = [word for word in words if word in node]
     return [sentence for word in left if (sentence := _sentence(word, node, left))]
 
@@ -179,7 +181,7 @@ def _says_nothing(node: Node) -> bool:
 
 
 def phrase(node: Node, longest: int = _MAX_PHRASE_LENGTH) -> str:
-    """Format the accepted values: `object with a (integer), perhaps b`."""
+    """Describe the accepted values: ``object with `a` (integer), perhaps `b` ``."""
     return _shortened(_phrase(node, 0), longest)
 
 
@@ -262,7 +264,7 @@ def _lowered(sentence: str) -> str:
 
 
 def joined(*texts: str | None) -> str:
-    """Join distinct texts as sentences."""
+    """Join texts as sentences, without those that an earlier text contains."""
     result = ""
     for text in texts:
         if not text or text in result:
@@ -274,7 +276,8 @@ def joined(*texts: str | None) -> str:
 
 
 def with_notes(text: str, notes: Iterable[str], longest: int) -> str:
-    """Append notes to a description within `longest` characters; the notes are kept."""
+    """Append notes to a description within `longest` characters; the description is
+    cut first."""
     more = joined(*notes)
     room = longest if not more else max(longest - len(more) - 2, longest // 2)
     full = joined(_cut(text, room), more)
@@ -294,7 +297,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def recursion_sentence(name: str) -> str:
-    """Describe recursion."""
+    """Refer a recursive node to the definition `name` in which it is nested."""
     return f"The same form as {compact(name, 80)} above, again."
 
 

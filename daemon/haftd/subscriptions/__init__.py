@@ -1,4 +1,4 @@
-"""Push of a session's changes to its subscribers. Protocol, section 7, "Push".
+"""Push of a session's changes to its subscribers (docs/protocol.md, "Subscriptions").
 
 No execution waits for a subscriber: a handle marks its followers as due, and one task for each
 connection sends one message at a time, as of the moment of sending. Read offsets and notices stay. A

@@ -2,8 +2,8 @@ r"""Keys typed while attached: text for the program, or commands to haft.
 
 The input comes in chunks that may split a sequence or a character. The prefix is C-\ or the chosen
 key, in each form that a terminal sends: the control character, and the codes of the keyboard
-protocols that the program may have enabled. Text between paste codes is always text. Only an
-ambiguous sequence is held back, never an Escape alone.
+protocols that the program may have enabled. Text in a bracketed paste is always text. Only the
+beginning of a sequence that may be a key is held back until the next chunk, never an Escape alone.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _LOCK_KEYS = range(57_358, 57_361)
 
 _CHOICES = "abcdefghijklmnopqrstuvwxyz\\]^_"
 _TAKEN = "him[j"
-"""Backspace, Tab, Enter, Escape and the line feed."""
+"""With Ctrl, these are Backspace, Tab, Enter, Escape and the line feed."""
 
 
 def prefix_key(name: str) -> str | None:
-    """Return the key of a prefix such as `C-a` or `C-]`; None for an invalid name."""
+    """Return the key of a prefix such as `C-a` or `C-]`; None for an invalid or taken one."""
     key = name[2:].lower()
     is_valid = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
     return key if is_valid else None
@@ -67,13 +67,14 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._held = b""
         self._prefix = b""
-        """The prefix as received, until the next key."""
+        """Bytes of a pressed prefix, passed on unless the next key makes it a command."""
         self._pasting = False
         self._passed = bytearray()
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take typed bytes; return texts and commands in order. Bytes behind `DETACH` stay unread."""
+        """Take typed bytes; return texts and commands in order. Bytes after `DETACH` in
+        `data` are dropped."""
         data, self._held = self._held + data, b""
         self._events = []
         at = 0
@@ -149,7 +150,7 @@ class Keyboard:
         return len(data)
 
     def _is_prefix(self, match: re.Match[bytes]) -> bool:
-        """Return True for the prefix in a form of the keyboard protocols."""
+        """Return True for a press of the prefix that a keyboard protocol has encoded."""
         if match.lastindex is None:
             return False
         code, mods = _numbers(match)
@@ -171,7 +172,7 @@ class Keyboard:
 
 
 def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
-    """Return a key's code and modifiers, without the locks."""
+    """Return a key's code and modifier bits, without Caps Lock and Num Lock."""
     code = int(match["code"] or match["other_code"] or 0)
     mods = int(match["mods"] or match["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS
@@ -184,14 +185,14 @@ def _is_silent(match: re.Match[bytes]) -> bool:
 
 
 def _character(match: re.Match[bytes]) -> str:
-    """Return the typed character; empty with Ctrl, Alt or the like."""
+    """Return the character of a key; empty with a modifier other than Shift."""
     code, mods = _numbers(match)
     if mods & ~_SHIFT:
         return ""
     if mods and match["shifted"]:
         code = int(match["shifted"])
     elif mods and code == ord("/"):
-        return "?"  # without alternates, the code is that of the unshifted key
+        return "?"  # without a shifted code: a guess by the US layout
     if code > sys.maxunicode:
         return ""
     return chr(code) if not mods or code == ord("?") else chr(code).upper()

@@ -1,4 +1,7 @@
-"""Arguments that a modern call repeats in HTTP headers, by `x-mcp-header` in a tool's schema."""
+"""Arguments of an MCP call that HTTP headers repeat, by marks (`x-mcp-header`) in the tool's schema.
+
+Only servers of the stateless protocol (opened by `server/discover`) read these headers.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ _KINDS = ("string", "integer", "boolean")
 _MAX_DEPTH = 16
 
 Marks = Mapping[tuple[str, ...], str]
-"""Header names by the path of the argument."""
+"""Header names, without `PREFIX`, by the path of the argument in the call."""
 
 
 class WrongMark(ValueError):
-    """A mark is not allowed, so the tool must not be called."""
+    """The specification forbids a mark of the schema, and so any call of the tool."""
 
 
 def read_marks(schema: Mapping[str, Any]) -> Marks:
-    """Return the marks of a schema: on texts, integers and booleans, named by HTTP tokens that are
-    unique regardless of case. Raises `WrongMark`."""
+    """Return the marks of a tool's schema, nested ones too. Raises `WrongMark` unless each is on a
+    string, integer or boolean and has an HTTP token as its name, unique regardless of case."""
     marks: dict[tuple[str, ...], str] = {}
     for path, form in _marked(schema, ()):
         name = form[_MARK]
@@ -55,7 +58,8 @@ def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, st
 
 
 def encoded(text: str) -> str:
-    """Return a header value, in base64 where the specification asks for it."""
+    """Return a header value: printable ASCII as is, any other text, and one that looks encoded, in
+    base64."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

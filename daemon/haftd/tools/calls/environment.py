@@ -1,4 +1,4 @@
-"""Environment of a tool's process, section 10 of the protocol.
+"""Environment of a tool's process (docs/configuration.md, "The environment of a tool").
 
 Later wins: the client's environment (with a few of the daemon's names as fallback) or the daemon's,
 without secrets, access to the user manager, and facts of another terminal; haft's defaults; the

@@ -1,4 +1,4 @@
-"""Parser of a model's arguments for a stateful tool (section 5 of the protocol).
+"""Parser of a model's arguments for a stateful tool.
 
 The tool's own arguments stand beside `action` and `id`.
 """

@@ -1,5 +1,6 @@
-"""Parser of `command` and of templates in definitions, which are checked as far as possible without
-values.
+"""Parser of the field `command` and of template strings in a tool's definition.
+
+Templates are checked here as far as is possible without the arguments of a call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def _wrong(message: str, *path: str) -> InvalidField:
 
 
 def read_template(value: object, *path: str) -> str:
-    """Parse a template string; raises `InvalidField`, with `path` as prefix."""
+    """Return a template string, checked. Raises `InvalidField` at `path`, keys within the
+    field."""
     if not isinstance(value, str):
         raise _wrong("it must be a text", *path)
     if "\0" in value:
@@ -59,7 +61,7 @@ def _split(value: str, *path: str) -> tuple[str, ...]:
 
 
 def read_command(value: object) -> Command:
-    """Parse any form of a command; raises `InvalidField`."""
+    """Parse a command: a text, a list of words, or a table. Raises `InvalidField`."""
     match value:
         case str():
             words: tuple[str | Each, ...] = _split(value)
@@ -95,6 +97,10 @@ def _command_table(value: dict[str, Any]) -> Command:
 
 
 def _check_script(command: Command) -> None:
+    """Check that the shell script has values only at places where they cannot become script text.
+
+    An `each` word stands as any one value; a template's statements and comments have no value.
+    """
     try:
         pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
         marked, spans = words.mark_spans(" ".join(pieces))

@@ -1,4 +1,4 @@
-"""Parsed definition of a tool (sections 5, 6, 10 and 11 of the protocol)."""
+"""Parsed definition of a tool (docs/definitions.md)."""
 
 from __future__ import annotations
 

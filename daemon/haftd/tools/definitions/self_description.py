@@ -1,5 +1,5 @@
-"""Self-description of tools: the programs to ask, and the tool built from the answer (section 10 of
-the protocol).
+"""Self-description of tools: the programs to ask, and the tool built from the answer
+(docs/definitions.md, "Tools that describe themselves").
 
 A program that the definition does not show to know the request is never asked: it would do its work
 instead. The user's fields win one by one.

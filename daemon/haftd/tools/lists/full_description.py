@@ -1,4 +1,4 @@
-"""Full description of a tool (section 5 of the protocol), each parameter with its path."""
+"""Full description of a tool, each parameter with its path."""
 
 from __future__ import annotations
 

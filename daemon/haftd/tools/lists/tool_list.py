@@ -1,4 +1,5 @@
-"""Lists of tools for clients, in each provider's JSON Schema (section 5 of the protocol).
+"""Lists of tools for clients, in each provider's JSON Schema (docs/definitions.md, "Lists for
+models").
 
 A tool that a provider cannot express is omitted, with the reason. Listed names suit every provider;
 the generic list has the original names.
