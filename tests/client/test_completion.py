@@ -100,6 +100,24 @@ def test_an_answer_is_completed_from_the_open_question(serve: Serve) -> None:
     assert values("apply a |") == ["left", "right"]
 
 
+def test_open_approvals_are_completed_by_their_ids(serve: Serve, capsys: Capture) -> None:
+    approval = {
+        "approval_id": "7",
+        "session": "s",
+        "tool": "run",
+        "action": "spawn",
+        "id": "build",
+        "arguments": {},
+        "rendered": "",
+        "mode": "ask",
+    }
+    daemon = serve(lambda request, peer: {"approvals": [approval]})
+    assert main(["__complete", "b", "haft", "approve", ""]) == 0
+    assert "7\tbuild: run\n" in capsys.readouterr().out
+    assert main(["__complete", "b", "haft", "--session", "s", "approve", ""]) == 0
+    assert [call["session"] for call in daemon.calls("approvals/list")] == ["*", "s"]
+
+
 def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None:
     properties = {
         "path": {"type": "string", "description": "the file"},

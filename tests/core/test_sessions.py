@@ -34,6 +34,7 @@ def test_a_session_is_known_here_as_long_as_it_has_a_connection(
         assert {n: sessions.connections(n) for n in "ab"} == {
             n: len(model.get(n, ())) for n in "ab"
         }
+        assert {n: set(sessions.members(n)) for n in "ab"} == {n: model.get(n, set()) for n in "ab"}
 
 
 def test_names_of_past_connections_are_not_kept() -> None:

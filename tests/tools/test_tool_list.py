@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -121,6 +121,19 @@ items = { type = "object", properties = { name = { type = "string", minLength = 
         ("o[].name", "string", True, "Not empty."),
     ]
     assert found.parameters[1].default == "a"
+
+
+def test_six_levels_and_256_parameters_are_described() -> None:
+    form: dict[str, Any] = {"type": "integer"}
+    for _ in range(7):
+        form = {"type": "object", "properties": {"l": form}}
+    deep = describe(Tool(name="x", file="f", parameters=form))
+    assert [one.name for one in deep.parameters] == [".".join("l" * n) for n in range(1, 7)]
+    for count, notes in ((256, ""), (257, "Only the first 256 parameters are described here.")):
+        names = {f"n{at}": {"type": "string"} for at in range(count)}
+        parameters = {"type": "object", "properties": names}
+        wide = describe(Tool(name="x", file="f", parameters=parameters))
+        assert (len(wide.parameters), wide.description) == (256, notes)
 
 
 def test_root_constraints_are_described() -> None:
