@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tomllib
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_entry_is_written_into_a_new_file_and_removed(
     home: Path, host: str, capsys: Capture
 ) -> None:
+    (home / "project").mkdir()
     words = ["--root", str(home / "project")] if HOSTS[host].needs_root else []
     assert main(["mcp", "install", host, *words]) == 0
     out, err = capsys.readouterr()
@@ -60,9 +62,7 @@ def test_an_entry_is_written_into_a_new_file_and_removed(
     assert main(["mcp", "install", host, *words]) == 0
     assert path.read_text() == text
     assert main(["mcp", "uninstall", host, *words]) == 0
-    after = path.read_text()
-    known = tomllib.loads(after) if path.suffix == ".toml" else json.loads(after)
-    assert known == {}
+    assert not path.exists()
 
 
 def test_comments_and_order_are_kept_with_a_backup(home: Path) -> None:
@@ -132,6 +132,95 @@ def test_print_writes_nothing(home: Path, capsys: Capture) -> None:
     assert main(["mcp", "--print", "vscode"]) == 0
     assert json.loads(capsys.readouterr().out)["servers"]["haft"]["type"] == "stdio"
     assert list(home.iterdir()) == []
+
+
+def test_uninstall_restores_the_file_before_install(home: Path, capsys: Capture) -> None:
+    path = home / ".config/Code/User/mcp.json"
+    path.parent.mkdir(parents=True)
+    backup = Path(f"{path}.haft-backup")
+    for before in (b"", b"{}\n", b'{"servers": {}, "inputs": []}', b'{\r\n  "servers": {}\r\n}'):
+        path.write_bytes(before)
+        assert main(["mcp", "install", "vscode"]) == 0
+        assert main(["mcp", "install", "vscode", "--session", "other"]) == 0
+        assert backup.read_bytes() == before
+        assert main(["mcp", "uninstall", "vscode"]) == 0
+        assert path.read_bytes() == before and not backup.exists()
+
+
+def test_uninstall_keeps_other_changes_and_the_backup(home: Path, capsys: Capture) -> None:
+    path = home / ".config/Code/User/mcp.json"
+    path.parent.mkdir(parents=True)
+    before = '{"servers": {}, "inputs": []}'
+    path.write_text(before)
+    assert main(["mcp", "install", "vscode"]) == 0
+    path.write_text(path.read_text().replace("[]", "[1]"))
+    assert main(["mcp", "uninstall", "vscode"]) == 0
+    assert json.loads(path.read_text()) == {"servers": {}, "inputs": [1]}
+    assert Path(f"{path}.haft-backup").read_text() == before
+
+
+def test_uninstall_from_a_broken_file_names_the_entry_to_remove(
+    home: Path, capsys: Capture
+) -> None:
+    path = home / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_text('{"mcpServers": {"haft": {}')
+    assert main(["mcp", "uninstall", "gemini"]) == 1
+    err = capsys.readouterr().err
+    assert "take `haft` out of its `mcpServers` by hand" in err and "--print" not in err
+
+
+def test_print_is_an_option_of_install_too(home: Path, capsys: Capture) -> None:
+    assert main(["mcp", "--print", "cursor"]) == 0
+    entry = capsys.readouterr().out
+    for words in (["install", "cursor", "--print"], ["install", "--print", "cursor"]):
+        assert main(["mcp", *words]) == 0
+        assert capsys.readouterr().out == entry
+    assert list(home.iterdir()) == []
+    assert main(["mcp", "--print"]) == 2
+    assert "name a host; it is one of claude-code" in capsys.readouterr().err
+    for action in ("uninstall", "import"):
+        assert main(["mcp", action, "cursor", "--print"]) == 2
+        assert f"{action} has no --print" in capsys.readouterr().err
+
+
+def test_the_entry_has_the_options_of_the_command_line(home: Path, capsys: Capture) -> None:
+    words = ["--session", "foo", "--socket", "/s/haft.sock", "--surface", "actions"]
+    assert main(["mcp", "--print", "cursor", *words]) == 0
+    shown = json.loads(capsys.readouterr().out)["mcpServers"]["haft"]["args"]
+    assert shown[-8:] == ["--root", "${workspaceFolder}", *words]
+    assert main(["mcp", "install", "cursor", *words]) == 0
+    assert (
+        json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["haft"]["args"] == shown
+    )
+    capsys.readouterr()
+    assert main(["mcp", "--print", "cursor", "--http", "8765"]) == 2
+    assert "--http" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--http"], ["install", "cursor"]])
+def test_a_missing_root_is_refused_at_the_start(
+    home: Path, words: list[str], capsys: Capture
+) -> None:
+    assert main(["mcp", *words, "--root", str(home / "gone")]) == 2
+    assert f"--root is no folder: {home}/gone" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "99999", "x"])
+def test_a_port_out_of_range_is_a_mistake(port: str, capsys: Capture) -> None:
+    assert main(["mcp", f"--http={port}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("haft mcp: ") and "--http" in err and err.count("\n") == 1
+
+
+def test_a_port_in_use_is_reported_in_one_sentence(capsys: Capture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert main(["mcp", "--http", str(port)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"haft mcp: port {port} of 127.0.0.1 cannot be used: ")
+    assert err.count("\n") == 1
 
 
 VALUES = st.recursive(

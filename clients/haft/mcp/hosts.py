@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from ..errors import SetupFailed
 from .jsonc import Malformed, decode, remove_member, set_member
 
 NAME = "haft"
+BACKUP = ".haft-backup"
 _KEPT = ("HAFT_SOCKET", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
 
@@ -70,31 +71,45 @@ class Entry:
         return self._change(self.value)
 
     def uninstall(self) -> bool:
-        """Remove the entry; return False if absent. Raises `SetupFailed`."""
+        """Remove the entry; return False if absent. Raises `SetupFailed`.
+
+        A file unchanged since `install` becomes the backup again; one that `install` made is removed.
+        """
         return self._change(None)
 
     def _change(self, entry: dict[str, Any] | None) -> bool:
         path = Path(os.path.realpath(self.path))
         try:
-            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            before = _text_of(path) or ""
+            backup = _text_of(Path(f"{path}{BACKUP}"))
             config = self._decode(before)
             section = config.get(self._section, {})
             if not isinstance(section, dict):
                 raise Malformed(f"its `{self._section}` is no table of servers")
             if section.get(NAME) == entry:
                 return False
-            after = self._edit(before, entry)
+            after = self._edit(before, entry, backup)
             written = self._decode(after).get(self._section, {}).get(NAME)
             if written != entry:
                 raise Malformed("its form is not one that haft can change")
         except (Malformed, tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as fault:
-            raise SetupFailed(
-                f"{self.path} was not changed, as {fault}; `haft mcp --print {self.host}` shows the entry"
-            ) from None
+            advice = (
+                f"take `{NAME}` out of its `{self._section}` by hand"
+                if entry is None
+                else f"`haft mcp --print {self.host}` shows the entry"
+            )
+            raise SetupFailed(f"{self.path} was not changed, as {fault}; {advice}") from None
         except OSError as fault:
             raise SetupFailed(f"{self.path} cannot be read: {fault.strerror}") from None
         try:
-            replace_file(path, after, keep_backup=bool(before))
+            if entry is None and self._is_unchanged(before, backup, section[NAME]):
+                Path(f"{path}{BACKUP}").replace(path)
+            elif entry is None and backup is None and "".join(after.split()) in ("", "{}"):
+                path.unlink()
+            else:
+                # The backup is the file from before the entry, also when the entry changes.
+                is_kept = backup is not None and NAME in section
+                replace_file(path, after, keep_backup=path.exists() and not is_kept)
         except OSError as fault:
             raise SetupFailed(f"{self.path} cannot be written: {fault.strerror}") from None
         return True
@@ -105,10 +120,24 @@ class Entry:
             raise Malformed("it is no object")
         return config
 
-    def _edit(self, text: str, entry: dict[str, Any] | None) -> str:
+    def _is_unchanged(self, text: str, backup: str | None, entry: dict[str, Any]) -> bool:
+        """Return True for the text that `install` has made of the backup."""
+        try:
+            return backup is not None and self._edit(backup, entry) == text
+        except (Malformed, tomllib.TOMLDecodeError):
+            return False
+
+    def _has_section(self, text: str | None) -> bool:
+        try:
+            return text is not None and self._section in self._decode(text)
+        except (Malformed, tomllib.TOMLDecodeError):
+            return False
+
+    def _edit(self, text: str, entry: dict[str, Any] | None, backup: str | None = None) -> str:
         if not self._is_toml:
             if entry is None:
-                return remove_member(text, self._section, NAME)
+                is_kept = self._has_section(backup)
+                return remove_member(text, self._section, NAME, keep_section=is_kept)
             return set_member(text, self._section, NAME, entry)
         rest = _without_table(text)
         if entry is None:
@@ -117,8 +146,11 @@ class Entry:
         return f"{rest.rstrip()}\n{blank}{_toml(entry)}" if rest.strip() else _toml(entry)
 
 
-def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
-    """Return the entry of haft for a host; raises `SetupFailed` if it needs a root."""
+def entry_for(
+    host: str, env: Mapping[str, str], root: str | None, more: Sequence[str] = ()
+) -> Entry:
+    """Return the entry of haft for a host, with `more` options; raises `SetupFailed` if it needs a
+    root."""
     about = HOSTS[host]
     if about.needs_root and root is None:
         raise SetupFailed(
@@ -128,6 +160,7 @@ def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
     command, *arguments = [*_command(), "mcp"]
     if folder:
         arguments += ["--root", folder]
+    arguments += more
     value: dict[str, Any] = {"type": "stdio"} if about.has_type else {}
     value |= {"command": command, "args": arguments}
     if kept := _environment(env):
@@ -181,6 +214,10 @@ def _toml_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _text_of(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
 def _without_table(text: str) -> str:
     lines = text.splitlines(keepends=True)
     kept: list[str] = []
@@ -204,11 +241,11 @@ def replace_file(path: Path, text: str, *, keep_backup: bool, is_private: bool =
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if keep_backup:
-        shutil.copy2(path, f"{path}.haft-backup")
+        shutil.copy2(path, f"{path}{BACKUP}")
     draft = Path(f"{path}.haft-draft")
     draft.unlink(missing_ok=True)
     draft.touch(0o600)
     draft.write_text(text, encoding="utf-8")
-    if keep_backup and not is_private:
+    if path.exists() and not is_private:
         shutil.copymode(path, draft)
     draft.replace(path)

@@ -36,6 +36,7 @@ from haft_protocol.mcp import (
     UNSUPPORTED_VERSION,
 )
 
+from ..errors import SetupFailed
 from .bridge import Bridge
 from .messages import cancelled_id, with_whole_characters
 from .stdio import MAX_LINE, DaemonLink
@@ -125,9 +126,16 @@ class _Server(ThreadingHTTPServer):
 
 
 def serve_http(port: int, new_link: Callable[[], DaemonLink], bridge_of: BridgeOf) -> int:
-    """Serve until interrupted; the first line on stdout is the URL, with the token."""
+    """Serve until interrupted; the first line on stdout is the URL, with the token. Raises
+    `SetupFailed` if the port cannot be used."""
     token = os.environ.get("HAFT_MCP_TOKEN") or secrets.token_urlsafe(32)
-    with _Server(port, token, new_link, bridge_of) as server:
+    try:
+        listening = _Server(port, token, new_link, bridge_of)
+    except OSError as fault:
+        raise SetupFailed(
+            f"port {port} of 127.0.0.1 cannot be used: {fault.strerror}; --http alone takes a free one"
+        ) from None
+    with listening as server:
         print(f"http://127.0.0.1:{server.server_port}/{token}/mcp", flush=True)
         server.serve_forever()
     return 0

@@ -51,8 +51,8 @@ def set_member(text: str, section: str, name: str, value: Any) -> str:
     return text[: member.value] + _encoded(value, indent) + text[member.end :]
 
 
-def remove_member(text: str, section: str, name: str) -> str:
-    """Return the text without `name` of `section`, and without an emptied section."""
+def remove_member(text: str, section: str, name: str, *, keep_section: bool = False) -> str:
+    """Return the text without `name` of `section`, and without an emptied section unless it is kept."""
     decode(text)
     if not text.strip():
         return text
@@ -64,7 +64,8 @@ def remove_member(text: str, section: str, name: str) -> str:
     member = _find(text, inner, name)
     if member is None:
         return text
-    if len(_members(text, inner)) == 1 and "//" not in text[holder.value : holder.end]:
+    is_emptied = len(_members(text, inner)) == 1
+    if is_emptied and not keep_section and "//" not in text[holder.value : holder.end]:
         return _cut(text, root, holder)
     return _cut(text, inner, member)
 

@@ -7,9 +7,10 @@ import os
 import sys
 
 from ..open_or_start import open_or_start
-from ..options import UsageError, chosen_root, chosen_socket, session, suggestion
+from ..options import UsageError, chosen_root, chosen_socket, session, suggestion, unicode
 from ..statuses import Status
 
+MAX_PORT = 65535
 USAGE = "haft mcp [install HOST | uninstall HOST | import HOST|FILE] [options]"
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
@@ -21,7 +22,8 @@ unless that is / or the home folder.
 
 `haft mcp install HOST` shows the entry for a host's configuration and writes it, with absolute paths; comments
 stay, and the file as it was is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` takes the entry out
-again, `--print HOST` only shows it. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
+again, `--print HOST` (or `haft mcp install HOST --print`) only shows it. The options --root, --session, --socket and
+--surface become those of the entry. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
 
 `haft mcp import HOST|FILE` takes over the servers that a host's configuration names, as `[mcp.<name>]` tables of
 haft's config.toml: it shows them, without the values of variables and headers, asks, and keeps the file as it was
@@ -59,11 +61,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("host", nargs="?", metavar="HOST", help="the host that is configured")
     parser.add_argument("--yes", action="store_true", help="import what is shown without asking")
-    parser.add_argument("--print", metavar="HOST", dest="printed", help="show the entry for a host")
+    parser.add_argument(
+        "--print",
+        metavar="HOST",
+        dest="printed",
+        nargs="?",
+        const="",
+        help="show the entry for a host, and write nothing",
+    )
     parser.add_argument(
         "--http",
         metavar="PORT",
-        type=int,
+        type=_port,
         nargs="?",
         const=0,
         help="serve streamable HTTP on this port of 127.0.0.1, or on any free one",
@@ -75,9 +84,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, a number from 0 to {MAX_PORT}")
+    return port
+
+
 def run(options: argparse.Namespace) -> int:
-    printed = getattr(options, "printed", None)
-    if getattr(options, "action", None) or printed:
+    printed: str | None = getattr(options, "printed", None)
+    # The folder of an import is a key in the host's file.
+    is_used = getattr(options, "action", None) not in ("uninstall", "import")
+    if options.root and is_used and not os.path.isdir(chosen_root(options)):  # noqa: PTH112 - pathlib costs 5 ms of every start
+        raise UsageError(f"--root is no folder: {chosen_root(options)}")
+    if getattr(options, "action", None) or printed is not None:
         return _configure_host(options, printed)
     if options.json:
         raise UsageError("mcp has no --json: it speaks JSON-RPC all the time")
@@ -136,11 +159,16 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
 
     action: str | None = getattr(options, "action", None)
     host: str | None = printed or getattr(options, "host", None)
+    is_printed = printed is not None
     if action not in (None, "install", "uninstall", "import"):
         raise UsageError(f"there is no action {action!r}; it is install, uninstall or import")
     if options.json:
         raise UsageError("mcp has no --json: the entry of a host is what --print shows")
-    if action == "import" and not printed:
+    if is_printed and action in ("uninstall", "import"):
+        raise UsageError(f"{action} has no --print; `haft mcp --print HOST` shows haft's entry")
+    if getattr(options, "http", None) is not None:
+        raise UsageError("no entry has --http: a host starts haft on standard input and output")
+    if action == "import":
         folder = chosen_root(options) if options.root else _cwd() or ""
         return _import(host, folder, sure=getattr(options, "yes", False))
     if host not in HOSTS:
@@ -151,8 +179,13 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         )
     root = chosen_root(options) if options.root else None
     # Removal needs no folder.
-    entry = entry_for(host, os.environ, root or ("/" if action == "uninstall" else None))
-    if printed:
+    entry = entry_for(
+        host,
+        os.environ,
+        root or ("/" if action == "uninstall" else None),
+        _entry_options(options),
+    )
+    if is_printed:
         show.write(entry.shown())
         return Status.DONE
     if action == "uninstall":
@@ -166,6 +199,17 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         )
     show.line(f"haft mcp: {outcome} {entry.path}")
     return Status.DONE
+
+
+def _entry_options(options: argparse.Namespace) -> list[str]:
+    """Return the options of the command line that the server in the entry is started with."""
+    named = {
+        # HAFT_SESSION is that of this shell, not of the host.
+        "--session": unicode(options.session, "--session") if options.session else None,
+        "--socket": chosen_socket(options),
+        "--surface": getattr(options, "surface", None),
+    }
+    return [word for name, value in named.items() if value for word in (name, value)]
 
 
 def _import(source: str | None, folder: str, *, sure: bool) -> int:
