@@ -332,6 +332,8 @@ export interface CalledStopped {
   error?: ToolError;
   /** beside an `error`: the unread output */
   content?: string;
+  /** beside a `result` or `error` of the tool's own: the text of the `view`, if there is any; `omitted` counts its missing bytes */
+  output?: string;
   /** the exit status of the process */
   exit?: Exit;
   /** `false` while a process left behind still holds the output; the output is then read for half a second more */
@@ -1217,7 +1219,7 @@ export interface StdinFrom {
   cursor?: number;
 }
 
-/** The final state, with `result` or `error`. `content` stands beside the error of a raw process. */
+/** The final state, with `result` or `error`. `content` stands beside the error of a raw process, `output` beside a result or error of the tool's own. */
 export interface Stopped {
   state: "stopped";
   /** the caller's name for the handle */
@@ -1256,6 +1258,8 @@ export interface Stopped {
   error?: ToolError;
   /** beside an `error`: the unread output */
   content?: string;
+  /** beside a `result` or `error` of the tool's own: the text of the `view`, if there is any; `omitted` counts its missing bytes */
+  output?: string;
   /** the exit status of the process */
   exit?: Exit;
   /** `false` while a process left behind still holds the output; the output is then read for half a second more */

@@ -23,6 +23,7 @@ from .states import (
     Running,
     Screen,
     Stopped,
+    ToolError,
     Waiting,
 )
 
@@ -30,6 +31,7 @@ __all__ = ["await_text", "has_failed", "list_text", "notices_text", "state_text"
 
 MAX_COMMAND = 60
 MAX_NOTICE = 300
+MAX_TRACE = 20
 _LEFT_OUT = re.compile(r"^… \d+ bytes left out …(?:\n|$)", re.MULTILINE)
 _READS = {"line": "reads a line", "key": "reads keys", "secret": "reads a secret"}
 _ENDS = {
@@ -140,16 +142,32 @@ def _body(state: HandleState) -> str:
         return _screen_text(state.screen)
     if not isinstance(state, Stopped):
         return state.content
+    output = "" if isinstance(state.output, UnsetType) else state.output
     if not isinstance(state.result, UnsetType):
-        return state.result
+        return _joined(output, state.result)
     content = "" if isinstance(state.content, UnsetType) else state.content
     if isinstance(state.error, UnsetType):
         return content
     is_raw = not isinstance(state.content, UnsetType)
     if is_raw and state.ended_by.by not in ("limit", "lost"):
         return content  # The header line says how it ended.
-    message = state.error.message
-    return f"{content.rstrip()}\n{message}" if content.strip() else message
+    if is_raw:
+        return _joined(content, state.error.message)
+    return _joined(output, _error_text(state.error))
+
+
+def _joined(output: str, end: str) -> str:
+    return f"{output.rstrip()}\n{end}" if output.strip() else end
+
+
+def _error_text(error: ToolError) -> str:
+    """Return the message and the last lines of the trace, which often ends with the message."""
+    lines = list(error.trace)
+    if lines and lines[-1].strip() == error.message.strip():
+        del lines[-1]
+    if len(lines) > MAX_TRACE:
+        lines = ["…", *lines[-MAX_TRACE:]]
+    return "\n".join([error.message, *(_shortened(line, MAX_NOTICE) for line in lines)])
 
 
 def _prompt(state: HandleState) -> str:
@@ -180,6 +198,8 @@ def _screen_text(screen: Screen) -> str:
 
 def _left_out(state: HandleState, body: str) -> str | None:
     """Return the amount missing and the way to read it."""
+    if isinstance(state, Stopped) and not isinstance(state.output, UnsetType):
+        body = state.output
     cut = _LEFT_OUT.search(body)
     if isinstance(state, Stopped) and not isinstance(state.truncated, UnsetType):
         missing = state.truncated.bytes - state.truncated.kept

@@ -192,12 +192,13 @@ class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiti
 
 class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
     """The final state, with `result` or `error`. `content` stands beside the error of a raw
-    process."""
+    process, `output` beside a result or error of the tool's own."""
 
     ended_by: EndedBy
     result: str | UnsetType = UNSET
     error: ToolError | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
     exit: Exit | UnsetType = UNSET
     output_complete: bool | UnsetType = UNSET
     left_behind: tuple[LeftBehind, ...] | UnsetType = UNSET

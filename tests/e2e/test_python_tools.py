@@ -54,6 +54,17 @@ def broken():
     {}["key"]
 
 @tool(stateful=True)
+def announce():
+    print("copy", 1)
+    print("copy", 2)
+    return "done"
+
+@tool
+def stumble():
+    print("a line")
+    1 / 0
+
+@tool(stateful=True)
 def spin():
     print("ready", flush=True)
     try:
@@ -296,3 +307,21 @@ def test_an_executable_tool_file_is_its_own_program(
     (daemon.config / "haft/tools/own.py").chmod(0o700)
     with daemon.start().connect() as wire:
         assert wire.call("tools/call", tool="flags", arguments={})["result"] == "1"
+
+
+def test_printed_lines_stand_before_the_result_and_the_trace_behind_the_error(wire: Wire) -> None:
+    def call(tool: str, **arguments: object) -> str:
+        called = wire.call(
+            "tools/call", tool=tool, arguments=arguments, surface="verbs", format="text"
+        )
+        return str(called["text"])
+
+    _, *lines = call("announce", id="a").splitlines()
+    assert lines == ["copy 1", "copy 2", "done"]
+    state = wire.call("fetch", id="a", view="all")
+    assert (state["output"], state["result"]) == ("copy 1\ncopy 2\n", "done")
+    assert "left" not in call("handle_read", id="a", view="all")
+    assert call("handle_read", id="a", view="all").splitlines()[1:] == lines
+    text = call("stumble")
+    assert text.splitlines()[1:3] == ["a line", "ZeroDivisionError: division by zero"]
+    assert text.count("ZeroDivisionError") == 1 and "1 / 0" in text

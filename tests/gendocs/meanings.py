@@ -235,6 +235,7 @@ MEANINGS: dict[str, str] = {
     "Stopped.result": "success: the tool's result, or a raw program's unread output",
     "Stopped.error": "failure: the reason; never beside a `result`",
     "Stopped.content": "beside an `error`: the unread output",
+    "Stopped.output": "beside a `result` or `error` of the tool's own: the text of the `view`, if there is any; `omitted` counts its missing bytes",
     "Stopped.exit": "the exit status of the process",
     "Stopped.output_complete": "`false` while a process left behind still holds the output; the output is then read for half a second more",
     "Stopped.left_behind": "processes that outlive the main one; they belong to the handle, and `abort` ends them",

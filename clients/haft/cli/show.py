@@ -180,9 +180,17 @@ def failed(state: HandleState) -> bool:
 
 
 def text_of(state: HandleState) -> str:
-    if isinstance(state, Stopped):
-        return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
-    return state.content
+    if not isinstance(state, Stopped):
+        return state.content
+    if isinstance(state.output, UnsetType):
+        return result_of(state)
+    gap = "" if state.output.endswith("\n") else "\n"
+    return f"{state.output}{gap}{result_of(state)}"
+
+
+def result_of(state: Stopped) -> str:
+    """Return the result, or the output beside the error of a raw process."""
+    return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
 
 
 def show_state(state: HandleState) -> None:

@@ -46,6 +46,7 @@ class _State(msgspec.Struct, frozen=True):
     command: str = ""
     content: str = ""
     result: str | None = None
+    output: str = ""
     screen: _Screen | None = None
 
 
@@ -127,7 +128,8 @@ class Resources:
         if view == "screen":
             text = "" if state.screen is None else "\n".join(state.screen.lines).rstrip()
         else:
-            text = state.content if state.result is None else state.result
+            printed = f"{state.output.rstrip()}\n" if state.output else ""
+            text = printed + (state.content if state.result is None else state.result)
         for notified in list(self._notified.values()):
             notified.discard(uri)
         contents = [{"uri": uri, "mimeType": "text/plain", "text": text}]

@@ -98,7 +98,7 @@ def _states(result: object) -> Iterator[HandleState]:
 
 def _texts(state: HandleState) -> dict[str, str]:
     """Return the long texts of a state, but no base64: a part of that cannot be decoded."""
-    texts = {field: getattr(state, field, None) for field in ("result", "content")}
+    texts = {field: getattr(state, field, None) for field in ("result", "content", "output")}
     return {
         field: text
         for field, text in texts.items()
@@ -112,6 +112,10 @@ def _size(text: str) -> int:
 
 def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: FindHandle) -> None:
     before = state.get("omitted", 0)
+    if field == "output":
+        state[field], whole, kept = cut_text(text, size)
+        state["omitted"] = before + whole - kept
+        return
     truncated = state.get("truncated")
     missing = before if truncated is None else truncated["bytes"] - truncated["kept"]
     shorter, whole, kept = cut_text(text, size)

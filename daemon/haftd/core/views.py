@@ -220,11 +220,11 @@ def _stopped_state(
     error = failure_of(termination)
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
     truncated: Truncated | UnsetType = UNSET
-    position, omitted = handle.spool.end, 0
+    piece = _text_slice(handle, view, cursor, max_bytes, final=is_complete, defer=defer)
+    position, omitted = piece.cursor, piece.omitted
     if termination.is_output:
-        piece = _text_slice(handle, view, cursor, max_bytes, final=is_complete, defer=defer)
-        position, omitted = piece.cursor, piece.omitted
         if omitted:
             whole = position - _requested_start(handle, view, cursor)
             truncated = _truncation(handle, whole, whole - omitted, save=save)
@@ -232,7 +232,9 @@ def _stopped_state(
             result = piece.text
         else:
             content = piece.text
-    elif error is None:
+    elif encoded is None and piece.text:
+        output = piece.text
+    if not termination.is_output and error is None:
         assert termination.result is not None, "without a failure there is a result"
         result, total, kept = cut_text(termination.result, max_bytes)
         if kept < total:
@@ -257,6 +259,7 @@ def _stopped_state(
         result=result,
         error=error if error is not None else UNSET,
         content=content,
+        output=output,
         exit=UNSET if exit is None else exit,
         output_complete=UNSET if exit is None and is_complete else is_complete,
         left_behind=handle.left_behind() or UNSET,

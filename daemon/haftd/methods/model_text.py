@@ -97,8 +97,10 @@ def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inq
 
 
 def _bounded(state: HandleState, most: int) -> HandleState:
-    for name in ("content", "result"):
+    for name in ("content", "result", "output"):
         text = getattr(state, name, UNSET)
+        if name == "output" and isinstance(state, Stopped) and isinstance(state.result, str):
+            most = max(most // 4, most - len(state.result.encode("utf-8", "replace")))
         # Truncation adds a line.
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > most + _MARGIN:
             cut, total, kept = cut_text(text, most)
@@ -110,7 +112,7 @@ def _bounded(state: HandleState, most: int) -> HandleState:
 
 def _last_lines(state: HandleState) -> HandleState:
     """Cut the output to its last lines: those that were asked for, so nothing counts as left out."""
-    for name in ("content", "result"):
+    for name in ("content", "result", "output"):
         text = getattr(state, name, UNSET)
         if isinstance(text, str):
             lines = text.rstrip("\n").splitlines(keepends=True)
@@ -122,7 +124,7 @@ def _last_lines(state: HandleState) -> HandleState:
 def _bare(state: HandleState) -> HandleState:
     bare: dict[str, object] = {"screen": UNSET}
     if isinstance(state, Stopped):
-        for name in ("result", "content"):
+        for name in ("result", "content", "output"):
             if getattr(state, name) is not UNSET:
                 bare[name] = ""
     else:

@@ -31,7 +31,7 @@ from .base import DeferredReply
 from .conditions import Condition, Reading, condition_of
 from .wait import until
 
-_TEXTS = ("content", "result")
+_TEXTS = ("content", "result", "output")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _SILENT_S = 0.1
@@ -177,6 +177,8 @@ def _terminal_reader(params: FetchParams | SpawnParams) -> TerminalReader | None
 def _without_known(state: HandleState, typed: str) -> HandleState:
     """Remove the leading echo of `typed`, and a prompt reported separately."""
     name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
+    if isinstance(state, Stopped) and isinstance(state.output, str):
+        name = "output"
     text = getattr(state, name)
     if isinstance(text, UnsetType):
         return state

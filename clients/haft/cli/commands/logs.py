@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import time
 
+from msgspec import UnsetType
+
 from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
 
@@ -188,10 +190,11 @@ class Follower:
             return
         text = show.text_of(state)
         if isinstance(state, Stopped) and text:
-            if text == self._result and self._drained_by is not None:
+            result = show.result_of(state)
+            if result == self._result and self._drained_by is not None:
                 # A structured tool's result is no output, and the same on every read.
-                return
-            self._result = text
+                text = "" if isinstance(state.output, UnsetType) else state.output
+            self._result = result
         self._put(text)
 
     def _put(self, data: str | bytes) -> None:

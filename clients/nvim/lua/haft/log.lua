@@ -25,7 +25,7 @@ function M.read(buffer)
   if err then
     return client.report(err)
   end
-  local text = state.content or state.result or ""
+  local text = state.output or state.content or state.result or ""
   local lines = vim.split((text:gsub("\n$", "")), "\n")
   for index, line in ipairs(lines) do
     lines[index] = line:gsub("\r", ""):gsub("%z", "")
