@@ -58,7 +58,7 @@ def state_text(
     if isinstance(state, Waiting):
         parts.append(_question_text(state.id, state.question, inquiry))
     if isinstance(state, Pending) and approval is not None:
-        parts.append(f"[a person decides: haft approve {approval}]")
+        parts.append(f"[a person decides: haft approve {approval} --allow, or --deny]")
     if (left_out := _left_out(state, body)) is not None:
         parts.append(left_out)
     return "\n".join(part.rstrip("\n") for part in parts)
@@ -81,10 +81,12 @@ def list_text(rows: Iterable[Mapping[str, Any]], held: Container[str] = ()) -> s
     """Return a line per handle of `handles/list`, with its command; `held` as for `await_text`."""
     lines = []
     for row in rows:
-        state = msgspec.convert({"content": "", **row}, HandleState)
+        # Rows have no output: an error without an exit status is the tool's own.
+        is_own = "error" in row and "exit" not in row
+        state = msgspec.convert(row if is_own else {"content": "", **row}, HandleState)
         age = _age(float(row["age_s"]))
         head = ", ".join([_condition(state, is_held=state.id in held), age, *_wants(state)])
-        command = _printable(str(row["command"]))
+        command = _printable(str(row["command"] or row["tool"]))
         lines.append(f"{state.id}: {head}: {_shortened(command, MAX_COMMAND)}")
     return "\n".join(lines) or "no handles"
 
@@ -180,7 +182,7 @@ def _prompt(state: HandleState) -> str:
 def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
     """Return True if the output already ends with the prompt, which a full-screen program has in
     its last row."""
-    if body.endswith(prompt):
+    if body.endswith(prompt) or (body.endswith("\n") and body.endswith(f"{prompt.rstrip()}\n")):
         return True
     is_key = (
         isinstance(state, Running)

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from .errors import RpcError, invalid_params, parse_error, shown
 
-__all__ = ["explain", "why_malformed"]
+__all__ = ["explain", "in_words", "why_malformed"]
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _NAMED = re.compile(
@@ -83,6 +83,13 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
         return invalid_params(f"unknown field `{full}`{hint}; {takes}", field=full)
     field = shown(path, 200)[1:-1] if path else "params"
     return invalid_params(_expected(field, fault, node), field=field)
+
+
+def in_words(kind: type[Any], path: str, fault: str) -> str:
+    """Return msgspec's `fault` at a path of `kind` in words ("it must be …")."""
+    message = _expected(path, fault, _walk(inspect.type_info(kind), path))
+    subject = f"`{path}` "
+    return f"it {message.removeprefix(subject)}" if message.startswith(subject) else fault
 
 
 def _meant(name: str, fields: list[str]) -> str | None:

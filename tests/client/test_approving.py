@@ -111,7 +111,11 @@ def test_each_decision_is_an_option(desk: Desk) -> None:
 def test_a_decision_can_hold_for_the_session(desk: Desk) -> None:
     number = desk.begin("e")
     status, _, err = desk.haft("approve", "e")
-    assert status == 2 and "--allow" in err
+    (listed,) = json.loads(desk.haft("--json", "approvals")[1])["approvals"]
+    assert status == 2 and f"haft approve {listed['approval_id']} --allow" in err
+    status, out, _ = desk.haft("status")
+    (waiting,) = [line for line in out.splitlines() if line.startswith("approval")]
+    assert f"spawn of e (careful); `haft approve {listed['approval_id']}` decides" in waiting
     assert desk.haft("approve", "e", "--allow", "--remember", "session")[0] == 0
     desk.wire.finish(number)
     assert desk.wire.finish(desk.begin("f"))["result"] == "hello\n"

@@ -88,7 +88,7 @@ def test_an_exit_status_is_information(call: Call) -> None:
 
 def test_a_run_that_ends_in_time_leaves_no_handle(call: Call) -> None:
     assert call("run", command="echo hi")["text"].startswith("[run-1: exit 0, ")
-    assert call("run", command="exit 3")["text"].startswith("[run-1: exit 3, ")
+    assert call("run", command="exit 3")["text"].startswith("[run-2: exit 3, ")
     assert call("handle_list")["text"] == "no handles"
 
 
@@ -222,7 +222,9 @@ def test_a_start_awaiting_approval_answers_in_time_and_goes_on_once_approved(
         text = call("deploy", wait_s=0.1)
         assert text.startswith("[deploy-1: waits for approval, ")
         (approval,) = wire.call("approvals/list")["approvals"]
-        assert text.endswith(f"[a person decides: haft approve {approval['approval_id']}]")
+        assert text.endswith(
+            f"[a person decides: haft approve {approval['approval_id']} --allow, or --deny]"
+        )
         wire.call("approvals/decide", approval_id=approval["approval_id"], decision="allow")
         assert call("handle_wait", ids="deploy-1").endswith("]\ndone")
 
@@ -254,3 +256,45 @@ def test_an_unknown_tool_is_refused_with_the_tools_of_this_surface(call: Call) -
     with pytest.raises(Refused, match=r"is 'handle_send' meant\?.* handle_wait.*") as refused:
         call("handle_sned")
     assert "await" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("run", {}, r"do not fit: command: it is required\.$"),
+        ("run", {"command": "x", "acton": "y"}, "acton: it is not known; known are command, terminal, cwd, id, wait_s"),
+        ("run", {"command": "x", "id": "a b"}, "id: it must be a name of 1 to 64 letters, digits or"),
+        ("ask_user", {"question": "?", "why": "x"}, r"why: it is not known; known are question, type, options\.$"),
+        ("handle_read", {"id": "cat", "until": "pattern"}, "pattern: it is required with `until` = `pattern`"),
+        ("handle_read", {"id": "cat", "view": "screen"}, "view: the handle has no terminal; give new, all or tail"),
+    ],
+)  # fmt: skip
+def test_an_error_names_only_what_this_surface_has(
+    call: Call, tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    if tool == "handle_read":
+        call("run", command="cat", id="cat")
+    with pytest.raises(Refused, match=says):
+        call(tool, **arguments)
+
+
+def test_an_answer_to_an_ended_handle_is_refused_as_ended(call: Call) -> None:
+    call("run", command="true", id="gone")
+    with pytest.raises(Refused, match="'gone' has ended"):
+        call("handle_send", id="gone", answer=True)
+
+
+def test_any_call_that_ends_in_time_leaves_no_handle_and_its_id_is_not_used_again(
+    call: Call,
+) -> None:
+    assert call("describe_tools", tools=["run"])["text"].startswith("[describe_tools-1: done, ")
+    assert call("run", command="true")["text"].startswith("[run-1: exit 0, ")
+    assert call("run", command="true")["text"].startswith("[run-2: exit 0, ")
+    assert call("handle_list")["text"] == "no handles"
+
+
+def test_handles_of_which_one_is_unknown_are_not_stopped(call: Call) -> None:
+    call("run", command="cat", id="cat")
+    with pytest.raises(Refused, match=r"no handle 'nope' .*'cat'\. Nothing was stopped\.$"):
+        call("handle_stop", ids=["cat", "nope"])
+    assert call("handle_list")["text"].startswith("cat: running, ")

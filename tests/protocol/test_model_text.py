@@ -109,6 +109,12 @@ def test_a_prompt_appears_once_behind_the_output() -> None:
     assert state_text(again).splitlines()[1:] == ["a", "ok? "]
 
 
+def test_a_prompt_that_ends_in_a_newline_appears_once() -> None:
+    for prompt in ("Name?", "Name?\n"):
+        shown = state(content="a\nName?\n", input_wanted=line("line", prompt=prompt))
+        assert state_text(shown).splitlines()[1:] == ["a", "Name?"]
+
+
 def test_the_last_row_of_a_full_screen_program_is_no_prompt_beside_it() -> None:
     asks = line("key", prompt="settings  All")
     drawn = state(content="one\nsettings  All\n", input_wanted=asks)
@@ -118,7 +124,7 @@ def test_the_last_row_of_a_full_screen_program_is_no_prompt_beside_it() -> None:
 def test_a_start_waits_for_approval_only_where_there_is_one() -> None:
     shown = state(state="pending")
     assert state_text(shown, approval="a1").splitlines() == [
-        "[h: waits for approval, 1.0 s]", "[a person decides: haft approve a1]",
+        "[h: waits for approval, 1.0 s]", "[a person decides: haft approve a1 --allow, or --deny]",
     ]  # fmt: skip
     result = AwaitResult(completed=(), pending=(shown,))
     assert await_text(result, {}) == "[h: starting, 1.0 s]"
@@ -231,6 +237,18 @@ def test_a_list_has_a_line_per_handle() -> None:
     (told,) = list_text([row]).splitlines()
     assert told == f"h: running, 5 min: a b{'x' * 56}…"
     assert list_text([]) == "no handles"
+
+
+def test_a_row_of_a_failed_tool_says_failed() -> None:
+    row = {**COMMON, "state": "stopped", "elapsed_ms": 5, "age_s": 1.0, "command": "x"}
+    failed = {**row, "ended_by": {"by": "exit"}, "error": ERROR}
+    assert list_text([failed]) == "h: failed, 1.0 s: x"
+    assert list_text([{**failed, "exit": {"code": 1}}]) == "h: exit 1, 1.0 s: x"
+
+
+def test_a_row_without_a_command_shows_the_tool() -> None:
+    row = {**COMMON, "state": "pending", "elapsed_ms": 0, "age_s": 1.0, "command": ""}
+    assert list_text([row], {"h"}) == "h: waits for approval, 1.0 s: run"
 
 
 def test_a_notice_is_one_line_of_bounded_length() -> None:

@@ -282,6 +282,10 @@ class Registry:
             )
         return handle
 
+    def is_used(self, session: str, id: str) -> bool:
+        """Return True for the id of a handle of the session, also of a former one."""
+        return (session, id) in self._used
+
     def get(self, session: str, id: str, generation: int) -> Handle | None:
         handles = self._by_session.get(session)
         handle = None if handles is None else handles.by_id.get(id)

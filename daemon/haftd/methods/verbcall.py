@@ -14,7 +14,12 @@ from typing import Any
 import trio
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments
+from haft_protocol.errors import (
+    RpcError,
+    action_not_supported,
+    handle_stopped,
+    invalid_arguments,
+)
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
@@ -30,14 +35,16 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
-from haftd.schemas import validation
-from haftd.tools.definitions.definition import Tool
+from haftd.schemas import UnsupportedSchema, validation
+from haftd.schemas.violations import Names
+from haftd.tools.definitions.definition import NO_PARAMETERS, Tool
 from haftd.tools.lists.verb_tools import (
     MAX_WAIT_S,
     START_PARAMETERS,
     WAIT_S,
     handle_schema,
     start_names,
+    start_parameters,
 )
 
 from .abort import abort
@@ -56,7 +63,7 @@ from .modelcall import (
     run_to_end,
     tool_of,
 )
-from .read import read_plain
+from .read import plain_state, read_plain
 from .services import StartServices
 from .spawn import spawn
 
@@ -112,11 +119,17 @@ def verb_call(
     tool = tool_of(services.catalogue, params)
     if tool.stateful:
         return _start(services, caller, params, session, call_id, tool)
+    _check_names(tool, params.arguments)
     id = _new_id(services.access, session, tool.name)
     bound = float(MAX_WAIT_S)
-    return run_to_end(
+    run = run_to_end(
         services, caller, tool, params, session, call_id, id=id, bound_s=bound, max_bytes=MAX_TEXT
     )
+
+    async def ended(*, in_batch: bool = False) -> object:
+        return _without_handle(services, params, session, await result_of(run, in_batch=in_batch))
+
+    return DeferredReply(ended, partial(ended, in_batch=True))
 
 
 def _start(
@@ -132,6 +145,7 @@ def _start(
         n: item for n, item in params.arguments.items() if n in added_names and item is not None
     }
     own = {n: item for n, item in params.arguments.items() if n not in added_names}
+    _check_names(tool, params.arguments)
     start_arguments = validation.check(tool.name, start_arguments, *START_PARAMETERS)
     wait_s = start_arguments.get("wait_s", WAIT_S)
     spawned = spawn(
@@ -153,22 +167,60 @@ def _start(
         held_after_s=wait_s,
     )
     line = start_arguments.get("command")
-    is_named = "id" in start_arguments or not isinstance(params.call_id, UnsetType)
+    is_named = "id" in start_arguments
 
     async def opened() -> object:
         state = await result_of(spawned)
         if line and isinstance(state, Running):
             typed = {"id": state.id, "line": line, "wait_s": wait_s}
             return await result_of(_send(services, caller, params, typed))
-        if not is_named and isinstance(state, Stopped) and _is_whole(state):
-            # Neither the caller nor a retry has a name for the handle, and all is read.
-            registry = services.access.registry
-            if (handle := registry.get(session, state.id, state.generation)) is not None:
-                registry.forget(handle)
-                services.supervisor.wake_expiry()
-        return state
+        return state if is_named else _without_handle(services, params, session, state)
 
     return DeferredReply(opened)
+
+
+def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Refuse unknown and missing arguments by the names that this surface lists."""
+    if tool.parameters == NO_PARAMETERS:
+        return  # the definition may lack its parameters, which its own check says
+    try:
+        shown = start_parameters(tool)
+    except UnsupportedSchema:
+        return
+    names, taken = Names(), list(shown["properties"])
+    accepted = {*taken, *_properties(tool), *start_names(tool)}
+    is_closed = tool.parameters.get("additionalProperties") is False
+    unknown = [name for name in arguments if is_closed and name not in accepted]
+    # The definition may take another argument in place of a listed one.
+    has_hidden = not arguments.keys() <= {*taken, *unknown}
+    missing = [
+        name for name in shown.get("required", ()) if name not in arguments and not has_hidden
+    ]
+    if unknown or missing:
+        faults = [{"path": name, "message": names.unknown(name, taken)} for name in unknown]
+        faults += [{"path": name, "message": "it is required"} for name in missing]
+        raise invalid_arguments(tool.name, faults)
+
+
+def _properties(tool: Tool) -> Iterable[str]:
+    properties: Iterable[str] = tool.parameters.get("properties", {})
+    return properties
+
+
+def _without_handle(
+    services: StartServices, params: ToolsCallParams, session: str, state: object
+) -> object:
+    """Return the state, and forget the handle once it has ended and all is read.
+
+    The caller has no name for the handle, nor has a retry without `call_id`.
+    """
+    has_no_name = isinstance(params.call_id, UnsetType)
+    if has_no_name and isinstance(state, Stopped) and _is_whole(state):
+        registry = services.access.registry
+        if (handle := registry.get(session, state.id, state.generation)) is not None:
+            registry.forget(handle)
+            services.supervisor.wake_expiry()
+    return state
 
 
 def _is_whole(state: Stopped) -> bool:
@@ -183,11 +235,10 @@ def _is_whole(state: Stopped) -> bool:
 
 
 def _new_id(access: Access, session: str, tool: str) -> str:
-    """Return an unused id of the session."""
-    taken = {handle.id for handle in access.handles(session)}
+    """Return an id that the session has not used: a model may still mean the former handle."""
     stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
     number = 1
-    while f"{stem}-{number}" in taken:
+    while access.registry.is_used(session, f"{stem}-{number}"):
         number += 1
     return f"{stem}-{number}"
 
@@ -200,6 +251,17 @@ def _listed_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, str) and not value.lstrip().startswith("["):
             words[name] = value.split()
     return words
+
+
+def _check_reading(tool: str, handle: Handle, arguments: Mapping[str, Any]) -> None:
+    faults = []
+    if arguments.get("until") == "pattern" and not arguments.get("pattern"):
+        faults.append({"path": "pattern", "message": "it is required with `until` = `pattern`"})
+    if arguments.get("view") == "screen" and not handle.terminal:
+        why = "the handle has no terminal; give new, all or tail"
+        faults.append({"path": "view", "message": why})
+    if faults:
+        raise invalid_arguments(tool, faults)
 
 
 def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,6 +286,7 @@ def _send(
         why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
         raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
     handle = handle_of(services.access, caller, params, arguments["id"])
+    _check_reading(params.tool, handle, arguments)
     value: Any = arguments[inputs[0]]
     if inputs[0] == "answer":
         value = _answer(services.supervisor, handle, value)
@@ -239,6 +302,8 @@ def _send(
 
 
 def _answer(supervisor: Supervisor, handle: Handle, value: Any) -> Any:
+    if handle.stopped:
+        raise handle_stopped(handle.id, plain_state(handle))
     if handle.state is not State.WAITING:
         why = "it asks nothing now; give `line` for what it reads"
         raise action_not_supported(handle.tool, "answer", why)
@@ -249,7 +314,8 @@ def _answer(supervisor: Supervisor, handle: Handle, value: Any) -> Any:
 def _read(
     services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handle_of(services.access, caller, params, arguments["id"])
+    handle = handle_of(services.access, caller, params, arguments["id"])
+    _check_reading(params.tool, handle, arguments)
     reading = dict(arguments)
     is_whole = arguments.get("view", "new") != "new" or "from" in arguments
     if is_whole and not {"until", "pattern"} & arguments.keys():
@@ -279,9 +345,13 @@ def _wait(
 def _stop(
     services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handles = [
-        handle_of(services.access, caller, params, id) for id in dict.fromkeys(arguments["ids"])
-    ]
+    try:
+        handles = [
+            handle_of(services.access, caller, params, id) for id in dict.fromkeys(arguments["ids"])
+        ]
+    except RpcError as error:
+        text = f"{error.message} Nothing was stopped."
+        raise RpcError.received(error.code, text, error.data) from None
     ends = [_end(services, caller, params, handle) for handle in handles]
 
     async def ended() -> AwaitResult:

@@ -92,7 +92,9 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
 def _read(approval: Approval) -> str:
     """Show the approval and read a decision; only a full word counts."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("say --allow, --deny, --skip or --edit")
+        raise UsageError(
+            f"no terminal to ask on; give --allow, --deny, --skip or --edit: haft approve {approval.approval_id} --allow"
+        )
     failed = " (it has failed)" if approval.failed is True else ""
     show.line(
         f"{approval.tool}: {approval.action} {approval.session}/{approval.id}{failed}", "bold"

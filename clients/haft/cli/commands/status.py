@@ -8,10 +8,12 @@ import time
 import msgspec
 from msgspec import UnsetType
 
-from haft_protocol.methods import Problem, StatusResult
+from haft_protocol.approvals import Approval
+from haft_protocol.methods import ApprovalsListResult, Problem, StatusResult
 
 from .. import show
 from ..options import connect
+from .approvals import waiting
 
 EPILOG = """\
 examples:
@@ -27,12 +29,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = haft.raw("daemon/status")
-    if options.json:
-        show.document(encoded)
-        return 0
+        if options.json:
+            show.document(encoded)
+            return 0
+        listed = waiting(haft, options)
     status = msgspec.json.decode(encoded, type=StatusResult)
-    show.write("".join(f"{name:12}{text}\n" for name, text in _lines(status)))
+    approvals = msgspec.json.decode(listed, type=ApprovalsListResult).approvals
+    lines = [*_lines(status), *map(_approval_line, approvals)]
+    show.write("".join(f"{name:12}{text}\n" for name, text in lines))
     return 0
+
+
+def _approval_line(approval: Approval) -> tuple[str, str]:
+    subject = f"{approval.action} of {approval.id} ({approval.tool})"
+    text = f"{subject}; `haft approve {approval.approval_id}` decides"
+    return "approval", show.plain(text, 600)
 
 
 def problem_line(problem: Problem) -> str:

@@ -130,7 +130,7 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
     ),
     _tool(
         "handle_stop",
-        "End handles and every process they started.",
+        "End handles and every process they started; none if an id is unknown.",
         {"ids": _IDS},
         ["ids"],
         _STOP,
