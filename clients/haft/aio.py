@@ -30,16 +30,14 @@ from msgspec import Raw
 
 from haft_protocol.approvals import ASK_APPROVAL
 from haft_protocol.inquiries import ASK
-from haft_protocol.methods import (
-    InitializeResult,
-)
+from haft_protocol.methods import InitializeResult
 
 from .aio_calls import AsyncCalls
-from .client_requests import Answerer, Approver, ClientRequests, Server, servers
+from .client_requests import Answerer, Approver, ClientRequests, RequestHandler, request_handlers
 from .daemon_socket import open_daemon
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .requests import decode, hello, with_defaults
-from .wire import Conversation, result_of
+from .wire import Answer, Conversation, result_of
 
 __all__ = ["Haft", "connect"]
 
@@ -84,17 +82,17 @@ async def connect(
         name=name,
         read_only=read_only,
         hear=hear,
-        served=servers(answer, approve),
+        handlers=request_handlers(answer, approve),
     )
     fault: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             # Before the first read: the daemon may send a request at once.
-            await nursery.start(haft._requests_in.run)
+            await nursery.start(haft._client_requests.run)
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
             try:
-                with haft._requests_in.block:
+                with haft._client_requests.block:
                     yield haft
             except (trio.Cancelled, GeneratorExit):
                 raise
@@ -104,7 +102,7 @@ async def connect(
             nursery.cancel_scope.cancel()
     finally:
         haft._close()
-    fault = fault or haft._requests_in.fault
+    fault = fault or haft._client_requests.fault
     if fault is not None:
         raise fault
 
@@ -129,23 +127,24 @@ class Haft(AsyncCalls):
         name: str,
         read_only: bool,
         hear: Callable[[str, Raw], None] | None,
-        served: Mapping[str, Server],
+        handlers: Mapping[str, RequestHandler],
     ) -> None:
         connected.setblocking(False)
         self._socket = connected
         self._hear = hear
-        self._wire = Conversation(self._heard)
-        self._requests_in = ClientRequests(self._wire, served, self._flush)
-        self._wire.take_request = self._requests_in.take
+        self._wire = Conversation(self._take_notification)
+        self._client_requests = ClientRequests(self._wire, handlers, self._flush)
+        self._wire.take_request = self._client_requests.take
         self._session = session
         self._root = root
-        self._bells: dict[int, trio.Event] = {}
-        self._more = trio.Event()
+        self._arrivals: dict[int, trio.Event] = {}
+        self._has_output = trio.Event()
         self._lost: HaftError | None = None
-        can = {"inquiry": ASK in served, "approval": ASK_APPROVAL in served}
-        able = {key: True for key, is_able in can.items() if is_able}
-        self._hello = self._wire.greet(hello(name, session, read_only=read_only, **able))
-        self._server: InitializeResult | None = None
+        served = {"inquiry": ASK in handlers, "approval": ASK_APPROVAL in handlers}
+        capabilities = {key: True for key, is_served in served.items() if is_served}
+        self._hello = self._wire.greet(hello(name, session, read_only=read_only, **capabilities))
+        self._initialized: Answer | None = None
+        self._initializing = trio.Lock()
 
     async def call(self, method: str, /, **params: object) -> Any:
         """Call a method by its wire name and return its typed result; raises `RemoteError`."""
@@ -167,10 +166,10 @@ class Haft(AsyncCalls):
             for number, (method, _) in zip(numbers, calls, strict=True):
                 try:
                     results.append(decode(method, await self._answer(number)))
-                except RemoteError as refused:
-                    if refused is self._wire.fault:
+                except RemoteError as error:
+                    if error is self._wire.fault:
                         raise
-                    results.append(refused)
+                    results.append(error)
         finally:
             for number in numbers[len(results) :]:
                 self._wire.forget(number)
@@ -178,15 +177,15 @@ class Haft(AsyncCalls):
         return results
 
     async def server(self) -> InitializeResult:
-        if self._server is None:
-            reply = self._wire.take(self._hello)
-            answer = await self._answer(self._hello) if reply is None else result_of(reply)
-            self._server = decode("initialize", answer)
-        return self._server
+        async with self._initializing:
+            if self._initialized is None:
+                self._initialized = await self._reply(self._hello)
+        server: InitializeResult = decode("initialize", result_of(self._initialized))
+        return server
 
-    def _heard(self, method: str, params: Raw) -> None:
+    def _take_notification(self, method: str, params: Raw) -> None:
         if method == "$/cancelRequest":
-            self._requests_in.cancel(params)
+            self._client_requests.cancel(params)
         elif self._hear is not None:
             self._hear(method, params)
 
@@ -195,19 +194,26 @@ class Haft(AsyncCalls):
             raise self._lost
 
     async def _answer(self, number: int) -> Raw:
+        """Return the result of a request, which is cancelled with this task."""
         try:
-            while (answer := self._wire.take(number)) is None:
+            return result_of(await self._reply(number))
+        finally:
+            self._wire.forget(number)
+            self._flush()
+
+    async def _reply(self, number: int) -> Answer:
+        """Wait for a reply, in one task at a time; after a cancellation it can be awaited again."""
+        try:
+            while (reply := self._wire.take(number)) is None:
                 if self._wire.fault is not None:
                     raise self._wire.fault
                 self._check()
-                bell = self._bells[number] = trio.Event()
+                arrived = self._arrivals[number] = trio.Event()
                 self._flush()
-                await bell.wait()
+                await arrived.wait()
         finally:
-            self._bells.pop(number, None)
-            self._wire.forget(number)
-            self._flush()
-        return result_of(answer)
+            self._arrivals.pop(number, None)
+        return reply
 
     def _flush(self) -> None:
         if not self._wire.to_send or self._lost is not None:
@@ -220,12 +226,12 @@ class Haft(AsyncCalls):
             # The daemon has hung up: `_read` still takes its last messages, then reports the loss.
             self._wire.to_send.clear()
         if self._wire.to_send:
-            self._more.set()
+            self._has_output.set()
 
     async def _write(self) -> None:
         while True:
-            await self._more.wait()
-            self._more = trio.Event()
+            await self._has_output.wait()
+            self._has_output = trio.Event()
             while self._wire.to_send and self._lost is None:
                 await trio.lowlevel.wait_writable(self._socket)
                 self._flush()
@@ -241,24 +247,24 @@ class Haft(AsyncCalls):
                 if not data:
                     raise self._wire.fault or ConnectionLost("haftd closed the connection")
                 for number in self._wire.feed(data):
-                    if number in self._bells:
-                        self._bells.pop(number).set()
+                    if number in self._arrivals:
+                        self._arrivals.pop(number).set()
                 if self._wire.fault is not None:
-                    self._ring()
+                    self._wake_all()
                 self._flush()
                 await trio.lowlevel.checkpoint()
         except HaftError as fault:
             self._lost = fault
         except OSError as fault:
             self._lost = ConnectionLost(f"the connection broke: {os.strerror(fault.errno or 0)}")
-        self._ring()
-        self._requests_in.lost(self._lost)
+        self._wake_all()
+        self._client_requests.lost(self._lost)
 
-    def _ring(self) -> None:
-        for bell in self._bells.values():
-            bell.set()
+    def _wake_all(self) -> None:
+        for arrived in self._arrivals.values():
+            arrived.set()
 
     def _close(self) -> None:
         self._socket.close()
         self._lost = self._lost or ConnectionLost("this connection was closed by the client itself")
-        self._ring()
+        self._wake_all()

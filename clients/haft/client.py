@@ -34,7 +34,7 @@ from .requests import (
     own_bound,
     with_defaults,
 )
-from .wire import Conversation, result_of
+from .wire import Answer, Conversation, result_of
 
 __all__ = ["Haft"]
 
@@ -74,7 +74,7 @@ class Haft(Calls):
         self.patience = patience
         # Sent with the first call, without a round trip of its own.
         self._hello = self._wire.greet(hello(name, session, read_only=read_only))
-        self._server: InitializeResult | None = None
+        self._initialized: Answer | None = None
 
     @classmethod
     def connect(
@@ -177,12 +177,13 @@ class Haft(Calls):
     @property
     def server(self) -> InitializeResult:
         """The daemon's introduction, with its limits."""
-        if self._server is None:
-            # Any reply follows this one, which was requested first.
-            while (answer := self._wire.take(self._hello)) is None:
+        # Any reply follows this one, which was requested first.
+        while self._initialized is None:
+            self._initialized = self._wire.take(self._hello)
+            if self._initialized is None:
                 self.ping()
-            self._server = decode("initialize", result_of(answer))
-        return self._server
+        server: InitializeResult = decode("initialize", result_of(self._initialized))
+        return server
 
     def _start(self, method: str, params: Mapping[str, object]) -> int:
         full = with_defaults(method, params, self._session, self._root)

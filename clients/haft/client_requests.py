@@ -27,7 +27,7 @@ Answerer = Callable[[Inquiry], Awaitable[object]]
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Decides on an action that awaits approval."""
 
-Server = Callable[[Raw], Awaitable[object]]
+RequestHandler = Callable[[Raw], Awaitable[object]]
 """Handles a request: JSON params to a result. Raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
@@ -41,8 +41,10 @@ class _Unreadable(Exception):
     """Undecodable request. A class of its own: an answerer may raise any other error."""
 
 
-def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Server]:
-    served: dict[str, Server] = {}
+def request_handlers(
+    answer: Answerer | None, approve: Approver | None
+) -> dict[str, RequestHandler]:
+    handlers: dict[str, RequestHandler] = {}
     if answer is not None:
         find = answer
 
@@ -52,7 +54,7 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
                 return {"answer": reply.answer, "remember": reply.remember}
             return {"answer": reply}
 
-        served[ASK] = inquiry
+        handlers[ASK] = inquiry
     if approve is not None:
         decide = approve
 
@@ -60,8 +62,8 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
             decision = await decide(_read(params, Approval))
             return {"decision": decision} if isinstance(decision, str) else decision
 
-        served[ASK_APPROVAL] = approval
-    return served
+        handlers[ASK_APPROVAL] = approval
+    return handlers
 
 
 def _read(params: Raw, kind: type[T]) -> T:
@@ -72,13 +74,13 @@ def _read(params: Raw, kind: type[T]) -> T:
 
 
 class ClientRequests:
-    """Server of one connection's requests; `sent` is called when output is queued."""
+    """Handling of one connection's requests; `sent` is called when output is queued."""
 
     def __init__(
-        self, wire: Conversation, served: Mapping[str, Server], sent: Callable[[], None]
+        self, wire: Conversation, handlers: Mapping[str, RequestHandler], sent: Callable[[], None]
     ) -> None:
         self._wire = wire
-        self._served = served
+        self._handlers = handlers
         self._sent = sent
         self._scopes: dict[Id, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
@@ -110,17 +112,17 @@ class ClientRequests:
 
         A program that serves nothing is not interrupted: its next call raises.
         """
-        if self._served:
+        if self._handlers:
             self._loss = fault
             self._all.cancel()
 
     def take(self, number: Id, method: str, params: Raw) -> bool:
         """Take a request; return False if no handler serves it, or serving has ended."""
-        server = self._served.get(method)
-        if server is None or self._nursery is None or self._all.cancel_called:
+        handler = self._handlers.get(method)
+        if handler is None or self._nursery is None or self._all.cancel_called:
             return False
         scope = self._scopes[number] = trio.CancelScope()
-        self._nursery.start_soon(self._serve, number, server, params, scope)
+        self._nursery.start_soon(self._serve, number, handler, params, scope)
         return True
 
     def cancel(self, params: Raw) -> None:
@@ -130,11 +132,11 @@ class ClientRequests:
             self._scopes[number].cancel()
 
     async def _serve(
-        self, number: Id, server: Server, params: Raw, scope: trio.CancelScope
+        self, number: Id, handler: RequestHandler, params: Raw, scope: trio.CancelScope
     ) -> None:
         try:
             with scope:
-                self._wire.answer(number, await server(params))
+                self._wire.answer(number, await handler(params))
         except Declined as declined:
             self._wire.refuse(number, _NOT_SERVED, str(declined))
         except _Unreadable as fault:

@@ -120,6 +120,39 @@ async def test_a_batch_and_the_daemons_name(serve: Serve) -> None:
     assert [p["session"] for p in daemon.calls("fetch")] == ["s", "s"]
 
 
+async def test_tasks_share_the_reply_to_initialize_and_may_be_cancelled(serve: Serve) -> None:
+    serve(lambda request, peer: running())
+    names: list[str] = []
+    async with aio.connect() as client:
+
+        async def ask() -> None:
+            names.append((await client.server()).server.name)
+
+        with trio.CancelScope(deadline=-float("inf")):
+            await client.server()
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(ask)
+    assert names == ["haftd"] * 3
+
+
+async def test_a_refused_initialize_is_raised_each_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: dict[str, Any], started_at: float) -> Any:
+        if request["method"] == "initialize":
+            raise Refuse(-32602, "invalid_params", "no such session")
+        return {"pong": True}
+
+    monkeypatch.setattr("tests.client.conftest.hello", refuse)
+    serve(lambda request, peer: running())
+    async with aio.connect() as client:
+        for _ in range(2):
+            with trio.fail_after(30), pytest.raises(RemoteError, match="no such session"):
+                await client.server()
+
+
 async def test_notifications_are_delivered(serve: Serve) -> None:
     heard: list[str] = []
 

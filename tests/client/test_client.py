@@ -120,6 +120,28 @@ def test_an_error_reply_raises_with_code_kind_and_data(serve: Serve) -> None:
         assert client.ping().pong
 
 
+def test_a_refused_initialize_is_raised_each_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pings = 0
+
+    def refuse(request: dict[str, Any], started_at: float) -> Any:
+        nonlocal pings
+        if request["method"] == "initialize":
+            raise Refuse(-32602, "invalid_params", "no such session")
+        pings += 1
+        if pings == 10:
+            raise Refuse(-32603, "internal", "pinged for ever")
+        return {"pong": True}
+
+    monkeypatch.setattr("tests.client.conftest.hello", refuse)
+    serve(lambda request, peer: running())
+    with Haft.connect() as client:
+        for _ in range(2):
+            with pytest.raises(RemoteError, match="no such session"):
+                _ = client.server
+
+
 def test_a_missing_reply_times_out_and_the_connection_stays_usable(
     serve: Serve,
 ) -> None:

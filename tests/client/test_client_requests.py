@@ -12,7 +12,7 @@ import trio
 from msgspec import Raw
 from trio.testing import wait_all_tasks_blocked
 
-from haft.client_requests import ClientRequests, servers
+from haft.client_requests import ClientRequests, request_handlers
 from haft.errors import Declined, HaftError
 from haft_protocol.approvals import ASK_APPROVAL, Approval
 from haft_protocol.inquiries import ASK, Inquiry
@@ -88,7 +88,7 @@ async def test_an_unreadable_request_is_refused_and_not_the_programs_fault(metho
     async def approve(approval: Approval) -> Any:
         raise AssertionError("the program was asked")
 
-    sent, requests = await served(servers(answer, approve)[method])
+    sent, requests = await served(request_handlers(answer, approve)[method])
     ((code, why),) = cast(Any, sent.replies.values())
     assert code == -32602 and "cannot read the request" in why
     assert requests.fault is None
