@@ -49,31 +49,27 @@ def _word(value: object, *path: str) -> str | Each:
     return read_template(value, *path)
 
 
-def _split(value: str, *path: str) -> tuple[str, ...]:
+def _split(value: str) -> tuple[str, ...]:
     try:
-        return (
-            tuple(read_template(word, *path) for word in words.split(value))
-            if "\0" not in value
-            else ()
-        )
+        return tuple(read_template(word) for word in words.split(value))
     except words.BadWords as error:
-        raise _wrong(f"it cannot be split into words: {error}", *path) from None
+        raise _wrong(f"it cannot be split into words: {error}") from None
 
 
 def read_command(value: object) -> Command:
     """Parse a command: a text, a list of words, or a table. Raises `InvalidField`."""
     match value:
         case str():
-            words: tuple[str | Each, ...] = _split(value)
+            argv: tuple[str | Each, ...] = _split(value)
         case list():
-            words = tuple(_word(item, str(at)) for at, item in enumerate(value))
+            argv = tuple(_word(item, str(at)) for at, item in enumerate(value))
         case dict():
             return _command_table(value)
         case _:
             raise _wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
-    if not words or words[0] == "":
+    if not argv or argv[0] == "":
         raise _wrong("it names no program")
-    return Command(words)
+    return Command(argv)
 
 
 def _command_table(value: dict[str, Any]) -> Command:
@@ -102,11 +98,12 @@ def _check_script(command: Command) -> None:
     An `each` word stands as any one value; a template's statements and comments have no value.
     """
     try:
-        pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
-        marked, spans = words.mark_spans(" ".join(pieces))
+        templates = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
+        script, spans = words.mark_spans(" ".join(templates))
         for number, span in enumerate(spans):
-            if not span.startswith("{{"):
-                marked = marked.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
-        shelltext.place(marked)
+            is_value = span.startswith("{{")
+            if not is_value:
+                script = script.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
+        shelltext.place(script)
     except (words.BadWords, shelltext.BadScript) as error:
         raise _wrong(f"its script cannot be used: {error}", "program") from None
