@@ -13,7 +13,7 @@ def seen(*waits: tuple[float, int], known_poll_ms: int = 0) -> IdleEvidence:
     """Return the evidence for a program seen in these waits: start and maximum length of each."""
     idle = IdleEvidence(0.0, known_poll_ms)
     for now, within_ms in waits:
-        idle.see(within_ms, now)
+        idle.record_wait(within_ms, now)
     return idle
 
 
@@ -31,7 +31,7 @@ def test_a_wait_has_a_known_length_within_a_tenth_and_a_moment(
     within_ms: int, is_new: bool
 ) -> None:
     idle = seen((0.0, 400))
-    assert idle.see(within_ms, 0.1) == is_new
+    assert idle.record_wait(within_ms, 0.1) == is_new
     longest_ms, until = (max(400, within_ms), 0.14 + within_ms / 1000) if is_new else (400, 0.44)
     assert idle.longest_ms == longest_ms
     assert idle.until == pytest.approx(max(0.44, until))
@@ -48,20 +48,20 @@ def test_a_known_idle_wait_need_not_end_unless_short(within_ms: int, is_known: b
 
 def test_concurrent_work_makes_the_evidence_unknown() -> None:
     idle = seen((0.0, 400), known_poll_ms=400)
-    idle.doubt()
+    idle.require_longer_idle()
     assert idle.enough_at() == 0.3
 
 
 @pytest.mark.parametrize(("within_ms", "is_same"), [(900, True), (1100, True), (899, False)])
 def test_a_display_returns_to_the_same_wait_within_a_tenth(within_ms: int, is_same: bool) -> None:
-    assert PeriodicRedraw(1000, 0.0).come_back(within_ms) == is_same
+    assert PeriodicRedraw(1000, 0.0).record_return(within_ms) == is_same
 
 
 def test_a_display_is_recognised_after_two_returns_and_two_periods() -> None:
     redraw = PeriodicRedraw(1000, 0.0)
     told = [redraw.is_display(9.0)]
     for _ in range(2):
-        redraw.come_back(1000)
+        redraw.record_return(1000)
         told.append(redraw.is_display(9.0))
     assert told == [False, False, True]
     assert not redraw.is_display(1.999) and redraw.is_display(2.0), (
@@ -72,8 +72,8 @@ def test_a_display_is_recognised_after_two_returns_and_two_periods() -> None:
 def test_a_display_draws_for_a_moment_each_time() -> None:
     """Counted from the first sighting, and anew after each return."""
     redraw = PeriodicRedraw(1000, 0.0)
-    assert redraw.draws(1.0) and redraw.draws(1.09) and not redraw.draws(1.11)
-    redraw.come_back(1000)
-    assert redraw.draws(2.0) and redraw.draws(2.09) and not redraw.draws(2.11)
-    redraw.rests()
-    assert redraw.draws(3.0) and not redraw.draws(3.11)
+    assert redraw.record_work(1.0) and redraw.record_work(1.09) and not redraw.record_work(1.11)
+    redraw.record_return(1000)
+    assert redraw.record_work(2.0) and redraw.record_work(2.09) and not redraw.record_work(2.11)
+    redraw.record_rest()
+    assert redraw.record_work(3.0) and not redraw.record_work(3.11)

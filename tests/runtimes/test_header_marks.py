@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from haftd.runtimes.mcp.header_marks import WrongMark, encoded, headers_of, read_marks
+from haftd.runtimes.mcp.header_marks import InvalidMark, argument_headers, encoded_value, read_marks
 
 
 def schema(**properties: Any) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def test_marked_arguments_become_headers_and_missing_ones_do_not() -> None:
         )
     )
     given = {"region": "north", "on": True, "inner": {"depth": 3}, "q": "x"}
-    assert headers_of(marks, given) == [
+    assert argument_headers(marks, given) == [
         ("Mcp-Param-Region", "north"), ("Mcp-Param-On", "true"), ("Mcp-Param-Depth", "3"),
     ]  # fmt: skip
-    assert headers_of(marks, {"region": None, "inner": "no object"}) == []
+    assert argument_headers(marks, {"region": None, "inner": "no object"}) == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_marked_arguments_become_headers_and_missing_ones_do_not() -> None:
     ],
 )
 def test_a_non_ascii_value_is_encoded(text: str, value: str) -> None:
-    assert encoded(text) == value
+    assert encoded_value(text) == value
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_non_ascii_value_is_encoded(text: str, value: str) -> None:
     ],
 )
 def test_an_invalid_mark_is_refused(properties: dict[str, Any]) -> None:
-    with pytest.raises(WrongMark):
+    with pytest.raises(InvalidMark):
         read_marks(schema(**properties))
 
 

@@ -28,8 +28,10 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
     kind = "a whole number" if whole else "a number"
 
     def read_number(value: object) -> Any:
-        right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if right and low <= value <= high:  # type: ignore[operator]
+        is_number = isinstance(value, int if whole else (int, float)) and not isinstance(
+            value, bool
+        )
+        if is_number and low <= value <= high:  # type: ignore[operator]
             return value
         raise InvalidField((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
 
@@ -40,9 +42,9 @@ def size(low: int, high: int) -> Callable[[object], int]:
     """Return a reader of a size in bytes, given as a number or as a text with a unit."""
 
     def read_bytes(value: object) -> int:
-        size = read_size(value)
-        if low <= size <= high:
-            return size
+        count = read_size(value)
+        if low <= count <= high:
+            return count
         raise InvalidField((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
 
     return _with_description(read_bytes, f"bytes from {low:,} to {high:,}")

@@ -63,7 +63,7 @@ class _Timer:
             self.fd = -1
 
 
-_alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
+_run_timer: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("timer")
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> None:
@@ -72,9 +72,9 @@ def call_in(seconds: float, callback: Callable[[], object]) -> None:
     There is no cancellation: the callback runs even if its task has ended. It must not raise.
     """
     try:
-        timer = _alarm.get()
+        timer = _run_timer.get()
     except LookupError:
         timer = _Timer()
-        _alarm.set(timer)
+        _run_timer.set(timer)
     if timer.fd >= 0:
         timer.set(callback, time.monotonic() + seconds)

@@ -38,24 +38,27 @@ def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> obj
         for name in dict.fromkeys(params.all + params.any)
     }
 
-    def holds() -> bool | None:
-        needed = [handles[name] for name in params.all if not handles[name].stopped]
+    def wait_is_over() -> bool | None:
+        awaited = [handles[name] for name in params.all if not handles[name].stopped]
         if not any(handles[name].stopped for name in params.any):
-            needed += [handles[name] for name in params.any]
-        return all(_is_unclaimed(services.supervisor, handle) for handle in needed) or None
+            awaited += [handles[name] for name in params.any]
+        return all(_is_unclaimed(services.supervisor, handle) for handle in awaited) or None
 
     is_reader = not caller.read_only
-    if holds():
+    if wait_is_over():
         return _result(services.supervisor, handles, is_reader)
-    bound = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
+    timeout_s = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
-    async def stopped() -> AwaitResult:
-        enough = await until(
-            handles.values(), holds, deadline=trio.current_time() + bound, is_reader=is_reader
+    async def wait() -> AwaitResult:
+        is_over = await until(
+            handles.values(),
+            wait_is_over,
+            deadline=trio.current_time() + timeout_s,
+            is_reader=is_reader,
         )
-        return _result(services.supervisor, handles, is_reader, timed_out=not enough)
+        return _result(services.supervisor, handles, is_reader, timed_out=not is_over)
 
-    return DeferredReply(stopped)
+    return DeferredReply(wait)
 
 
 def _result(

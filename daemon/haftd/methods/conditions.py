@@ -190,12 +190,12 @@ class _InputCondition(Condition):
             idle = self._idle = IdleEvidence(now, known_poll_ms)
             if self._is_redraw(wanted, within_ms, now):
                 return "input"
-        is_new = idle.see(within_ms, now)
+        is_new = idle.record_wait(within_ms, now)
         if wanted.at_work:
-            idle.doubt()
+            idle.require_longer_idle()
             self._doubt_redraw(now)
         elif self._redraw is not None:
-            self._redraw.rests()
+            self._redraw.record_rest()
         enough_at = idle.enough_at()
         if now >= enough_at:
             if now >= idle.until:
@@ -223,7 +223,7 @@ class _InputCondition(Condition):
         redraw = self._redraw
         if wanted.kind != "key" or within_ms < MIN_PERIOD_MS:
             self._redraw = None
-        elif redraw is None or not redraw.come_back(within_ms):
+        elif redraw is None or not redraw.record_return(within_ms):
             self._redraw = PeriodicRedraw(within_ms, now)
         else:
             return redraw.is_display(now)
@@ -231,7 +231,7 @@ class _InputCondition(Condition):
 
     def _doubt_redraw(self, now: float) -> None:
         """Record that the program worked."""
-        if self._redraw is not None and not self._redraw.draws(now):
+        if self._redraw is not None and not self._redraw.record_work(now):
             self._redraw = None
 
     def input_state(self) -> Wanted | None:

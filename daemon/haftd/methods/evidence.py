@@ -19,11 +19,11 @@ _MIN_IDLE_S = 0.3
 """Minimum time without output or work before a program with unlearned waits is idle."""
 _MAX_IDLE_S = 1.5
 """Sufficient idle time: a longer wait counts as one for input (`runtimes/process/input_state`)."""
-_KNOWN_IDLE_S = 0.03
+_MIN_LEARNED_IDLE_S = 0.03
 """Minimum idle time if all waits are as short as those learned at earlier prompts."""
-_KNOWN_MS = 50
+_MIN_LEARNED_MS = 50
 """Minimum length of a learned wait: with shorter ones, programs also poll while they work."""
-_DRAWING_S = 0.1
+_MAX_DRAWING_S = 0.1
 """Maximum duration of a redraw; longer activity is work."""
 
 
@@ -33,8 +33,8 @@ class IdleEvidence:
 
     The program waits for input once a wait of each recorded length has ended in neither output nor
     work. A new length must end, too, as it may be the rest of a longer wait; an equal one proves
-    nothing new. Waits from `_KNOWN_MS` to `known_poll_ms` were learned at earlier prompts and need
-    not end.
+    nothing new. Waits from `_MIN_LEARNED_MS` to `known_poll_ms` were learned at earlier prompts and
+    need not end.
     """
 
     since: float
@@ -43,21 +43,21 @@ class IdleEvidence:
     """Time at which every recorded wait that has to end has ended."""
     longest_ms: int = 0
     """Length of the longest wait that has to end, learned by the caller once they all have."""
-    _idle_s: float = _KNOWN_IDLE_S
+    _idle_s: float = _MIN_LEARNED_IDLE_S
     _lengths_ms: list[int] = field(default_factory=list)
 
-    def see(self, within_ms: int, now: float) -> bool:
+    def record_wait(self, within_ms: int, now: float) -> bool:
         """Record a wait of at most `within_ms` from now; return True for a new length."""
         if any(abs(within_ms - length) <= length / 10 + 5 for length in self._lengths_ms):
             return False
         self._lengths_ms.append(within_ms)
-        if not _KNOWN_MS <= within_ms <= self.known_poll_ms * 1.1:
+        if not _MIN_LEARNED_MS <= within_ms <= self.known_poll_ms * 1.1:
             self._idle_s = _MIN_IDLE_S
             self.longest_ms = max(self.longest_ms, within_ms)
             self.until = max(self.until, now + within_ms / 1000 + READING_INTERVAL_S)
         return True
 
-    def doubt(self) -> None:
+    def require_longer_idle(self) -> None:
         """Require the longer idle time, as a reading has shown work."""
         self._idle_s = _MIN_IDLE_S
 
@@ -79,7 +79,7 @@ class PeriodicRedraw:
     _returns: int = 0
     _busy_since: float = inf
 
-    def come_back(self, within_ms: int) -> bool:
+    def record_return(self, within_ms: int) -> bool:
         """Record a wait after output; return True if its length is the period."""
         if abs(within_ms - self.period_ms) > self.period_ms / 10:
             return False
@@ -87,14 +87,14 @@ class PeriodicRedraw:
         self._busy_since = inf
         return True
 
-    def rests(self) -> None:
+    def record_rest(self) -> None:
         """Record a reading of the wait, which ends any work."""
         self._busy_since = inf
 
-    def draws(self, now: float) -> bool:
+    def record_work(self, now: float) -> bool:
         """Record a reading of work; return False once that is too long for a redraw."""
         self._busy_since = min(self._busy_since, now)
-        return now - self._busy_since <= _DRAWING_S
+        return now - self._busy_since <= _MAX_DRAWING_S
 
     def is_display(self, now: float) -> bool:
         """Return True once the redraw has recurred for two periods."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from haft_protocol.methods import ID_FORM, Style
 
-from .descriptions import joined, names, sentences
+from .descriptions import joined, quoted_names, sentences
 from .dialects import PLAIN
 from .normalization import UnsupportedSchema, normalize
 from .object_root import flatten
@@ -320,7 +320,7 @@ def _actions(own: dict[str, Any], notes: list[str], actions: list[str], *, one_s
     for action in actions:
         text = f"{action}: {_DOES[action]}"
         if action == "spawn" and own.get("required"):
-            text += f", with {names(own['required'])}"
+            text += f", with {quoted_names(own['required'])}"
         parts.append(text)
     starts = "For spawn and without `action`" if one_shot else "For spawn"
     spawn = f"{starts}: {joined(*notes)}" if notes else ""

@@ -18,11 +18,11 @@ _MAX_VALUE_LENGTH = 200
 _MAX_PHRASE_LENGTH = 400
 _MAX_PART_LENGTH = 120
 _MAX_PHRASE_DEPTH = 5
-_MAX_SHOWN = 20
+_MAX_VALUES = 20
 _MAX_PARTS = 10
-_JOINED = ("with ", "perhaps ", "of ", "either ")
+_NO_COMMA_BEFORE = ("with ", "perhaps ", "of ", "either ")
 """Beginnings of the parts of a phrase that follow the type without a comma."""
-_ENDS = (".", "!", "?", ":", "…", ")", "`")
+_NO_STOP_AFTER = (".", "!", "?", ":", "…", ")", "`")
 """Ends of a text after which `joined` adds no full stop."""
 _PAIRS = {
     "minLength": ("maxLength", "characters"),
@@ -40,10 +40,10 @@ def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def names(items: Iterable[str], last: str = "and") -> str:
+def quoted_names(items: Iterable[str], last: str = "and") -> str:
     quoted = [f"`{name}`" for name in items]
-    if len(quoted) > _MAX_SHOWN:
-        quoted = [*quoted[:_MAX_SHOWN], f"{len(quoted) - _MAX_SHOWN} more"]
+    if len(quoted) > _MAX_VALUES:
+        quoted = [*quoted[:_MAX_VALUES], f"{len(quoted) - _MAX_VALUES} more"]
     if len(quoted) < 2:
         return "".join(quoted)
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
@@ -53,30 +53,30 @@ def choice_sentence(values: list[Any]) -> str:
     """List the values of an `enum` that the dialect cannot hold, such as one that is too long."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
-    shown = ", ".join(compact(value, 60) for value in values[:_MAX_SHOWN])
-    more = f", … ({len(values):,} in all)" if len(values) > _MAX_SHOWN else ""
+    shown = ", ".join(compact(value, 60) for value in values[:_MAX_VALUES])
+    more = f", … ({len(values):,} in all)" if len(values) > _MAX_VALUES else ""
     return f"One of {shown}{more}."
 
 
 def sentences(node: Node, words: Iterable[str]) -> list[str]:
     """Describe the keywords `words` of a node, omitted from its schema. Annotations that constrain
     nothing (`title`, `description`) have no sentence."""
-    left = [word for word in words if word in node]
-    return [sentence for word in left if (sentence := _sentence(word, node, left))]
+    omitted = [word for word in words if word in node]
+    return [sentence for word in omitted if (sentence := _sentence(word, node, omitted))]
 
 
-def _sentence(word: str, node: Node, left: list[str]) -> str:
+def _sentence(word: str, node: Node, omitted: list[str]) -> str:
     value = node[word]
     if word in _PAIRS:
         other, noun = _PAIRS[word]
-        if other in left and other in node:
+        if other in omitted and other in node:
             return f"{_count(value, node[other])} {noun}."
         return "" if not value else "Not empty." if value == 1 else f"At least {value:,} {noun}."
-    for near, (far, noun) in _PAIRS.items():
-        if word == far:
-            return "" if near in left and near in node else f"At most {value:,} {noun}."
+    for low, (high, noun) in _PAIRS.items():
+        if word == high:
+            return "" if low in omitted and low in node else f"At most {value:,} {noun}."
     if word in ("minimum", "maximum"):
-        if "minimum" in left and "maximum" in left and {"minimum", "maximum"} <= node.keys():
+        if "minimum" in omitted and "maximum" in omitted and {"minimum", "maximum"} <= node.keys():
             return f"From {node['minimum']} to {value}." if word == "maximum" else ""
         return f"At {'least' if word == 'minimum' else 'most'} {value}."
     match word:
@@ -107,10 +107,10 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
             shown = [f"{compact(name, 80)}: {_form(item)}" for name, item in value.items()]
             return f"Names that match a regular expression: {'; '.join(shown[:5])}."
         case "propertyNames":
-            return "" if _says_nothing(value) else f"Each name: {phrase(value)}."
+            return "" if _is_unconstrained(value) else f"Each name: {phrase(value)}."
         case "dependentRequired":
             return " ".join(
-                f"With {names([name])}, {names(needs)} must be given, too."
+                f"With {quoted_names([name])}, {quoted_names(needs)} must be given, too."
                 for name, needs in list(value.items())[:10]
                 if isinstance(needs, list) and needs
             )
@@ -129,7 +129,8 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
             return f"{how} one of these: {_parts(value)}."
         case "dependentSchemas":
             return " ".join(
-                f"With {names([name])}: {phrase(part)}." for name, part in list(value.items())[:5]
+                f"With {quoted_names([name])}: {phrase(part)}."
+                for name, part in list(value.items())[:5]
             )
         case "unevaluatedItems":
             return (
@@ -147,8 +148,8 @@ def _count(low: int, high: int) -> str:
 
 def _condition(node: Node) -> str:
     then, otherwise = node.get("then", {}), node.get("else", {})
-    parts = [] if _says_nothing(then) else [f"If it is {phrase(node['if'])}: {phrase(then)}."]
-    if not _says_nothing(otherwise):
+    parts = [] if _is_unconstrained(then) else [f"If it is {phrase(node['if'])}: {phrase(then)}."]
+    if not _is_unconstrained(otherwise):
         parts.append(f"If it is not {phrase(node['if'])}: {phrase(otherwise)}.")
     return " ".join(parts)
 
@@ -171,12 +172,12 @@ def _form(node: Node) -> str:
 
 
 def _further(value: Node) -> str:
-    if is_never(value) or _says_nothing(value):
+    if is_never(value) or _is_unconstrained(value):
         return ""
     return f"Any names, each value: {_form(value)}."
 
 
-def _says_nothing(node: Node) -> bool:
+def _is_unconstrained(node: Node) -> bool:
     return all(key in ANNOTATIONS or key == CUT for key in node)
 
 
@@ -211,7 +212,7 @@ def _phrase(node: Node, depth: int) -> str:
         head = " or ".join(types)
         parts = _details(node, depth)
     if head and parts:
-        head += " " if parts[0].startswith(_JOINED) else ", "
+        head += " " if parts[0].startswith(_NO_COMMA_BEFORE) else ", "
     return f"{head}{', '.join(parts)}" or "anything"
 
 
@@ -220,7 +221,7 @@ def _details(node: Node, depth: int) -> list[str]:
     parts = []
     if properties := _properties(node, depth):
         parts.append(properties)
-    if "items" in node and not is_never(node["items"]) and not _says_nothing(node["items"]):
+    if "items" in node and not is_never(node["items"]) and not _is_unconstrained(node["items"]):
         parts.append(f"of {_phrase(node['items'], depth + 1)}")
     parts += [
         f"{'either ' if len(node[word]) > 1 else ''}{_parts(node[word], depth, ' or ')}"
@@ -249,9 +250,9 @@ def _properties(node: Node, depth: int) -> str:
 
 
 def _property(name: str, node: Node, depth: int) -> str:
-    if _says_nothing(node):
-        return names([name])
-    return f"{names([name])} ({_phrase(node, depth + 1)})"
+    if _is_unconstrained(node):
+        return quoted_names([name])
+    return f"{quoted_names([name])} ({_phrase(node, depth + 1)})"
 
 
 def _parts(nodes: list[Node], depth: int = 0, between: str = "; ") -> str:
@@ -269,7 +270,7 @@ def joined(*texts: str | None) -> str:
     for text in texts:
         if not text or text in result:
             continue
-        if result and not result.endswith(_ENDS):
+        if result and not result.endswith(_NO_STOP_AFTER):
             result += "."
         result = f"{result} {text}".strip()
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .descriptions import choice_sentence, compact, names, phrase, sentences
+from .descriptions import choice_sentence, compact, phrase, quoted_names, sentences
 from .intersection import ANNOTATIONS, Node, is_never, merge
 from .normalization import UnsupportedSchema
 
@@ -140,8 +140,8 @@ def _describe_branches(branches: list[Node], how: str) -> str:
             return ""
         if all(len(needs) == 1 for needs in sets):
             required = [needs[0] for needs in sets]
-            return f"Give {how} one of {names(dict.fromkeys(required), 'or')}."
-        forms = [names(needs) or "nothing more" for needs in sets]
+            return f"Give {how} one of {quoted_names(dict.fromkeys(required), 'or')}."
+        forms = [quoted_names(needs) or "nothing more" for needs in sets]
     else:
         forms = [_form(branch) for branch in branches]
     shown = "; or ".join(form[:_MAX_FORM_LENGTH] for form in forms[:_MAX_FORMS])
@@ -156,7 +156,7 @@ def _form(branch: Node) -> str:
     required = [name for name in needs if name not in fixed]
     more = [name for name in properties if name not in needs and name not in fixed]
     if required:
-        parts.append(names(required))
+        parts.append(quoted_names(required))
     if more:
-        parts.append(f"perhaps {names(more)}")
+        parts.append(f"perhaps {quoted_names(more)}")
     return ", ".join(parts) if parts else phrase(branch, 120)

@@ -25,7 +25,7 @@ class Command(Enum):
 
 Event = str | Command
 
-_BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
+_PASTE_BEGIN, _PASTE_END = b"\x1b[200~", b"\x1b[201~"
 
 # The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u of the
 # kitty protocol, and CSI 27 ; modifiers ; code ~ of xterm (modifyOtherKeys).
@@ -35,7 +35,7 @@ _KEY = re.compile(
     rb"|27;(?P<other_mods>\d{1,7});(?P<other_code>\d{1,7})~)"
 )
 _UNFINISHED = re.compile(rb"\x1b\[\d[\d;:]{0,60}\Z")
-_NO_CHARACTERS = re.compile("[\udc80-\udcff]")
+_UNDECODED_BYTES = re.compile("[\udc80-\udcff]")
 
 _SHIFT, _CTRL = 1, 4
 _LOCKS = 64 | 128
@@ -63,13 +63,13 @@ class Keyboard:
         """Take the key that, with Ctrl, precedes a command; see `prefix_key`."""
         self._key = ord(prefix)
         self._control = bytes([self._key & 0x1F])
-        self._notable = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
+        self._key_or_paste = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._held = b""
         self._prefix = b""
         """Bytes of a pressed prefix, passed on unless the next key makes it a command."""
         self._pasting = False
-        self._passed = bytearray()
+        self._for_program = bytearray()
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
@@ -80,37 +80,37 @@ class Keyboard:
         at = 0
         while at < len(data):
             if self._pasting:
-                at = self._paste(data, at)
+                at = self._read_paste(data, at)
             elif self._prefix:
-                at = self._behind_prefix(data, at)
+                at = self._read_after_prefix(data, at)
             else:
-                at = self._plain(data, at)
+                at = self._read_plain(data, at)
             if self._events and self._events[-1] is Command.DETACH:
                 break
-        self._pass_on()
+        self._emit_text()
         return self._events
 
-    def _plain(self, data: bytes, at: int) -> int:
-        match = self._notable.search(data, at)
+    def _read_plain(self, data: bytes, at: int) -> int:
+        match = self._key_or_paste.search(data, at)
         if match is None:
-            return self._rest(data, at, _UNFINISHED.search(data, at))
-        self._passed += data[at : match.start()]
-        if match[0] == _BEGIN:
+            return self._pass_rest(data, at, _UNFINISHED.search(data, at))
+        self._for_program += data[at : match.start()]
+        if match[0] == _PASTE_BEGIN:
             self._pasting = True
-            self._passed += _BEGIN
+            self._for_program += _PASTE_BEGIN
         elif match[0] == self._control or self._is_prefix(match):
             self._prefix = match[0]
         else:
-            self._passed += match[0]
+            self._for_program += match[0]
         return match.end()
 
-    def _behind_prefix(self, data: bytes, at: int) -> int:
+    def _read_after_prefix(self, data: bytes, at: int) -> int:
         match = _KEY.match(data, at)
         if match is None:
             if _UNFINISHED.match(data, at):
                 self._held = data[at:]
                 return len(data)
-            self._second(data[at : at + 1], chr(data[at]))
+            self._end_prefix(data[at : at + 1], chr(data[at]))
             return at + 1
         if _is_silent(match):
             # The release of the prefix or of a modifier is passed on with the prefix, or dropped
@@ -118,34 +118,34 @@ class Keyboard:
             self._prefix += match[0]
         else:
             is_prefix = self._is_prefix(match)
-            self._second(match[0], chr(self._control[0]) if is_prefix else _character(match))
+            self._end_prefix(match[0], chr(self._control[0]) if is_prefix else _character(match))
         return match.end()
 
-    def _second(self, key: bytes, meaning: str) -> None:
+    def _end_prefix(self, key: bytes, meaning: str) -> None:
         prefix, self._prefix = self._prefix, b""
         if meaning == "d":
             self._add_command(Command.DETACH)
         elif meaning == "?":
             self._add_command(Command.HELP)
         elif meaning == chr(self._control[0]):
-            self._passed += prefix
+            self._for_program += prefix
         else:
-            self._passed += prefix + key
+            self._for_program += prefix + key
 
-    def _paste(self, data: bytes, at: int) -> int:
-        end = data.find(_END, at)
+    def _read_paste(self, data: bytes, at: int) -> int:
+        end = data.find(_PASTE_END, at)
         if end < 0:
-            begun = next((n for n in range(5, 0, -1) if data.endswith(_END[:n])), 0)
-            self._passed += data[at : len(data) - begun]
-            self._held = data[len(data) - begun :]
+            partial = next((n for n in range(5, 0, -1) if data.endswith(_PASTE_END[:n])), 0)
+            self._for_program += data[at : len(data) - partial]
+            self._held = data[len(data) - partial :]
             return len(data)
         self._pasting = False
-        self._passed += data[at : end + len(_END)]
-        return end + len(_END)
+        self._for_program += data[at : end + len(_PASTE_END)]
+        return end + len(_PASTE_END)
 
-    def _rest(self, data: bytes, at: int, unfinished: re.Match[bytes] | None) -> int:
+    def _pass_rest(self, data: bytes, at: int, unfinished: re.Match[bytes] | None) -> int:
         end = len(data) if unfinished is None else unfinished.start()
-        self._passed += data[at:end]
+        self._for_program += data[at:end]
         self._held = data[end:]
         return len(data)
 
@@ -158,13 +158,13 @@ class Keyboard:
         return is_key and mods == _CTRL and match["event"] not in (_RELEASE, _REPEAT)
 
     def _add_command(self, command: Command) -> None:
-        self._pass_on()
+        self._emit_text()
         self._events.append(command)
 
-    def _pass_on(self) -> None:
-        text = self._decoder.decode(bytes(self._passed))
-        self._passed.clear()
-        kept = _NO_CHARACTERS.sub("", text)
+    def _emit_text(self) -> None:
+        text = self._decoder.decode(bytes(self._for_program))
+        self._for_program.clear()
+        kept = _UNDECODED_BYTES.sub("", text)
         if kept:
             self._events.append(kept)
         if kept != text:
@@ -198,7 +198,7 @@ def _character(match: re.Match[bytes]) -> str:
     return chr(code) if not mods or code == ord("?") else chr(code).upper()
 
 
-_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.?)", re.DOTALL)
+_ESCAPE_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.?)", re.DOTALL)
 
 
 class AnswerLine:
@@ -209,7 +209,7 @@ class AnswerLine:
 
     def feed(self, text: str) -> tuple[str | None, str]:
         """Take typed text; return the answer once Enter is pressed, and the text behind."""
-        text = _CODES.sub("", text)
+        text = _ESCAPE_SEQUENCES.sub("", text)
         for place, char in enumerate(text):
             if char in "\r\n":
                 answer, self.text = self.text, ""

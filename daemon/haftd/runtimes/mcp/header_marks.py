@@ -14,36 +14,36 @@ PREFIX = "Mcp-Param-"
 _MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _PLAIN = re.compile(r"|[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_KINDS = ("string", "integer", "boolean")
+_MARKED_TYPES = ("string", "integer", "boolean")
 _MAX_DEPTH = 16
 
-Marks = Mapping[tuple[str, ...], str]
+HeaderMarks = Mapping[tuple[str, ...], str]
 """Header names, without `PREFIX`, by the path of the argument in the call."""
 
 
-class WrongMark(ValueError):
+class InvalidMark(ValueError):
     """The specification forbids a mark of the schema, and so any call of the tool."""
 
 
-def read_marks(schema: Mapping[str, Any]) -> Marks:
-    """Return the marks of a tool's schema, nested ones too. Raises `WrongMark` unless each is on a
+def read_marks(schema: Mapping[str, Any]) -> HeaderMarks:
+    """Return the marks of a tool's schema, nested ones too. Raises `InvalidMark` unless each is on a
     string, integer or boolean and has an HTTP token as its name, unique regardless of case."""
     marks: dict[tuple[str, ...], str] = {}
-    for path, form in _marked(schema, ()):
-        name = form[_MARK]
+    for path, subschema in _marked(schema, ()):
+        name = subschema[_MARK]
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise WrongMark(f"{name!r} is no name of a header")
-        if form.get("type") not in _KINDS:
-            raise WrongMark(
-                f"{name!r} is on a {form.get('type')}, not on one of {', '.join(_KINDS)}"
+            raise InvalidMark(f"{name!r} is no name of a header")
+        if subschema.get("type") not in _MARKED_TYPES:
+            raise InvalidMark(
+                f"{name!r} is on a {subschema.get('type')}, not on one of {', '.join(_MARKED_TYPES)}"
             )
         if name.lower() in (other.lower() for other in marks.values()):
-            raise WrongMark(f"{name!r} is given twice")
+            raise InvalidMark(f"{name!r} is given twice")
         marks[path] = name
     return marks
 
 
-def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+def argument_headers(marks: HeaderMarks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the headers of a call; null and missing arguments have none."""
     headers = []
     for path, name in marks.items():
@@ -53,11 +53,11 @@ def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, st
         if isinstance(value, bool):
             value = "true" if value else "false"
         if value is not None:
-            headers.append((f"{PREFIX}{name}", encoded(str(value))))
+            headers.append((f"{PREFIX}{name}", encoded_value(str(value))))
     return headers
 
 
-def encoded(text: str) -> str:
+def encoded_value(text: str) -> str:
     """Return a header value: printable ASCII as is, any other text, and one that looks encoded, in
     base64."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?"):
@@ -66,9 +66,9 @@ def encoded(text: str) -> str:
 
 
 def _marked(
-    form: Mapping[str, Any], path: tuple[str, ...]
+    subschema: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    properties = form.get("properties")
+    properties = subschema.get("properties")
     if not isinstance(properties, Mapping) or len(path) > _MAX_DEPTH:
         return
     for name, inner in properties.items():

@@ -25,7 +25,7 @@ from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
 from .event_stream import EventParser, TooLong
-from .header_marks import Marks, WrongMark, encoded, headers_of, read_marks
+from .header_marks import HeaderMarks, InvalidMark, argument_headers, encoded_value, read_marks
 from .peer import Disconnected, Peer, Pending, ServerError
 from .shapes import ErrorObject
 
@@ -75,7 +75,7 @@ class Endpoint:
         self._version = ""
         self._is_followed = trio.Event()
         """Set when the server's own stream is open, or will not be."""
-        self._marked: dict[str, Marks] = {}
+        self._header_marks: dict[str, HeaderMarks] = {}
 
     async def start(self) -> None:
         """Read the headers. Raises `StartFailed` if a variable is missing."""
@@ -110,12 +110,12 @@ class Endpoint:
         if self._version:
             return tools
         kept = []
-        self._marked = {}
+        self._header_marks = {}
         for tool in tools:
             try:
-                self._marked[tool.name] = read_marks(tool.schema)
-            except WrongMark as wrong:
-                log.warning("a tool of an MCP server is left out", tool=tool.name, why=str(wrong))
+                self._header_marks[tool.name] = read_marks(tool.schema)
+            except InvalidMark as error:
+                log.warning("a tool of an MCP server is left out", tool=tool.name, why=str(error))
             else:
                 kept.append(tool)
         return tuple(kept)
@@ -275,9 +275,11 @@ class Endpoint:
         headers = [("MCP-Protocol-Version", version), ("Mcp-Method", request["method"])]
         subject = next((params[key] for key in _SUBJECTS if isinstance(params.get(key), str)), None)
         if subject is not None:
-            headers.append(("Mcp-Name", encoded(subject)))
+            headers.append(("Mcp-Name", encoded_value(subject)))
         if request["method"] == "tools/call":
-            headers += headers_of(self._marked.get(params["name"], {}), params.get("arguments", {}))
+            headers += argument_headers(
+                self._header_marks.get(params["name"], {}), params.get("arguments", {})
+            )
         return headers
 
     def _all(self, headers: Headers) -> Headers:
