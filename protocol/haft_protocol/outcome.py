@@ -192,13 +192,15 @@ def _error(form: dict[str, Any], key: str, path: str, output: str) -> Failure:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as its program describes it; `parameters`: a form by each name, or a whole schema."""
+    """A tool as its program describes it; `parameters`: a form by each name, or a whole schema.
+    `error`: the reason why the program has no description of this tool."""
 
     name: str
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
     parameters: dict[str, Any] = {}
+    error: str | None = None
 
 
 class _Schema(msgspec.Struct, frozen=True):

@@ -325,3 +325,20 @@ def test_printed_lines_stand_before_the_result_and_the_trace_behind_the_error(wi
     text = call("stumble")
     assert text.splitlines()[1:3] == ["a line", "ZeroDivisionError: division by zero"]
     assert text.count("ZeroDivisionError") == 1 and "1 / 0" in text
+
+
+def test_a_function_without_a_form_in_json_leaves_the_others_of_its_file(
+    running: RunningDaemon, wire: Wire
+) -> None:
+    running.tools(
+        "from haft.tools import tool\n@tool\ndef bad(x: object): ...\n@tool\ndef good(x: int): ...\n",
+        "pr.py",
+    )
+    wire.call("tools/reload")
+    listed = wire.call("tools/list")
+    (running.config / "haft/tools/pr.py").unlink()
+    names = {tool["name"] for tool in listed["tools"]}
+    assert ("good" in names, "bad" in names) == (True, False)
+    (problem,) = listed["problems"]
+    assert problem["message"].startswith("the parameter 'x' of the tool 'bad' has the type")
+    wire.call("tools/reload")

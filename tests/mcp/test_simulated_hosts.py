@@ -126,7 +126,8 @@ class Codex(_Installed):
 
     def is_asked_about(self, name: str) -> bool:
         hints = self.tools[f"{self.prefix}{name}"]["annotations"]
-        if hints["destructiveHint"] and not hints["readOnlyHint"]:
+        assert not (hints["destructiveHint"] and hints["readOnlyHint"])
+        if hints["destructiveHint"]:
             return True
         return not hints["readOnlyHint"] and bool(hints["openWorldHint"])
 

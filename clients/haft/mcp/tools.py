@@ -340,7 +340,9 @@ def _shown(tool: _Tool) -> dict[str, Any]:
     if not isinstance(tool.annotations, UnsetType):
         shown["annotations"] = {
             "readOnlyHint": tool.annotations["read_only"],
-            "destructiveHint": tool.annotations["destructive"],
+            # The defaults of the two contradict each other.
+            "destructiveHint": not tool.annotations["read_only"]
+            and tool.annotations["destructive"],
             "idempotentHint": tool.annotations["idempotent"],
             "openWorldHint": tool.annotations["open_world"],
         }

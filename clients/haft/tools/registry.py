@@ -17,6 +17,8 @@ class Tool:
     name: str
     function: Callable[..., Any]
     description: Description
+    fault: str = ""
+    """The reason why the function has no description."""
 
     @property
     def is_async(self) -> bool:
@@ -24,6 +26,8 @@ class Tool:
 
     def message(self) -> dict[str, Any]:
         """Return the tool's entry in a reply to the action `schema`."""
+        if self.fault:
+            return {"name": self.name, "error": self.fault}
         described = self.description
         message: dict[str, Any] = {"name": self.name, "summary": described.summary}
         if described.text:
@@ -36,10 +40,17 @@ TOOLS: dict[str, Tool] = {}
 
 
 def tool_of(function: Callable[..., Any], name: str | None = None) -> Tool:
-    """Return a function as a tool; raise `TypeError` if it cannot be one."""
+    """Return a function as a tool, with the fault of its signature; raise `TypeError` for another
+    object."""
     if not inspect.isfunction(function):
         raise TypeError(f"a tool is a function with type hints, and {function!r} is none")
-    return Tool(name or function.__name__, function, describe(function))
+    name = name or function.__name__
+    try:
+        return Tool(name, function, describe(function))
+    except Exception as error:
+        # The other tools of the program stay.
+        fault = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
+        return Tool(name, function, Description("", "", {}), fault)
 
 
 @overload

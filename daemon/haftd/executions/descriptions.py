@@ -158,7 +158,7 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
     try:
         return read_description(tool, output)
     except Undescribed as undescribed:
-        return str(undescribed)
+        return undescribed.args[0]  # type: ignore[no-any-return]
 
 
 def _file_stat(file: str) -> tuple[int, int, int] | None:

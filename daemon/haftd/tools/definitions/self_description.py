@@ -28,6 +28,8 @@ from .template_names import check_names
 _MAX_ROOTS = 32
 """Roots in which a missing answer is cached."""
 
+_MAX_FAULT = 400
+
 _ANYWHERE = ""
 """Pseudo-root: the failure holds in every root."""
 
@@ -38,6 +40,12 @@ _GIVES_A_TYPE = frozenset(["type", "anyOf", "oneOf", "allOf", "$ref"])
 
 class Undescribed(ValueError):
     """The program gave no description; the message is a clause about the program."""
+
+
+class ToolFault(str):
+    """The program's own reason for a missing description: a clause about the tool."""
+
+    __slots__ = ()
 
 
 # -- candidates
@@ -121,6 +129,9 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         entry = _entry(tool, read_schema(stdout))
     except SchemaUnreadable as unreadable:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
+    if entry.error is not None:
+        text = "".join(c if c.isprintable() else " " for c in entry.error)
+        raise Undescribed(ToolFault(text[:_MAX_FAULT].strip() or "has no description"))
     try:
         form = _merge_parameters(_plain(entry.parameters), tool.laid_over)
         parameters = read_parameters(form)
@@ -297,6 +308,8 @@ class Descriptions:
         )
         why = "has not been asked yet" if reason is None else reason
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
+        if isinstance(reason, ToolFault):
+            return f"{reason} ({at})"
         return (
             f'its definition has no `parameters`, and its program, asked with `action = "schema"`, {why}; '
             f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}, or "
