@@ -333,6 +333,38 @@ def test_ps_shows_a_row_per_handle(serve: Serve, capsys: Capture) -> None:
     assert len(json.loads(capsys.readouterr().out)["handles"]) == 3
 
 
+def test_ps_in_an_empty_session_points_to_the_live_handles_of_others(
+    serve: Serve, capsys: Capture
+) -> None:
+    row = {"command": "cat", "root": "/", "started_at": 1.0, "age_s": 1.0, "bytes": 0}
+    live = [
+        running(name) | row | {"session": session} for name, session in (("a", "mcp.x"), ("b", "y"))
+    ]
+    handles = [*live, stopped("old", elapsed_ms=1) | row]
+
+    def answer(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
+        return {"handles": handles if request["params"].get("session") == "*" else []}
+
+    daemon = serve(answer)
+    assert main(["ps"]) == 0
+    assert capsys.readouterr().err == (
+        "haft ps: no handle in this session, but 2 live handles are in 2 other sessions; "
+        "--every-session shows them\n"
+    )
+    handles[1:] = []
+    assert main(["ps"]) == 0
+    assert "1 live handle is in the session mcp.x;" in capsys.readouterr().err
+    handles.clear()
+    assert main(["ps"]) == 0
+    assert capsys.readouterr().err == ""
+    handles += live
+    before = len(daemon.calls("handles/list"))
+    assert main(["ps", "--session", "*"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == ["SESSION", "mcp.x", "y"]
+    assert err == "" and len(daemon.calls("handles/list")) == before + 1
+
+
 def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
     tool = {
         "name": "run",

@@ -119,6 +119,26 @@ def test_only_local_requests_with_token_and_valid_headers_are_served(
     assert web.post(DISCOVER, **{**NAMED, **headers})[0] == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "part"),
+    [
+        ({"path": "/wrong/mcp"}, "token"),
+        ({"Authorization": "Bearer wrong", "path": "/mcp"}, "token"),
+        ({"Host": "evil.example"}, "header Host"),
+        ({"Origin": "https://evil.example"}, "header Origin"),
+        ({"path": "/other"}, "/TOKEN/mcp"),
+        ({"Content_Type": "text/plain"}, "application/json"),
+    ],
+)
+def test_a_refusal_names_the_reason_and_never_the_token(
+    web: Web, headers: dict[str, str], part: str
+) -> None:
+    _, found, (reply,) = web.post(DISCOVER, **{**NAMED, **headers})
+    assert found["content-type"] == "application/json" and reply["id"] is None
+    assert part in reply["error"]["message"]
+    assert web.path.split("/")[1] not in reply["error"]["message"]
+
+
 def test_a_request_of_no_era_is_refused_with_what_it_lacks(web: Web) -> None:
     status, _, [reply] = web.post({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
     assert (status, reply["id"], reply["error"]["code"]) == (400, 7, -32602)

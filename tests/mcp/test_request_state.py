@@ -10,7 +10,7 @@ import pytest
 
 from haft.mcp.request_state import MAX_AGE_S, InvalidState, State, sign_state, verify_state
 from tests.mcp.conftest import Open
-from tests.mcp.host import McpError, Modern, text_of
+from tests.mcp.host import Legacy, McpError, Modern, text_of
 
 KEY = secrets.token_bytes(32)
 CALL = ["ask_user", {"question": "Sure?"}, "mcp.repo.1"]
@@ -108,3 +108,22 @@ def test_a_replayed_state_gives_the_result_again_and_changes_nothing(host: Open)
     assert text_of(one.retry("ask_user", SURE, newer, {"answer": True})).endswith("\ntrue"), (
         open_handle
     )
+
+
+def test_an_invalid_answer_is_asked_again_twice_and_then_reported(host: Open) -> None:
+    modern = host(Modern)
+    result = modern.request("tools/call", name="ask_user", arguments=SURE)
+    messages = []
+    while result["resultType"] == "input_required":
+        messages.append(result["inputRequests"]["answer"]["params"]["message"])
+        result = modern.retry("ask_user", SURE, result, {"answer": "maybe"})
+    assert messages[0] == "Sure?" and len(messages) == 3
+    assert all("That was no answer: " in message for message in messages[1:])
+    legacy = host(Legacy)
+    text = legacy.ask("ask_user", REALLY, {"answer": "maybe"})
+    asked = [message for message in legacy.seen if message.get("method") == "elicitation/create"]
+    assert len(asked) == 3
+    for reply in (text, text_of(result)):
+        first, *rest = reply.splitlines()
+        assert first.startswith("[the host's answers were refused 3 times, the last one with: ")
+        assert "asks" in rest[0]

@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.headers.get_content_type() != "application/json":
             self.close_connection = True
-            self._answer(415, b"")
+            self._refuse(415, "The Content-Type of a message is application/json.")
             return
         length = self.headers.get("Content-Length", "")
         is_length = (
@@ -180,12 +180,15 @@ class _Handler(BaseHTTPRequestHandler):
         # Python converts no number of thousands of digits.
         if not is_length or len(length) > MAX_DIGITS or int(length) > MAX_LINE:
             self.close_connection = True
-            self._answer(413 if is_length else 411, b"")
+            if is_length:
+                self._refuse(413, f"A message may have {MAX_LINE >> 20} MiB at most.")
+            else:
+                self._refuse(411, "A message comes with its Content-Length, not in chunks.")
             return
         body = self.rfile.read(int(length)).replace(b"\r", b" ").replace(b"\n", b" ")
         if len(body) < int(length):
             self.close_connection = True
-            self._answer(400, b"")
+            self._refuse(400, "The body is shorter than its Content-Length.")
             return
         try:
             try:
@@ -213,23 +216,24 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_admitted(self) -> bool:
         # Of two, another server on the way may have read the other one.
         if any(len(self.headers.get_all(name, ())) > 1 for name in _SINGLE):
-            self._answer(400, b"")
+            self._refuse(400, f"Each of the headers {', '.join(_SINGLE)} may come once.")
             return False
         origin = self.headers.get("Origin")
-        if not _is_loopback(f"//{self.headers.get('Host', '')}") or (
-            origin is not None and not _is_loopback(origin)
-        ):
-            self._answer(403, b"")
-            return False
+        for name, url in (("Host", f"//{self.headers.get('Host', '')}"), ("Origin", origin)):
+            if url is not None and not _is_loopback(url):
+                self._refuse(
+                    403, f"The header {name} has to name this machine: localhost or 127.0.0.1."
+                )
+                return False
         token = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         path = self.path.partition("?")[0]
         if path.endswith("/mcp") and path != "/mcp":
             token = path.removesuffix("/mcp").removeprefix("/")
         elif path != "/mcp":
-            self._answer(404, b"")
+            self._refuse(404, _NO_PATH)
             return False
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            self._answer(401, b"", ("WWW-Authenticate", "Bearer"))
+            self._refuse(401, _NO_TOKEN, ("WWW-Authenticate", "Bearer"))
             return False
         return True
 
@@ -257,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._fault(posted.id, INVALID_PARAMS, _NO_ERA)
             return
         if name is not None and session is None:
-            self._answer(404, b"")
+            self._refuse(404, "The session of Mcp-Session-Id has ended; send `initialize` again.")
             return
         if isinstance(posted.method, UnsetType) or isinstance(posted.id, UnsetType):
             self._pass_on(body, posted, session)
@@ -401,10 +405,17 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers:
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _refuse(self, status: int, message: str, *headers: tuple[str, str]) -> None:
+        """Answer with an error that belongs to no request."""
+        error = {"code": INVALID_REQUEST, "message": message}
+        body = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
+        self._answer(status, body, *headers)
 
     def _refuse_method(self) -> None:
-        self._answer(405, b"", ("Allow", "POST"))
+        self._refuse(405, "Messages are sent by POST.", ("Allow", "POST"))
 
     def _fault(self, id: int | str | UnsetType | None, code: int, message: str) -> None:
         number = None if isinstance(id, UnsetType) else id
@@ -412,6 +423,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(400, msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": error}))
 
 
+_NO_PATH = "The path is /TOKEN/mcp, or /mcp with the token in `Authorization: Bearer TOKEN`."
+_NO_TOKEN = (
+    "The token is missing or wrong: it is part of the URL that `haft mcp --http` prints, or comes in"
+    " `Authorization: Bearer TOKEN`."
+)
 _NO_ERA = "`_meta` has no `io.modelcontextprotocol/protocolVersion`, and there is no `Mcp-Session-Id` of an `initialize`."
 
 

@@ -30,6 +30,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     handle: str
     inquiry_id: str
     question: str
+    refusals: int = 0
+    """Number of answers in a row that were refused."""
 
 
 def state_key() -> bytes:

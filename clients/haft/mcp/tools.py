@@ -28,6 +28,8 @@ ROOTS_TIMEOUT_S = 2.0
 """Time for a host's reply to `roots/list`: some declare roots and never reply."""
 MAX_ROUNDS = 8
 """Forms that one legacy call shows at most."""
+MAX_REPEATS = 2
+"""Number of times that a question is asked again after an invalid answer."""
 
 _FIRST_WITH_MODE = "2025-11-25"
 _LIST = msgspec.json.Decoder(ListParams)
@@ -148,13 +150,13 @@ class Tools:
 
     def _call(self, host: Host, place: Place, params: CallParams) -> Steps:
         host.subject = f"{params.name}:"
-        answers = 0
+        answers = refusals = 0
         # Some hosts send an answer before the question.
         early = {} if isinstance(params.responses, UnsetType) else dict(params.responses)
         if isinstance(params.state, UnsetType):
             reply = yield from self._tools_call(place, params.name, params.arguments)
         else:
-            reply, is_asked = yield from self._resume(place, params, params.state)
+            reply, is_asked, refusals = yield from self._resume(place, params, params.state)
             if not is_asked:
                 return _content(reply)
         while reply.inquiry and host.capabilities.takes_forms and answers < MAX_ROUNDS:
@@ -167,6 +169,12 @@ class Tools:
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
             if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
                 break
+            refusals = refusals + 1 if isinstance(inquiry.refused, str) else 0
+            if refusals > MAX_REPEATS:
+                return _text(
+                    f"[the host's answers were refused {refusals} times, the last one with: "
+                    f"{inquiry.refused}]\n{reply.text}"
+                )
             early_result = early.pop(inquiry.question.id, None)
             if (
                 early_result is not None
@@ -178,7 +186,7 @@ class Tools:
             form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
             if host.is_modern:
                 try:
-                    return self._input_required(place, params, inquiry, form)
+                    return self._input_required(place, params, inquiry, form, refusals)
                 except InvalidState as fault:
                     # The text explains how to answer without a form.
                     return _text(f"{reply.text}\n[no form can be shown: {fault}]")
@@ -193,7 +201,7 @@ class Tools:
         return _content(reply)
 
     def _input_required(
-        self, place: Place, params: CallParams, inquiry: Any, form: dict[str, Any]
+        self, place: Place, params: CallParams, inquiry: Any, form: dict[str, Any], refusals: int
     ) -> dict[str, Any]:
         from .request_state import State, sign_state
 
@@ -202,6 +210,7 @@ class Tools:
             inquiry.handle,
             inquiry.inquiry_id,
             inquiry.question.id,
+            refusals,
         )
         return {
             "resultType": "input_required",
@@ -213,8 +222,9 @@ class Tools:
 
     def _resume(
         self, place: Place, params: CallParams, signed: str
-    ) -> Generator[Step, Raw, tuple[_Called, bool]]:
-        """Resume a call that has asked; return the reply, and True to pass on its question."""
+    ) -> Generator[Step, Raw, tuple[_Called, bool, int]]:
+        """Resume a call that has asked; return the reply, True to pass on its question, and the
+        number of refused answers before this one."""
         from .request_state import InvalidState, verify_state
 
         try:
@@ -225,12 +235,13 @@ class Tools:
         filled = responses.get(state.question)
         inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question)
         if filled is not None and filled.action == "accept" and inquiry is not None:
-            return (yield from self._answered(place, params, inquiry, filled)), True
+            reply = yield from self._answered(place, params, inquiry, filled)
+            return reply, True, state.refusals
         reply = yield from self._fetch(place, state.handle)
         if filled is None or filled.action == "accept" or inquiry is None:
-            return reply, True
+            return reply, True, 0
         text = f"{_unanswered(filled.action)}\n{reply.text}"
-        return msgspec.structs.replace(reply, text=text), False
+        return msgspec.structs.replace(reply, text=text), False, 0
 
     def _answered(
         self, place: Place, params: CallParams, inquiry: Any, filled: ElicitResult

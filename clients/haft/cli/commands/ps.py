@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UnsetType
@@ -11,9 +12,13 @@ from msgspec import UnsetType
 from haft_protocol.methods import HandleInfo, HandlesListResult
 from haft_protocol.states import Stopped
 
+from ...errors import RemoteError
 from ...requests import drop_unset, handle_infos
 from .. import show
-from ..options import connect
+from ..options import connect, session
+
+if TYPE_CHECKING:
+    from ...client import Haft
 
 EPILOG = """\
 Running handles come first, then stopped ones, the latest first. Handles that stopped more than a
@@ -41,9 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List the handles; an empty list is no failure."""
     whole = getattr(options, "all", False)
-    every = whole or getattr(options, "every_session", False)
+    every = whole or getattr(options, "every_session", False) or session(options) == "*"
     with connect(options) as haft:
         encoded = haft.raw("handles/list", drop_unset(session="*" if every else None))
+        elsewhere = () if every or options.json else _elsewhere(haft, encoded)
     if options.json:
         show.document(encoded)
         return 0
@@ -54,7 +60,28 @@ def run(options: argparse.Namespace) -> int:
     show.table(_rows(shown, every), narrow=_rows(shown, every, narrow=True))
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
+    if elsewhere:
+        show.line(f"haft ps: {_counted(elsewhere)}; --every-session shows them", "dim")
     return 0
+
+
+def _elsewhere(haft: Haft, encoded: bytes) -> tuple[str, ...]:
+    """Return the session of each live handle of other sessions, if this one has no handle."""
+    if msgspec.json.decode(encoded, type=HandlesListResult).handles:
+        return ()
+    try:
+        everything = haft.raw("handles/list", {"session": "*"})
+    except RemoteError:
+        return ()  # A process that a tool has started may not see other sessions.
+    infos = handle_infos(msgspec.json.decode(everything, type=HandlesListResult))
+    return tuple(info.state.session for info in infos if not isinstance(info.state, Stopped))
+
+
+def _counted(sessions: tuple[str, ...]) -> str:
+    handles = "1 live handle is" if len(sessions) == 1 else f"{len(sessions)} live handles are"
+    names = sorted(set(sessions))
+    place = f"the session {names[0]}" if len(names) == 1 else f"{len(names)} other sessions"
+    return f"no handle in this session, but {handles} in {place}"
 
 
 def _is_finished_call(info: HandleInfo) -> bool:
