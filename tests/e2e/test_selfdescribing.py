@@ -446,7 +446,7 @@ def test_a_roots_program_is_described_once_trusted(serve: Serve, tmp_path: Path)
 
 
 def test_a_model_reads_tool_descriptions_by_a_call(serve: Serve, tmp_path: Path) -> None:
-    """Also of a program not described yet; a missing tool fails the call by name."""
+    """Also of a program not described yet; a missing tool is named, and fails a call for no other."""
     binary = Binary(tmp_path / "b")
     _, wire = serve(binary.defined("check", 'examples = "check all"'))
 
@@ -464,5 +464,6 @@ def test_a_model_reads_tool_descriptions_by_a_call(serve: Serve, tmp_path: Path)
     said = read("await")["result"]
     assert "- `all` (" in said and "- `any` (" in said
     assert wire.call("tools/describe", tools=["await"])["tools"][0]["name"] == "await"
-    failed = read("check", "nothing")
+    assert "There is no tool 'nothing'" in read("check", "nothing")["result"]
+    failed = read("nothing")
     assert "nothing" in failed["error"]["message"] and "result" not in failed

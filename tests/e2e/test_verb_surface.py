@@ -298,3 +298,8 @@ def test_handles_of_which_one_is_unknown_are_not_stopped(call: Call) -> None:
     with pytest.raises(Refused, match=r"no handle 'nope' .*'cat'\. Nothing was stopped\.$"):
         call("handle_stop", ids=["cat", "nope"])
     assert call("handle_list")["text"].startswith("cat: running, ")
+
+
+def test_a_prompt_with_a_newline_on_a_terminal_is_shown_once(call: Call) -> None:
+    text = call("run", command="printf 'Name?\\n'; read x", terminal=True)["text"]
+    assert text.splitlines()[1:] == ["Name?"]

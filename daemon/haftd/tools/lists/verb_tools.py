@@ -235,7 +235,7 @@ def start_parameters(tool: Tool) -> dict[str, Any]:
     `UnsupportedSchema`."""
     own, form = _own(tool), tool.verbs or VerbForm()
     if not tool.stateful and form.parameters is None:
-        return own
+        return {"properties": {}, **own}
     shown = _parameters(tool, form)
     full = own.get("properties", {})
     properties = {name: full.get(name, item) for name, item in shown["properties"].items()}
