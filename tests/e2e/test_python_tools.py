@@ -342,3 +342,15 @@ def test_a_function_without_a_form_in_json_leaves_the_others_of_its_file(
     (problem,) = listed["problems"]
     assert problem["message"].startswith("the parameter 'x' of the tool 'bad' has the type")
     wire.call("tools/reload")
+
+
+def test_a_file_that_fails_is_reported_without_a_remedy_for_definitions(
+    running: RunningDaemon, wire: Wire
+) -> None:
+    running.tools("from haft.tools import tool\n@tool\ndef good(): ...\nhere\n", "pr.py")
+    wire.call("tools/reload")
+    (problem,) = wire.call("tools/list")["problems"]
+    (running.config / "haft/tools/pr.py").unlink()
+    wire.call("tools/reload")
+    assert "name 'here' is not defined" in problem["message"]
+    assert "parameters" not in problem["message"]

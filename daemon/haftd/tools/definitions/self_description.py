@@ -310,6 +310,9 @@ class Descriptions:
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         if isinstance(reason, ToolFault):
             return f"{reason} ({at})"
+        if tool.file.endswith(".py") and reason is not None:
+            # A function has no `parameters` that could be added.
+            return f"its file, run for the description, {reason}; mend {at}"
         return (
             f'its definition has no `parameters`, and its program, asked with `action = "schema"`, {why}; '
             f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}, or "
