@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,7 @@ from tests.forkserver import ForkedProcess, can_fork, fork_haft
 from tests.running import RunningDaemon
 
 MODERN = "2026-07-28"
+_READ_S = 60.0
 FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 
@@ -96,8 +98,14 @@ class Host:
     def read(self) -> dict[str, Any]:
         """Return the next message of any kind."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.endswith(b"\n"), f"haft mcp ended: {self.process.poll()}"
+        # A message that does not come fails the test, and does not hold up the suite.
+        bound = threading.Timer(_READ_S, self.process.kill)
+        bound.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            bound.cancel()
+        assert line.endswith(b"\n"), f"haft mcp wrote nothing or ended: {self.process.poll()}"
         message = json.loads(line)
         assert isinstance(message, dict) and message["jsonrpc"] == "2.0"
         return message
