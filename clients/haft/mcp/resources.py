@@ -170,9 +170,6 @@ class Resources:
             events.append("state")
         if uris:
             honoured["resourceSubscriptions"] = uris
-        yield NotifyHost(
-            "notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}
-        )
         if events:
             yield CallDaemon("subscribe", {"events": events, "session": place.session})
         for uri in uris:
@@ -180,6 +177,10 @@ class Resources:
                 yield CallDaemon("subscribe", _subscription(place, [uri]))
             except RemoteError:
                 continue  # Without a handle nothing changes.
+        # Acknowledged once the daemon has subscribed: no change after it is missed.
+        yield NotifyHost(
+            "notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}
+        )
         yield from self._stream(honoured, meta, uris)
         return meta
 
