@@ -112,7 +112,7 @@ class Haft(AsyncCalls):
 
     >>> async def greet() -> str:
     ...     async with connect(socket) as haft:
-    ...         await haft.spawn("run", "greet", {"argv": ["echo", "hello"]})
+    ...         await haft.spawn("run", "greet", {"argv": ["echo", "hello"]}, wait="none")
     ...         return (await haft.await_(all=["greet"])).completed[0].result
     >>> trio.run(greet)
     'hello\n'

@@ -140,8 +140,14 @@ def test_a_socket_path_over_the_limit_is_found(
     assert (level, "107" in message, "HAFT_SOCKET" in advice) == ("problem", True, True)
 
 
+def is_status(request: dict[str, Any]) -> bool:
+    method: str = request["method"]
+    return method == "daemon/status"
+
+
 def test_status_has_a_readable_form(serve: Serve, capsys: Capture) -> None:
-    serve(lambda request, peer: {**STATUS, "problems": [PROBLEM], "refused": {"token": 2}})
+    status = {**STATUS, "problems": [PROBLEM], "refused": {"token": 2}}
+    serve(lambda request, peer: status if is_status(request) else {"approvals": []})
     assert main(["status"]) == 0
     out = capsys.readouterr().out
     assert f"haftd       0.1.0, pid {STATUS['pid']}, running, up 1 h 6 min\n" in out
@@ -160,7 +166,8 @@ def test_status_shows_open_questions(serve: Serve, capsys: Capture) -> None:
         "tool": "t",
         "handle": "h",
     }
-    serve(lambda request, peer: {**STATUS, "questions": [question, {**question, "asked": True}]})
+    status = {**STATUS, "questions": [question, {**question, "asked": True}]}
+    serve(lambda request, peer: status if is_status(request) else {"approvals": []})
     assert main(["status"]) == 0
     first, second = (
         line for line in capsys.readouterr().out.splitlines() if line.startswith("question")

@@ -170,14 +170,14 @@ def test_an_mcp_host_sees_the_same(
         assert tools["release"]["inputSchema"]["properties"]["package"]["pattern"] == "^[a-z]+$"
         arguments = {"package": "haft", "wait_s": 20}
         text = host.ask("release", {**arguments, "id": "yes"}, {"sure": True})
-        assert text.splitlines()[1:] == ["released haft"]
+        assert text.splitlines()[1:] == ["copy 1", "released haft"]
         text = host.ask("release", {**arguments, "id": "no"}, {"sure": False})
         assert "the release was not confirmed" in text
 
 
 WRONG = (
     'The arguments of \'release\' do not fit: package: "A" does not match "^[a-z]+$"; '
-    'copies: it must be integer, not "x"; c: it is not known; known are package, copies.'
+    'copies: it must be integer, not "x"; c: it is not known; known are package, copies, id, wait_s.'
 )
 FORM = {
     "type": "object",
@@ -202,13 +202,17 @@ VERBS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "handle_send",
         {"id": "yes", "answer": True, "until": "stopped", "wait_s": 20},
-        "[yes: done, … s]\nreleased haft",
+        "[yes: done, … s]\ncopy 1\ncopy 2\nreleased haft",
     ),
-    ("handle_read", {"id": "yes", "view": "all"}, "[yes: done, … s]\nreleased haft"),
+    (
+        "handle_read",
+        {"id": "yes", "view": "all"},
+        "[yes: done, … s]\ncopy 1\ncopy 2\nreleased haft",
+    ),
     (
         "handle_send",
         {"id": "yes", "answer": True},
-        "Tool 'release' does not support 'answer': it asks nothing now; give `line` for what it reads.",
+        "Handle 'yes' has ended; `handle_read` still reads it. Start it again to go on.",
     ),
     ("release", {"id": "no", "package": "haft", "wait_s": 20}, "ASKS"),
     (
@@ -245,7 +249,7 @@ def test_each_verb_for_models_replies_the_same(
             if is_process:
                 expected = expected.replace(": done,", ": exit 0,")
             assert text == expected
-            is_refusal = expected.startswith(("The ", "Tool "))
+            is_refusal = not expected.startswith(("[", "yes: asks"))
             assert reply.get("isError", False) == (is_refusal or ": failed," in expected)
 
 

@@ -36,6 +36,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 from haftd.schemas import UnsupportedSchema, validation
+from haftd.schemas.coercion import coerce
 from haftd.schemas.violations import Names
 from haftd.tools.definitions.definition import NO_PARAMETERS, Tool
 from haftd.tools.lists.verb_tools import (
@@ -197,9 +198,19 @@ def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
         name for name in shown.get("required", ()) if name not in arguments and not has_hidden
     ]
     if unknown or missing:
-        faults = [{"path": name, "message": names.unknown(name, taken)} for name in unknown]
+        faults = _wrong_values(tool, arguments)
+        faults += [{"path": name, "message": names.unknown(name, taken)} for name in unknown]
         faults += [{"path": name, "message": "it is required"} for name in missing]
         raise invalid_arguments(tool.name, faults)
+
+
+def _wrong_values(tool: Tool, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the problems of the given values alone: everything wrong is reported at once."""
+    known = set(_properties(tool))
+    given = {name: value for name, value in arguments.items() if name in known}
+    fitted = coerce(given, tool.parameters, with_defaults=False)
+    found = validation.problems(tool.validator, fitted, tool.parameters)
+    return [fault for fault in found if re.split(r"[.\[]", fault["path"])[0] in given]
 
 
 def _properties(tool: Tool) -> Iterable[str]:
