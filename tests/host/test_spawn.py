@@ -116,7 +116,7 @@ async def test_X10_without_an_input_stdin_is_empty() -> None:
 
 
 async def test_X11_signals_have_their_defaults(gate: Gate, terminal: bool) -> None:
-    """Whatever the daemon ignores, blocks or handles, and libc reserves."""
+    """All signals have their default action, whether the daemon ignores, blocks or handles them or libc reserves them."""
     threading.Thread(target=lambda: None).start()  # from now on libc has a handler of its own
     before = (
         signal.signal(signal.SIGHUP, signal.SIG_IGN),

@@ -59,7 +59,7 @@ vim.fn.inputsecret = function() vim.g.asked = vim.g.asked + 1; return answer end
 
 @pytest.fixture
 def wire(daemon: RunningDaemon) -> Iterator[Wire]:
-    """The connection of whoever starts the tools; an approval is withdrawn when it closes."""
+    """The connection that starts the tools; its approvals are withdrawn when it closes."""
     daemon.tools(DEPLOY + ASKING)
     with daemon.connect() as connection:
         connection.call("tools/reload")
