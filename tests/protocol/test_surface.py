@@ -21,7 +21,7 @@ def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_depth", "json_text",
         "markdown", "mcp", "methods", "model_text", "outcome", "params", "paths", "pushes", "questions", "reports", "rpc",
-        "sessions", "states", "tools", "trust", "validation_messages", "value_counter",
+        "sessions", "states", "terminal_queries", "tools", "trust", "validation_messages", "value_counter",
     ]  # fmt: skip
 
 

@@ -11,6 +11,17 @@ import re
 
 import msgspec
 
+from haft_protocol.terminal_queries import (
+    ASK_BY_A_FIELD,
+    CONTROLS,
+    SEQUENCE,
+    UNFINISHED,
+    command_asks,
+    command_number,
+    control_asks,
+    string_asks,
+)
+
 from .escapes import MAX_SEQUENCE, unfinished
 from .spool import Spool
 
@@ -18,30 +29,7 @@ _LEAST_WINDOW = 2 * MAX_SEQUENCE
 """Bytes that show the longest sequence held back, whole."""
 _HEAD = 64
 
-# Output determines the matching time, so these never backtrack: repetitions are possessive and of
-# one class; only that of an Escape's own run contains an Escape.
-_SEQUENCE = re.compile(
-    rb"\x05"
-    rb"|(?<!\x1b)\x1b++(?:"
-    rb"\[(?P<control>[\x00-\x17\x19\x1c-?\x7f]*+[@-~])"
-    rb"|\](?P<command>[^\x07\x1b]*+)(?P<closed>\x07|\x1b\\)?+"
-    rb"|(?P<string>[P_][^\x1b]*+)(?P<ended>\x1b\\)?+"
-    rb"|(?P<key>Z)"
-    rb")"
-)
-_UNFINISHED = re.compile(
-    rb"(?<!\x1b)\x1b++(?:\[[\x00-\x17\x19\x1c-?\x7f]*+|[ -/]++"
-    rb"|\][^\x07\x1b]*+\x1b?+|[P_][^\x1b]*+\x1b?+)?+\Z"
-)
-_ASKS = re.compile(
-    rb"[>=]?+[\d;]*+c|\??+[\d;]*+n|\??+[\d;]*+\$p|[\d;]*+x|>[\d;]*+q|\?u|&u|\??+[\d;]*+\$[uw]"
-    rb"|(?:1[1345689]|2[01])(?:;[\d;]*+)?+t|\?[\d;]*+[Sm]|[\d;]*+\*y|\d*+'\||\"v|[\d;]*+#R"
-)
-_CONTROLS = bytes(range(0x20)) + b"\x7f"
-"""Executed inside a control sequence, which continues."""
-
 _CLIPBOARD = b"52"
-_ASK_BY_A_FIELD = frozenset(b"%d" % number for number in (4, 5, *range(10, 20), 22, 50, 52))
 
 
 class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
@@ -100,7 +88,7 @@ def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
     head_at = spool.strings.begin_of(start)
     if head_at == start:
         return 0
-    head = _SEQUENCE.match(spool.read(head_at, min(head_at + _HEAD, start)))
+    head = SEQUENCE.match(spool.read(head_at, min(head_at + _HEAD, start)))
     if head is None or not _is_withheld(head, clipboard, is_whole=False):
         return 0
     end = spool.strings.end_of(start)
@@ -109,7 +97,7 @@ def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
 
 def held_back(data: bytes) -> int:
     """Count the last bytes that begin a sequence or a character."""
-    match = _UNFINISHED.search(data, max(0, len(data) - MAX_SEQUENCE))
+    match = UNFINISHED.search(data, max(0, len(data) - MAX_SEQUENCE))
     return unfinished(data) if match is None else len(match[0])
 
 
@@ -118,7 +106,7 @@ def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -
     held = held_back(data)
     done = data[: len(data) - held]
     if b"\x1b" in done or b"\x05" in done:
-        done = _SEQUENCE.sub(lambda match: _shown(match, clipboard, len(done)), done)
+        done = SEQUENCE.sub(lambda match: _shown(match, clipboard, len(done)), done)
     if not final:
         return done, len(data) - held
     rest = data[len(data) - held :]
@@ -128,14 +116,14 @@ def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -
 def _shown(match: re.Match[bytes], clipboard: bool, size: int) -> bytes:
     if match["control"] is not None:
         control: bytes = match["control"]
-        bare = control.translate(None, _CONTROLS)
-        if not _ASKS.fullmatch(bare):
+        bare = control.translate(None, CONTROLS)
+        if not control_asks(bare):
             return match[0]
         return control.translate(None, bare + b"\x05") if bare != control else b""
     is_whole = bool(match["closed"] or match["ended"])
     is_cut = match.end() == size and not is_whole
     if match["command"] is None and match["string"] is None:
-        return b""
+        return b"" if match["key"] in (None, b"Z") else match[0]
     return b"" if (is_whole or is_cut) and _is_withheld(match, clipboard, is_whole) else match[0]
 
 
@@ -145,32 +133,9 @@ def _is_withheld(match: re.Match[bytes], clipboard: bool, is_whole: bool) -> boo
     The head decides about a string that is too long to be held back.
     """
     if (command := match["command"]) is not None:
-        number, _, rest = command.partition(b";")
-        number = number.lstrip(b"0") or number[:1]
+        number, rest = command_number(command)
         if number == _CLIPBOARD:
             return not clipboard or b"?" in rest.split(b";")
-        return _command_asks(number, rest) or (not is_whole and number in _ASK_BY_A_FIELD)
+        return command_asks(number, rest) or (not is_whole and number in ASK_BY_A_FIELD)
     string = match["string"]
-    return string is not None and _string_asks(string)
-
-
-def _command_asks(number: bytes, rest: bytes) -> bool:
-    if number in _ASK_BY_A_FIELD:
-        return b"?" in rest.split(b";")
-    match number:
-        case b"21":
-            return b"?" in rest
-        case b"99":
-            return b"p=?" in rest
-        case b"60" | b"61":
-            return not rest
-        case b"1337":
-            return rest.startswith(b"Report")
-    return False
-
-
-def _string_asks(string: bytes) -> bool:
-    if string[:1] == b"P":
-        return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
-    keys = string[2:].partition(b";")[0].split(b",")
-    return string[1:2] == b"G" and any(key.startswith(b"a=q") for key in keys)
+    return string is not None and string_asks(string)

@@ -10,40 +10,26 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from haft_protocol.terminal_queries import (
+    COLOURS,
+    CONTROLS,
+    SEQUENCE,
+    UNFINISHED,
+    command_asks,
+    command_number,
+    control_asks,
+    string_asks,
+)
+
 _MAX_SEQUENCE = 4096
 """Longer sequences pass without waiting for their end."""
 
 _MAX_ROWS = 3
 
-# The program's output determines the matching time, so these expressions never backtrack: every
-# repetition is possessive and of one class, and only the class of an Escape's own run contains an
-# Escape.
-_SEQUENCE = re.compile(
-    rb"\x05"
-    rb"|(?<!\x1b)\x1b++(?:"
-    rb"\[(?P<control>[\x00-\x17\x19\x1c-?\x7f]*+[@-~])"
-    rb"|\](?P<command>[^\x07\x1b]*+)(?P<closed>\x07|\x1b\\)?+"
-    rb"|(?P<string>[P_][^\x1b]*+)(?P<ended>\x1b\\)?+"
-    rb"|(?P<key>[Zc=])"
-    rb")"
-)
-_UNFINISHED = re.compile(
-    rb"(?<!\x1b)\x1b++(?:\[[\x00-\x17\x19\x1c-?\x7f]*+|[ -/]++"
-    rb"|\][^\x07\x1b]*+\x1b?+|[P_][^\x1b]*+\x1b?+)?+\Z"
-)
-_ASKS = re.compile(
-    rb"[>=]?+[\d;]*+c|\??+[\d;]*+n|\??+[\d;]*+\$p|[\d;]*+x|>[\d;]*+q|\?u|&u|\??+[\d;]*+\$[uw]"
-    rb"|(?:1[1345689]|2[01])(?:;[\d;]*+)?+t|\?[\d;]*+[Sm]|[\d;]*+\*y|\d*+'\||\"v|[\d;]*+#R"
-)
 _CHANGES = re.compile(
     rb"(?P<margins>\d*+;?+\d*+r)|(?P<keyboard>[>=][\d;]*+u)|(?P<modified>>4(?:;\d*+)?+m)"
     rb"|(?P<shape>\d*+ q)"
 )
-_CONTROLS = bytes(range(0x20)) + b"\x7f"
-"""Executed inside a control sequence, which continues."""
-
-_COLOURS = frozenset(b"%d" % number for number in (4, *range(10, 20)))
-_ASK_BY_A_FIELD = _COLOURS | {b"5", b"22", b"50", b"52"}
 _MODE_DIGITS = 5
 """No mode has a longer number."""
 
@@ -77,12 +63,12 @@ class OutputFilter:
 
     def draw(self, data: bytes) -> bytes:
         data, self._held = self._held + data, b""
-        unfinished = _UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
+        unfinished = UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
         self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
         data = data[: len(data) - len(self._held)]
         if b"\x1b" not in data and b"\x05" not in data:
             return data
-        return _SEQUENCE.sub(self._drawn, data)
+        return SEQUENCE.sub(self._drawn, data)
 
     def undo(self) -> bytes:
         """Return the bytes that reset modes and styles; forget the state."""
@@ -108,18 +94,17 @@ class OutputFilter:
     def _drawn(self, match: re.Match[bytes]) -> bytes:
         """Record a sequence's changes; return the bytes to draw, none for a query."""
         if (control := match["control"]) is not None:
-            bare = control.translate(None, _CONTROLS)
-            if _ASKS.fullmatch(bare):
+            bare = control.translate(None, CONTROLS)
+            if control_asks(bare):
                 return control.translate(None, bare + b"\x05") if bare != control else b""
             self._note_control(bare)
         elif (command := match["command"]) is not None:
-            number, _, rest = command.partition(b";")
-            number = number.lstrip(b"0") or number[:1]
-            if match["closed"] and _command_asks(number, rest):
+            number, rest = command_number(command)
+            if match["closed"] and command_asks(number, rest):
                 return b""
             self._note_command(number, rest)
         elif (string := match["string"]) is not None:
-            if match["ended"] and _string_asks(string):
+            if match["ended"] and string_asks(string):
                 return b""
         elif (key := match["key"]) == b"c":
             self._modes.clear()
@@ -141,37 +126,12 @@ class OutputFilter:
             self._seen.add(match.lastgroup)
 
     def _note_command(self, number: bytes, rest: bytes) -> None:
-        if number in _COLOURS:
+        if number in COLOURS:
             self._seen.add("colours")
         elif number == b"8":
             self._seen.add("link")
         elif number == b"9" and rest[:1] == b"4":
             self._seen.add("progress")
-
-
-def _command_asks(number: bytes, rest: bytes) -> bool:
-    """Return True for an operating system command (OSC) that requests a reply."""
-    if number in _ASK_BY_A_FIELD:
-        return b"?" in rest.split(b";")
-    match number:
-        case b"21":
-            return b"?" in rest
-        case b"99":
-            return b"p=?" in rest
-        case b"60" | b"61":
-            return not rest
-        case b"1337":
-            return rest.startswith(b"Report")
-    return False
-
-
-def _string_asks(string: bytes) -> bool:
-    """Return True for a device control string (DCS) or a graphics command (APC) that requests a
-    reply."""
-    if string[:1] == b"P":
-        return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
-    keys = string[2:].partition(b";")[0].split(b",")
-    return string[1:2] == b"G" and any(key.startswith(b"a=q") for key in keys)
 
 
 def _unfinished_character(data: bytes) -> bytes:
