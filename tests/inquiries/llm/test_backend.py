@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 import trio
 import trio.testing
@@ -23,7 +22,7 @@ from haftd.inquiries.kind import Answered
 from haftd.inquiries.llm.backend import _MAX_CONCURRENT, LlmBackend
 from haftd.inquiries.llm.conversation import read_context
 from haftd.inquiries.llm.provider import fit
-from haftd.inquiries.llm.sender import Sender, _reason
+from haftd.inquiries.llm.sender import Sender
 from haftd.inquiries.router import ask_backend
 from tests.patience import PATIENCE_S
 
@@ -291,14 +290,6 @@ async def test_without_a_key_nothing_is_sent() -> None:
     async with play("openai", key_env="NOT_THERE") as stage:
         assert "NOT_THERE" in await stage.fails()
         assert stage.server.asked == []
-
-
-def test_an_untrusted_certificate_is_named() -> None:
-    error = httpx.ConnectError("")
-    error.__cause__ = trio.BrokenResourceError()
-    error.__cause__.__cause__ = ssl.SSLCertVerificationError()
-    error.__cause__.__cause__.verify_message = "self-signed certificate"
-    assert _reason(error) == "its certificate is not trusted: self-signed certificate"
 
 
 async def test_a_server_has_to_present_a_certificate_for_its_name() -> None:

@@ -16,6 +16,7 @@ import structlog
 import trio
 
 from haftd.config.inquiry_settings import LlmSettings
+from haftd.network_errors import first_reason
 
 from ..backend import InquiryFailed
 from .provider import Request
@@ -103,7 +104,8 @@ class Sender:
             try:
                 return await self._exchange(client, transport, request, data, settings, body, scope)
             except httpx.ConnectError as error:
-                return Unsent(f"cannot be reached ({_reason(error)})")
+                reason = first_reason(error) or str(error)[:200] or "no connection"
+                return Unsent(f"cannot be reached ({reason})")
             except httpx.InvalidURL:
                 raise InquiryFailed("`inquiry.llm.url` is no URL that can be asked") from None
             except httpx.HTTPError as error:
@@ -162,21 +164,6 @@ class _Body:
         self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MAX_REPLY_BYTES
         if not self.is_too_long:
             self.data += part
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first error of the system or of TLS in the chain."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {cause.verify_message}"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        else:
-            cause = cause.__cause__ or cause.__context__
-    return str(error)[:200] or "no connection"
 
 
 def _trust() -> ssl.SSLContext:

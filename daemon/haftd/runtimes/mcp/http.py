@@ -21,6 +21,7 @@ import trio
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
+from haftd.network_errors import first_reason
 from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
@@ -374,15 +375,6 @@ def _is_network(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the message of the system or of TLS in the chain of errors."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {cause.verify_message}"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        else:
-            cause = cause.__cause__ or cause.__context__
+    if (reason := first_reason(error)) is not None:
+        return reason
     return "no answer in time" if isinstance(error, trio.TooSlowError) else "no connection"
