@@ -242,9 +242,10 @@ async def test_concurrent_questions_to_a_server_are_bounded_and_the_others_queue
         return len(server.asked) >= count
 
     async with play("openai", "hangs", again=True) as stage, trio.open_nursery() as nursery:
-        for scope in scopes:
+        # One after the other: the first ones are those that are served.
+        for number, scope in enumerate(scopes, 1):
             nursery.start_soon(ask, stage.backend, scope)
-            await trio.testing.wait_all_tasks_blocked()
+            await _until(partial(reached, stage.server, min(number, _MAX_CONCURRENT)))
         for at, scope in enumerate(scopes[:2]):
             await _until(partial(reached, stage.server, _MAX_CONCURRENT + at))
             await trio.testing.wait_all_tasks_blocked(0.02)
