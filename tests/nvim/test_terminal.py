@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.faults.harness import until
 from tests.nvim.conftest import OpenEditor
 from tests.nvim.editor import Editor
 from tests.running import RunningDaemon
@@ -59,11 +62,36 @@ def test_a_terminals_query_is_answered_once(editor: Editor) -> None:
     assert "|''>" in text, text
 
 
-def test_what_a_program_writes_to_the_clipboard_is_left_out(editor: Editor) -> None:
-    editor.lua("vim.g.clipboard = {name='x', copy={['+']=function(l) vim.g.copied = l end}}")
+def copy_by_command(editor: Editor, file: Path) -> None:
+    """Have the editor write the clipboard to a file."""
+    command = ["sh", "-c", f"cat > {file}"]
+    editor.lua(
+        "local copy = ...; vim.g.clipboard = {name = 'file', copy = {['+'] = copy, ['*'] = copy},"
+        " paste = {['+'] = {'true'}, ['*'] = {'true'}}}",
+        command,
+    )
+
+
+def test_what_a_program_writes_to_the_clipboard_is_left_out(editor: Editor, tmp_path: Path) -> None:
+    copy_by_command(editor, tmp_path / "copied")
     editor.command(r"Haft run printf '\033]52;c;aGVsbG8=\007done'; cat")
     editor.wait_for_text("done")
-    assert editor.lua("return vim.g.copied == nil")
+    assert not (tmp_path / "copied").exists()
+
+
+def test_a_program_may_write_the_clipboard_where_the_person_lets_it(
+    editor: Editor, tmp_path: Path
+) -> None:
+    if not editor.lua("return vim.fn.has('nvim-0.11') == 1"):
+        pytest.skip("this Neovim lets no program write the clipboard")
+    copy_by_command(editor, tmp_path / "copied")
+    editor.lua("require('haft').setup({clipboard = true})")
+    editor.command(r"Haft run printf '\033]52;c;aGVsbG8=\007done'; cat")
+    editor.wait_for_text("done")
+    until(
+        lambda: (tmp_path / "copied").exists() and (tmp_path / "copied").read_text() == "hello",
+        "copied",
+    )
 
 
 def test_the_end_of_a_handle_is_told_in_words(editor: Editor) -> None:
