@@ -429,19 +429,22 @@ async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
 
 async def test_P38_a_gate_is_not_held_open_by_another_child() -> None:
     """Else the end of the daemon would not be the end of the gate."""
+    what = plan("sh", "-c", "echo up; read x", stdin="pipe")
     within: list[LaunchedProcess] = []
 
     def start_another(_: Identity) -> None:
-        within.append(launch(plan("sh", "-c", "echo up; read x", stdin="pipe"), no_record))
+        within.append(launch(what, no_record))
 
-    async with running(plan("sleep", "60"), record=start_another) as (it, _):
+    async with running(what, record=start_another) as (it, _):
         other = within[0]
-        await other.confirm()
-        # Started while the gate of the first was shut, and the first while its gate is open.
-        assert await read_line(other) == "up"
-        for pid in (it.pid, other.pid):
-            assert set(fds_of(pid)) == {0, 1, 2}
-        other.close()
+        try:
+            await other.confirm()
+            # Started while the gate of the first was shut, and the first while its gate is open.
+            for launched in (it, other):
+                assert await read_line(launched) == "up"  # the linker has closed its files
+                assert set(fds_of(launched.pid)) == {0, 1, 2}
+        finally:
+            other.close()
         assert await other.wait_exit() == Exit(code=1)
 
 
