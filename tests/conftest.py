@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
 pytest.register_assert_rewrite("haftd.testing")
@@ -22,10 +22,7 @@ hypothesis.settings.register_profile("haft", deadline=None)
 hypothesis.settings.load_profile("haft")
 
 # A suite in the background or under nohup inherits ignored signals, and so would all its children.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+accept_terminal_signals()
 
 # Until all tests are collected, next to nothing is garbage.
 gc.disable()

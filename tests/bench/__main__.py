@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
 from . import machine, mcp, memory, readers, roundtrips, spawns, starting, throughput
@@ -62,6 +63,7 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name} as well")
     options = parser.parse_args()
+    accept_terminal_signals()
     facts = machine.describe()
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     try:
