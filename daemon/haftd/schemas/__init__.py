@@ -10,8 +10,7 @@ the call. A schema that cannot be described either raises `UnsupportedSchema`, f
   the providers, `jsontypes` of the types; `descriptions` has the sentences, `names` the accepted
   names.
 - Of a call: `calls` builds the schema of a call's actions, `coercion` adapts arguments,
-  `validation` checks them; `minimization` reduces a large invalid value, `violations` explains the
-  validator's errors.
+  `validation` checks them, `violations` explains the validator's errors.
 
 The tables follow the providers' own pages:
 

@@ -1,7 +1,7 @@
 """Validation of a call's arguments against a schema.
 
 Arguments are coerced and get defaults, except where these invalidate them. All problems are
-reported together. Report and work are bounded: a large value is reduced (`minimization`).
+reported together; of a large value the first one, since the validator collects errors at 30 µs each.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ import jsonschema_rs
 from haft_protocol.errors import invalid_arguments
 
 from .coercion import coerce
-from .minimization import Part, is_larger, names_in, parts
 from .violations import Names, Path, explain
 
 _MAX_PROBLEMS = 50
 _MAX_EXPLAINED = 500
 """Values and names of a value that is explained in full."""
-_MAX_READ = 5_000
-"""Size of a part with an error of the whole node."""
-_LARGE_SCHEMA = 20_000
+_MAX_SCHEMA = 20_000
+"""Values of a schema whose errors are all collected: each references its part of the schema."""
+_CHOICES = frozenset(["anyOf", "oneOf"])
+"""Keywords whose single error collects those of all branches."""
 _MAX_NAME_LENGTH = 120
 _MAX_TRIALS = 64
 """Defaults tried one by one if not all are valid together."""
 
 _Finding = tuple[Path, str]
-
-# Errors of a part that are errors of the whole: those of present values,
-_SURE = frozenset(
-    ["type", "additionalProperties", "falseSchema", "maxItems", "maxProperties", "uniqueItems"]
-)
-# and, unless a name of the schema was cut, those of absent ones.
-_BY_NAME = frozenset(["required", "dependentRequired"])
 
 
 def check(
@@ -104,23 +97,45 @@ def problems(
 def _wrong(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    # Each error references its subschema: for a long `enum`, all values.
-    most, few = (8, 4) if is_larger(schema, _LARGE_SCHEMA) else (_MAX_EXPLAINED, 64)
-    if not is_larger(value, most):
-        return _listed(_explained(validator, Part(value), schema)[0])
-    doubtful: list[_Finding] = []
-    end: Path = ()
-    for part in parts(
-        value, lambda candidate: not validator.is_valid(candidate), names_in(schema), few
-    ):
-        end = part.end
-        if is_larger(part.value, _MAX_READ):
-            break
-        certain, doubtful = _explained(validator, part, schema)
-        if certain:
-            return _listed(certain)
-    where = [path for path, _ in doubtful] or [end]
-    return _listed([(path, "it does not fit, and is too large to say why") for path in where])
+    is_small = not is_larger(value, _MAX_EXPLAINED)
+    if is_small and not is_larger(schema, _MAX_SCHEMA):
+        return _listed(_explained(validator.iter_errors(value), schema))
+    if not is_small and _has_choice(schema):
+        return [{"path": "arguments", "message": "they do not fit, and are too large to say why"}]
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as first:
+        return _listed(_explained([first], schema))
+    raise AssertionError("the validator contradicts itself")
+
+
+def is_larger(value: Any, most: int) -> bool:
+    """Return True if more than `most` values are in a value, with itself."""
+    left = most
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        left -= 1
+        if left < 0:
+            return True
+        if isinstance(node, dict | list):
+            if len(node) > left:
+                return True
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return False
+
+
+def _has_choice(schema: Any) -> bool:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            if not _CHOICES.isdisjoint(node):
+                return True
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
 
 
 def _listed(findings: Iterable[_Finding]) -> list[dict[str, str]]:
@@ -134,19 +149,12 @@ def _listed(findings: Iterable[_Finding]) -> list[dict[str, str]]:
 
 
 def _explained(
-    validator: jsonschema_rs.Validator, part: Part, schema: Mapping[str, Any]
-) -> tuple[list[_Finding], list[_Finding]]:
-    """Return the certain errors, and those that the cut may have caused."""
-    sure: dict[_Finding, None] = {}
-    doubtful: dict[_Finding, None] = {}
+    errors: Iterable[jsonschema_rs.ValidationError], schema: Mapping[str, Any]
+) -> list[_Finding]:
+    found: dict[_Finding, None] = {}
     names = Names()
-    for error in validator.iter_errors(part.value):
-        place = part.path(error.instance_path)
-        kind = str(error.kind.name)
-        is_sure = kind in _SURE or not part.lost_in(place)
-        is_sure = is_sure or (kind in _BY_NAME and place not in part.bare)
-        for path, message in explain(error, part.path, schema, names):
-            (sure if is_sure else doubtful)[path, message] = None
-        if len(sure) > _MAX_PROBLEMS:
+    for error in errors:
+        found |= dict.fromkeys(explain(error, schema, names))
+        if len(found) > _MAX_PROBLEMS:
             break
-    return list(sure), list(doubtful)
+    return list(found)

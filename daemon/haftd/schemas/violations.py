@@ -7,7 +7,7 @@ the value's type. Long lists are cut and counted.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -55,14 +55,12 @@ class Names:
 
 def explain(
     error: jsonschema_rs.ValidationError,
-    place: Callable[[Sequence[str | int]], Path],
     schema: Mapping[str, Any],
     names: Names,
     depth: int = 0,
 ) -> list[_Finding]:
-    """Return sentences for one error, each with its path; `place` maps the validator's instance
-    path."""
-    path, kind = place(error.instance_path), str(error.kind.name)
+    """Return sentences for one error, each with its path."""
+    path, kind = tuple(error.instance_path), str(error.kind.name)
     if isinstance(error.kind, _UNCHECKED):
         return [(path, "it could not be checked against the pattern that it must match: too hard")]
     if kind == "required":
@@ -80,9 +78,7 @@ def explain(
             return [(path, "it fits more than one of the forms of which it must fit one")]
         if depth < _MAX_CHOICE_DEPTH and (meant := _meant(error, branches)):
             return [
-                finding
-                for inner in meant
-                for finding in explain(inner, place, schema, names, depth + 1)
+                finding for inner in meant for finding in explain(inner, schema, names, depth + 1)
             ]
     else:
         branches = [[error]]
