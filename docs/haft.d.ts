@@ -5,7 +5,7 @@ export type Scalar = boolean | number | string | null;
 export type Answer = Scalar | { [name: string]: Scalar };
 
 /** What `apply` takes for a running handle; a text is written as it is. */
-export type Input = string | { text: string; secret?: boolean } | { line: string; secret?: boolean } | { keys: string[]; secret?: boolean } | { paste: string; secret?: boolean } | { mouse: Mouse; secret?: boolean } | { eof: true; secret?: boolean } | { signal: string; secret?: boolean } | { resize: { rows: number; cols: number }; secret?: boolean };
+export type Input = string | { text: string; secret?: boolean } | { bytes: string; secret?: boolean } | { line: string; secret?: boolean } | { keys: string[]; secret?: boolean } | { paste: string; secret?: boolean } | { mouse: Mouse; secret?: boolean } | { eof: true; secret?: boolean } | { signal: string; secret?: boolean } | { resize: { rows: number; cols: number }; secret?: boolean };
 
 /** A handle, in one of its four states. */
 export type HandleState = Pending | Running | Waiting | Stopped;
@@ -244,6 +244,8 @@ export interface CalledPending {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   call_id: string;
@@ -281,6 +283,8 @@ export interface CalledRunning {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
@@ -324,6 +328,8 @@ export interface CalledStopped {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or a raw program's unread output */
@@ -393,6 +399,8 @@ export interface CalledWaiting {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */
@@ -868,6 +876,8 @@ export interface Pending {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
 }
@@ -912,6 +922,8 @@ export interface PushedBytes {
   omitted_from?: number;
   /** the session of the handle, where the subscription is to all sessions */
   session?: string;
+  /** `[begin, end]` each: the spans of offsets in `data` that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
 }
 
 /** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
@@ -1011,6 +1023,8 @@ export interface Running {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
@@ -1129,7 +1143,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end. */
 export interface SpawnParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1159,6 +1173,10 @@ export interface SpawnParams {
   env?: { [name: string]: string | null };
   /** the handle whose output is the input: see Pipes */
   stdin_from?: StdinFrom;
+  /** gives standard error a pipe of its own, where the output is raw: see Reading output */
+  split_stderr?: boolean;
+  /** `false`: the handle is forgotten when it has stopped, its output is complete and no call or subscription reads it */
+  retain?: boolean;
 }
 
 /** The daemon's metrics: `memory` in resident bytes, `cpu_s` in seconds. */
@@ -1250,6 +1268,8 @@ export interface Stopped {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or a raw program's unread output */
@@ -1288,6 +1308,8 @@ export interface SubscribeParams {
   for?: "terminal";
   /** with `for`: let writes of the clipboard (OSC 52) through */
   clipboard?: boolean;
+  /** the programs of `handles` wait while this reader of `bytes` is behind: see Subscriptions */
+  backpressure?: boolean;
 }
 
 /** The subscription's name, which each notification carries. */
@@ -1614,6 +1636,8 @@ export interface Waiting {
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the tool's question; `apply` answers it */

@@ -138,7 +138,9 @@ def assemble(
     )
     notices = NoticeQueues()
     turns = Turns()
-    subscriptions = Subscriptions(handles, lambda handle: supervisor.execution_of(handle))
+    subscriptions = Subscriptions(
+        handles, lambda handle: supervisor.execution_of(handle), wake_expiry
+    )
     sessions = Sessions()
     clients = Clients()
     audit = Audit(parts.paths.audit)

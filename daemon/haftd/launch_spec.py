@@ -12,7 +12,8 @@ class LaunchSpec:
     """A process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
 
     `stdin` is `pipe` for a handle that takes input, else `null`. `output` is the format of the process's
-    output: `raw` includes standard error, `events` implies a pipe for input. `limits`: `memory` and
+    output: `raw` includes standard error, through a pipe of its own if `splits_stderr`; `events` implies a
+    pipe for input. `limits`: `memory` and
     `output` (bytes), `cpu_s`, `wall_s`, `processes`. `nofile` is the soft limit of descriptors, since the
     daemon has raised its own.
     """
@@ -25,5 +26,6 @@ class LaunchSpec:
     cols: int = 80
     stdin: Literal["pipe", "null"] = "null"
     output: Literal["raw", "outcome", "events"] = "raw"
+    splits_stderr: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
     nofile: int | None = None

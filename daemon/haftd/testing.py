@@ -145,7 +145,7 @@ class Recorder:
         self._note()
         self.on_started()
 
-    def emit(self, data: bytes) -> None:
+    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
         assert isinstance(data, bytes), "output is bytes"
         assert data, "empty output was reported"
         if self.end is not None:

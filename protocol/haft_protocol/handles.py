@@ -71,7 +71,8 @@ class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name.
-    `stdin_from` pipes a handle's output into the tool's standard input."""
+    `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard
+    error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end."""
 
     tool: str
     id: Id
@@ -79,6 +80,8 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
     env: dict[str, str | None] | UnsetType = UNSET
     stdin_from: StdinFrom | UnsetType = UNSET
+    split_stderr: bool = False
+    retain: bool = True
 
     def __post_init__(self) -> None:
         args: object = self.args

@@ -5,6 +5,7 @@ One kind per input, nothing coerced, unknown fields refused. Typed text is in no
 
 from __future__ import annotations
 
+import binascii
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from .errors import RpcError, invalid_params, shown
 
 __all__ = ["SIGNALS", "Input", "InputKind", "Mouse", "MouseAction", "read_input"]
 
-InputKind = Literal["text", "line", "keys", "paste", "mouse", "eof", "signal", "resize"]
+InputKind = Literal["text", "bytes", "line", "keys", "paste", "mouse", "eof", "signal", "resize"]
 MouseAction = Literal["click", "press", "release", "move", "scroll_up", "scroll_down"]
 
 # fmt: off
@@ -31,7 +32,7 @@ _MAX_COLS = 2000
 
 _FORMS = (
     "a text (written as it is), or an object with one of `line`, `keys`, `paste`, `mouse`, `eof`, "
-    "`signal`, `resize` or `text`, and `secret` beside it if it is one"
+    "`signal`, `resize`, `bytes` or `text`, and `secret` beside it if it is one"
 )
 
 
@@ -63,6 +64,8 @@ class Input(msgspec.Struct, frozen=True):
     cols: int = 0
     mouse: Mouse | None = None
     secret: bool = False
+    data: bytes = b""
+    """The bytes of the kind `bytes`."""
 
     def __repr__(self) -> str:
         return f"Input(kind={self.kind!r}, secret={self.secret})"
@@ -94,6 +97,16 @@ def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -
     if not isinstance(value, str):
         raise _invalid(f"`{kind}` is a text")
     return Input(kind=kind, text=value, secret=secret)
+
+
+def _bytes(value: object, secret: bool) -> Input:
+    try:
+        data = binascii.a2b_base64(value, strict_mode=True) if isinstance(value, str) else None
+    except ValueError:
+        data = None
+    if data is None:
+        raise _invalid("`bytes` is base64, for a program on a pipe")
+    return Input(kind="bytes", data=data, secret=secret)
 
 
 def _line(value: object, secret: bool) -> Input:
@@ -151,6 +164,7 @@ def _resize(value: object, secret: bool) -> Input:
 
 _READERS = {
     "text": lambda value, secret: _text("text", value, secret),
+    "bytes": _bytes,
     "line": _line,
     "paste": lambda value, secret: _text("paste", value, secret),
     "keys": _keys,

@@ -76,6 +76,7 @@ class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
 
     With `for` = `terminal` queries are left out of `data`, so `data` may be shorter than the
     difference. `start` is the previous push's `cursor`; a slow reader misses `omitted` bytes between.
+    `stderr` has the spans of offsets that are standard error, where that has a pipe of its own.
     """
 
     subscription: str
@@ -87,6 +88,7 @@ class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
     omitted: int = 0
     omitted_from: int = 0
     session: str | UnsetType = UNSET
+    stderr: tuple[tuple[int, int], ...] | UnsetType = UNSET
 
 
 class PushedScreen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,7 +132,8 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
 
     `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
     reconnects passes the last `cursor` of each handle, and misses nothing. `for` and `clipboard`
-    shape the event `bytes` as they do the view `raw` of `fetch`.
+    shape the event `bytes` as they do the view `raw` of `fetch`. With `backpressure` the programs of
+    the named `handles` wait for this reader of `bytes`, which misses nothing.
     """
 
     session: SessionOrAll | UnsetType = UNSET
@@ -141,6 +144,7 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
     )
     for_: Reader | UnsetType = field(name="for", default=UNSET)
     clipboard: bool = False
+    backpressure: bool = False
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):

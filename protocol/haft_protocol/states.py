@@ -165,6 +165,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     review: Review | UnsetType = UNSET
     needs: Needs = "nothing"
     size: TerminalSize | UnsetType = UNSET
+    stderr: tuple[tuple[int, int], ...] | UnsetType = UNSET
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):

@@ -42,6 +42,7 @@ async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
         args={},
         context=SimpleNamespace(root="/"),
         resolved=SimpleNamespace(launch=SimpleNamespace(terminal=False)),
+        is_transient=False,
     )
     with pytest.raises(OSError, match="no space left"):
         starter.start(cast(Any, ready), cast(Any, None))

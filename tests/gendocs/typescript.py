@@ -22,6 +22,7 @@ DECLARATIONS = Path(__file__).parents[2] / "docs" / "haft.d.ts"
 
 INPUTS: dict[str, str] = {
     "text": "string",
+    "bytes": "string",
     "line": "string",
     "keys": "string[]",
     "paste": "string",

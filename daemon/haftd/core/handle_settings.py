@@ -21,6 +21,8 @@ class HandleSettings(msgspec.Struct, frozen=True):
     """Action when the session's last connection closes."""
     notify: NoticeSettings = DEFAULT_NOTICES
     """Notices that the session gets of the handle."""
+    is_transient: bool = False
+    """True if the handle is forgotten as soon as all is over and no reader is left."""
     is_reviewed: bool = False
     """True if a reviewer decides whether the result is handed out."""
 

@@ -40,6 +40,7 @@ from .output_file import save_output
 from .read_position import START, Read, ReadPosition
 from .spool import Spool
 from .spool_files import SavedFile
+from .stderr_spans import NO_SPANS, StderrSpans
 from .termination import Termination
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
@@ -88,6 +89,7 @@ class Handle:
         "settings",
         "spool",
         "started_at_wall",
+        "stderr_spans",
         "timeline",
         "tool",
     )
@@ -129,6 +131,8 @@ class Handle:
         """The output; a review may replace it at the end."""
         self.timeline: Final = Timeline()
         """Times at which the bytes of the spool were appended."""
+        self.stderr_spans: StderrSpans = NO_SPANS
+        """The parts of the spool that are standard error, where that has a pipe of its own."""
         self.created_at: Final = now
         self.started_at_wall: Final = wall
         self.last_output: float | None = None
@@ -310,14 +314,21 @@ class Handle:
         self._program = Program(command, pid, terminal, rendering)
         self.touch(now)
 
-    def append_output(self, data: bytes, now: float) -> None:
+    def append_output(self, data: bytes, now: float, *, is_stderr: bool = False) -> None:
         if self._lifecycle.is_final:
             return
+        if is_stderr or self.stderr_spans is not NO_SPANS:
+            self._mark_stream(is_stderr=is_stderr)
         self.timeline.mark(self.spool.end, now)
         self.spool.append(data)
         self.last_output = self.last_activity = now
         for listener in self._listeners:
             listener()
+
+    def _mark_stream(self, *, is_stderr: bool) -> None:
+        if self.stderr_spans is NO_SPANS:
+            self.stderr_spans = StderrSpans()
+        self.stderr_spans.mark(self.spool.end, is_stderr=is_stderr)
 
     def ask(self, question: Question, now: float, inquiry_id: str = "") -> None:
         """Enter `waiting`; clients answer under `inquiry_id`."""
@@ -484,6 +495,11 @@ class Handle:
         if callback in kept:
             kept.remove(callback)
             self._listeners = tuple(kept)
+
+    @property
+    def is_followed(self) -> bool:
+        """Return True while a reader waits for changes."""
+        return bool(self._listeners)
 
     def listen_for_reply(self, callback: Listener) -> None:
         """Listen for a call that will report the end."""

@@ -44,20 +44,29 @@ class BytesChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesTail:
-    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries."""
+    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries. A reader that
+    `keeps_all` may be behind by all that is kept."""
 
-    __slots__ = ("_handle", "_terminal", "offset")
+    __slots__ = ("_handle", "_keeps_all", "_terminal", "offset")
 
-    def __init__(self, handle: Handle, offset: int, terminal: TerminalReader | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        offset: int,
+        terminal: TerminalReader | None = None,
+        *,
+        keeps_all: bool = False,
+    ) -> None:
         self._handle = handle
         self._terminal = terminal
+        self._keeps_all = keeps_all
         self.offset = offset
 
     def read_chunk(self) -> BytesChunk | None:
         """Return the next chunk; None where nothing more is complete yet."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
-        if spool.end - start > MAX_LAG:
+        if spool.end - start > MAX_LAG and not self._keeps_all:
             start = _resume_offset(handle)
         if self._terminal is not None:
             final = handle.stopped and handle.output_complete

@@ -1,6 +1,7 @@
 """Handles of one session, and the choice of those to evict.
 
-A stopped handle stays until its end was read and its retention is over; above the limits the oldest
+A stopped handle stays until its end was read and its retention is over, a transient one until its output
+is complete and no reader waits for more; above the limits the oldest
 go, read ones first. Handles with processes left stay: no other handle could end these.
 """
 
@@ -52,8 +53,9 @@ class SessionHandles:
     def expired(self, now: float, retain_s: float) -> list[Handle]:
         gone = []
         for handle in self.stopped:
-            if handle.stopped_at is not None and handle.stopped_at + retain_s > now:
-                break
+            is_retained = handle.stopped_at is not None and handle.stopped_at + retain_s > now
+            if is_retained and not handle.settings.is_transient:
+                continue
             when = expires_at(handle, retain_s)
             if when is not None and when <= now:
                 gone.append(handle)
@@ -62,6 +64,9 @@ class SessionHandles:
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
     """Return when a handle may go; None for a live or unread one."""
+    if handle.settings.is_transient and handle.stopped_at is not None:
+        is_over = handle.output_complete and not handle.is_left_running and not handle.is_followed
+        return handle.stopped_at if is_over else None
     read_at = handle.position.end_read_at
     if read_at is None or handle.stopped_at is None or handle.is_left_running:
         return None

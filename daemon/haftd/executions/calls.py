@@ -98,6 +98,10 @@ class Prepared:
     is_fed: bool = False
     """True if standard input is the output of another handle."""
     surface: Surface = "actions"
+    splits_stderr: bool = False
+    """True if standard error is to have a pipe of its own, where the output is raw."""
+    is_transient: bool = False
+    """True if the handle is to be forgotten at its end."""
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
         launch = replace(self.resolved.launch, stdin=stdin)
@@ -241,6 +245,9 @@ class Calls:
                 resolved.launch,
                 env=self._env(resolved, client, str(mark)),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
+                splits_stderr=ready.splits_stderr
+                and resolved.launch.output == "raw"
+                and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
             ),
             mark=str(mark),

@@ -40,7 +40,8 @@ from .review import PendingReview
 from .silence import Silence
 
 MAX_BACKLOG = 262_144
-"""Bytes that a pipe may lag before the program is held up: less than the spool keeps in memory."""
+"""Bytes that a pipe or subscriber may lag before the program is held up: less than the spool keeps in
+memory."""
 
 _SHOWN_KEPT = 4
 """Screens kept as a base of changes."""
@@ -120,7 +121,7 @@ class Execution:
         """Number of calls that still wait; None once the handle is held."""
         self._early: list[Callable[[], None]] = []
         self._backlogs: list[Callable[[], int]] = []
-        """Functions that return each pipe's lag in bytes."""
+        """Functions that return each reader's lag in bytes."""
         self._backlog_changed = trio.Event()
         self._shown: dict[int, Screen] = {}
 
@@ -178,11 +179,11 @@ class Execution:
         self.begin()
         self.inquiries.open_next()
 
-    def emit(self, data: bytes) -> None:
+    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
         if self.review is not None:
             self.review.emit(data)
         else:
-            self.handle.append_output(data, trio.current_time())
+            self.handle.append_output(data, trio.current_time(), is_stderr=is_stderr)
 
     def keep_up(self) -> Awaitable[None] | None:
         return self._catch_up() if self._backlog() > MAX_BACKLOG else None
@@ -223,7 +224,7 @@ class Execution:
             kind = replace(kind, for_a_person=True)
         return _PendingAnswer(queue, queue.put(kind))
 
-    # -- the pipes that read its output
+    # -- the pipes and subscribers that the program waits for
 
     def add_backlog(self, backlog: Callable[[], int]) -> None:
         """Hold the program up while `backlog` returns more than `MAX_BACKLOG` bytes."""

@@ -77,12 +77,19 @@ class Starter:
             path=path_of(self.launch_settings.environ, client),
             vars=vars or {},
         )
-        return self._prepared(tool, params.args, context, call_id, client)
+        ready = self._prepared(tool, params.args, context, call_id, client)
+        return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)
 
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced meanwhile."""
         changed = self._prepared(ready.tool, new_args, ready.context, ready.call_id, ready.client)
-        return replace(changed, is_fed=ready.is_fed, surface=ready.surface)
+        return replace(
+            changed,
+            is_fed=ready.is_fed,
+            surface=ready.surface,
+            splits_stderr=ready.splits_stderr,
+            is_transient=ready.is_transient,
+        )
 
     def _prepared(
         self,
@@ -127,7 +134,7 @@ class Starter:
             wall=time.time(),
             terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
-            settings=_settings(ready.tool, is_reviewed=reviewer is not None),
+            settings=_settings(ready, is_reviewed=reviewer is not None),
             on_state_change=self.on_state_change,
         )
         handle = admitted.handle
@@ -167,7 +174,8 @@ def _runs_in(tool: Tool, root: str) -> str:
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
-def _settings(tool: Tool, *, is_reviewed: bool) -> HandleSettings:
+def _settings(ready: Prepared, *, is_reviewed: bool) -> HandleSettings:
+    tool = ready.tool
     return HandleSettings(
         policy=policy_of(tool),
         may=tool.may,
@@ -175,4 +183,5 @@ def _settings(tool: Tool, *, is_reviewed: bool) -> HandleSettings:
         on_disconnect=tool.on_disconnect,
         notify=tool.notify,
         is_reviewed=is_reviewed,
+        is_transient=ready.is_transient,
     )

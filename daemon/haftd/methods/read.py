@@ -142,6 +142,8 @@ def look(
     )
     # A cursor is not the session's reader, and has no earlier screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
+    if view == "raw" and (spans := handle.stderr_spans.between(begin, state.cursor)):
+        state = structs.replace(state, stderr=spans)
     if is_reader:
         handle.read(read_of(state, view, start, viewed), now)
     after = handle.position

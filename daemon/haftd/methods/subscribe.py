@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import UnsetType
 
-from haft_protocol.errors import invalid_params, limit_exceeded
+from haft_protocol.errors import invalid_params, limit_exceeded, read_only
 from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeParams
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -40,6 +40,8 @@ def subscribe(
             "`handles` and `from` name handles of one session, and `session` is `*`",
             field="handles" if only else "from",
         )
+    if params.backpressure:
+        _check_backpressure(caller, params)
     handles = {id: access.find(caller, params, id) for id in named}
     _check_offsets(params, handles)
     followed = dict.fromkeys(handles.values())
@@ -64,9 +66,20 @@ def subscribe(
             terminal=None
             if isinstance(params.for_, UnsetType)
             else TerminalReader(params.clipboard),
+            backpressure=params.backpressure,
             inquiries=router.open_kinds(None if session == ALL else session),
         )
     )
+
+
+def _check_backpressure(caller: Caller, params: SubscribeParams) -> None:
+    if caller.read_only:
+        raise read_only("subscribe` with `backpressure")
+    if isinstance(params.handles, UnsetType) or "bytes" not in params.events:
+        raise invalid_params(
+            "`backpressure` is for the event `bytes` of the `handles` that are named",
+            field="backpressure",
+        )
 
 
 def _check_offsets(params: SubscribeParams, handles: Mapping[str, Handle]) -> None:

@@ -252,8 +252,8 @@ class RuntimeContext(Protocol):
     def started(self, control: ExecutionControl) -> None:
         """Report that the tool runs."""
 
-    def emit(self, data: bytes) -> None:
-        """Report output."""
+    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
+        """Report output; `is_stderr` only where standard error has a pipe of its own."""
 
     def keep_up(self) -> Awaitable[None] | None:
         """Return an awaitable that bounds the output: await it before reading more."""

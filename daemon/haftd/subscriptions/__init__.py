@@ -1,6 +1,6 @@
 """Push of a session's changes to its subscribers (docs/protocol.md, "Subscriptions").
 
-No execution waits for a subscriber: a handle marks its followers as due, and one task for each
+No execution waits for a subscriber, unless it asks for that: a handle marks its followers as due, and one task for each
 connection sends one message at a time, as of the moment of sending. Read offsets and notices stay. A
 connection has a `push_queue`, each request a `subscription` with a `follower` for each handle.
 """
@@ -46,9 +46,12 @@ class Subscriptions:
         self,
         nursery: trio.Nursery,
         execution_of: Callable[[Handle], Execution | None] = lambda handle: None,
+        on_left: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_left` is called when a handle has one follower less."""
         self._nursery = nursery
         self._execution_of = execution_of
+        self._on_left = on_left
         self._numbers = itertools.count(1)
         self._subscribers: dict[Caller, _Subscriber] = {}
         self._by_session: dict[str, dict[Subscription, None]] = {}
@@ -70,6 +73,7 @@ class Subscriptions:
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
         terminal: TerminalReader | None = None,
+        backpressure: bool = False,
         inquiries: Iterable[InquiryKind] = (),
     ) -> str:
         """Subscribe the peer; return the subscription's name.
@@ -92,6 +96,8 @@ class Subscriptions:
             frozenset(events),
             self._execution_of,
             terminal,
+            backpressure=backpressure,
+            on_left=self._on_left,
         )
         subscriber.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None

@@ -45,6 +45,7 @@ _ShownState = tuple[State, int, Needs, TerminalSize | UnsetType]
 class Follower:
     __slots__ = (
         "_activity",
+        "_awaited_by",
         "_bytes",
         "_due_state",
         "_events",
@@ -79,8 +80,12 @@ class Follower:
         terminal: TerminalReader | None = None,
         *,
         names_session: bool = False,
+        backpressure: bool = False,
     ) -> None:
-        """Follow the output from `offset` on, by default from its end; `over` is called after the end was sent."""
+        """Follow the output from `offset` on, by default from its end; `over` is called after the end was sent.
+
+        With `backpressure` the program waits for the reader of the bytes.
+        """
         self.is_due = False
         self._handle = handle
         self._session = handle.session if names_session else UNSET
@@ -97,7 +102,11 @@ class Follower:
             if offset is None:
                 is_filtered = terminal is not None and not handle.stopped
                 offset = boundary(handle.spool) if is_filtered else handle.spool.end
-            self._bytes = BytesTail(handle, offset, terminal)
+            self._bytes = BytesTail(handle, offset, terminal, keeps_all=backpressure)
+        self._awaited_by = execution_of(handle) if backpressure else None
+        """The execution that waits for this reader."""
+        if self._awaited_by is not None:
+            self._awaited_by.add_backlog(self._backlog)
         self._sent_state: _ShownState | None = None
         self._due_state: _ShownState | None = None
         """Next state to send, after the output up to `_state_offset`."""
@@ -116,7 +125,12 @@ class Follower:
     def on_change(self) -> None:
         self._queue.add(self)
 
+    def _backlog(self) -> int:
+        return 0 if self._bytes is None else self._handle.spool.end - self._bytes.offset
+
     def close(self) -> None:
+        if self._awaited_by is not None:
+            self._awaited_by.remove_backlog(self._backlog)
         self._handle.unlisten(self.on_change)
         self._queue.discard(self)
 
@@ -172,8 +186,11 @@ class Follower:
             chunk.omitted,
             chunk.omitted_from,
             self._session,
+            self._handle.stderr_spans.between(begun + chunk.omitted, chunk.cursor) or UNSET,
         )
         self._queue.send(BYTES, message)
+        if self._awaited_by is not None:
+            self._awaited_by.backlog_changed()
         return True
 
     def _look(self) -> None:

@@ -53,7 +53,11 @@ class Subscription:
         events: frozenset[PushEvent],
         execution_of: Callable[[Handle], Execution | None],
         terminal: TerminalReader | None = None,
+        *,
+        backpressure: bool = False,
+        on_left: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_left` is called when a handle is no longer followed."""
         self.id = id
         self.caller = caller
         self._queue = queue
@@ -61,6 +65,8 @@ class Subscription:
         self._events = events
         self._execution_of = execution_of
         self._terminal = terminal
+        self._backpressure = backpressure
+        self._on_left = on_left
         self.is_due = False
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
@@ -88,16 +94,19 @@ class Subscription:
                 offset,
                 self._terminal,
                 names_session=self.session == ALL,
+                backpressure=self._backpressure,
             )
 
     def unfollow(self, handle: Handle) -> None:
         """Stop following a handle after its end was sent."""
         self._followers.pop(handle).close()
+        self._on_left()
 
     def close(self) -> None:
         for follower in self._followers.values():
             follower.close()
         self._followers.clear()
+        self._on_left()
         self._queue.discard(self)
 
     def inquiry_opened(self, kind: InquiryKind) -> None:

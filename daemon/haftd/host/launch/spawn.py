@@ -71,7 +71,7 @@ def signal_name(number: int) -> str:
 class LaunchedProcess:
     """Started leader, with the daemon's descriptors.
 
-    For `raw` output `stdout` includes standard error. On a terminal there is only `master`; `slave`
+    Without `stderr`, `stdout` includes standard error. On a terminal there is only `master`; `slave`
     is the path of the other end.
     """
 
@@ -295,7 +295,7 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
         launched.stdin = fds.pipe_to_child(0)
     else:
         fds.open_in_child(0, os.devnull, os.O_RDONLY)
-    if spec.output == "raw":
+    if spec.output == "raw" and not spec.splits_stderr:
         launched.stdout = fds.pipe_from_child(1, 2)
     else:
         launched.stdout = fds.pipe_from_child(1)

@@ -61,7 +61,7 @@ class _Context:
     def started(self, control: ExecutionControl) -> None:
         pass
 
-    def emit(self, data: bytes) -> None:
+    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
         pass
 
     def keep_up(self) -> None:

@@ -148,15 +148,18 @@ class Child:
     def members(self) -> tuple[int, ...]:
         return () if self._is_closed else tuple(self.tree.members())
 
-    def emit(self, data: bytes) -> None:
+    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
         """Report output within the limit."""
         if not data:
             return
         kept, passed = self._limits.count(data)
         if kept:
-            self._context.emit(kept)
+            self._context.emit(kept, is_stderr=is_stderr)
         if passed and self._passed is None:
             self.pass_limit("output")
+
+    def emit_stderr(self, data: bytes) -> None:
+        self.emit(data, is_stderr=True)
 
     def pass_limit(self, limit: str) -> None:
         """End the process for exceeding a limit."""

@@ -72,6 +72,8 @@ class _LiveControl(PipeControl):
         raise InputRefused("Its standard input speaks the protocol of live tools.")
 
     def encode(self, item: Input) -> bytes:
+        if item.kind == "bytes":
+            raise InputRefused("The tool speaks a protocol on its input; give it a `text`.")
         return _notification("apply", {"input": item.text})
 
 

@@ -75,7 +75,7 @@ class OneShot:
             keep_up = self._context.keep_up
             outputs = [
                 Output(child.stdout, outcome.feed, keep_up),
-                Output(child.stderr, child.emit, keep_up),
+                Output(child.stderr, child.emit_stderr, keep_up),
             ]
             await child.run(outputs, outcome, control.tasks, control.close)
         return outcome

@@ -102,7 +102,7 @@ class PipeControl(ChildControl):
         return self._number
 
     def encode(self, item: Input) -> bytes:
-        return item.text.encode() + b"\n" * (item.kind == "line")
+        return item.data or item.text.encode() + b"\n" * (item.kind == "line")
 
     def put(self, data: bytes) -> None:
         """Queue `data`. Raises `InputRefused`, also once the program has closed its input."""

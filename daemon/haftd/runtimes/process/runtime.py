@@ -13,7 +13,8 @@ from .resource_limits import ResourceLimits
 
 
 class ProcessRuntime:
-    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order."""
+    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order, unless the
+    launch splits them."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         limits = ResourceLimits(call.launch.limits)
@@ -24,8 +25,11 @@ class ProcessRuntime:
                 return await Live(call, context, child).run()
             control = PipeControl(call, context, child)
             context.started(control)
+            outputs = [Output(child.stdout, child.emit, context.keep_up)]
+            if call.launch.splits_stderr:
+                outputs.append(Output(child.stderr, child.emit_stderr, context.keep_up))
             await child.run(
-                [Output(child.stdout, child.emit, context.keep_up)],
+                outputs,
                 Plain(),
                 control.tasks,
                 control.close,

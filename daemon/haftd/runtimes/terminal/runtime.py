@@ -88,6 +88,8 @@ class TerminalControl(ChildControl):
             self._signal(item.signal)
         elif item.kind == "resize":
             self._resize(item.rows, item.cols)
+        elif item.kind == "bytes":
+            raise InputRefused("Bytes go into a pipe; on a terminal give a `text`.")
         else:
             return self._input.type(item)
         return self._input.last
