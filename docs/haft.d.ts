@@ -138,7 +138,7 @@ export interface ApprovalsListResult {
   approvals: Approval[];
 }
 
-/** Ask for a secret on behalf of a program that a tool runs; for the helper `haft-askpass` only. */
+/** Ask for a secret on behalf of a process that a tool runs; for the helper `haft-askpass` only. */
 export interface AskpassParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -642,7 +642,7 @@ export interface InitializeResult {
   read_only?: boolean;
 }
 
-/** The input that a program reads: a line, a key or a secret, with the last line of output. */
+/** The input that a process reads: a line, a key or a secret, with the last line of output. */
 export interface InputWanted {
   /** a line, a single key, or input without an echo */
   kind: "key" | "line" | "secret";

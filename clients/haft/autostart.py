@@ -1,7 +1,7 @@
 """Start of haftd where none answers: concurrent clients get one daemon.
 
 The daemon is detached, without descriptors of the client and with a service's environment (no
-secret of a shell). A program below a daemon starts none: the new daemon would not know the first
+secret of a shell). A process below a daemon starts none: the new daemon would not know the first
 one's handles. Output of the start goes to `haftd.log` in the state folder, 0600.
 """
 
@@ -85,7 +85,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.soc
 
 
 def is_in_handle() -> bool:
-    """Return True below a daemon; the limit stays when a program clears its environment."""
+    """Return True below a daemon; the limit stays when a process clears its environment."""
     limit, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
     return _TAG in os.environ or limit >> _TAG_BIT == 1
 

@@ -81,7 +81,7 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def needs_a_person(self) -> bool:
-        """An answer of an assistant, or of a program run by haftd, is invalid.
+        """An answer of an assistant, or of a process run by haftd, is invalid.
 
         >>> question = Question(id="go", text="Go on?", answer_type=Boolean())
         >>> fields = {"session": "s", "inquiry_id": "tool_call.deploy.1", "schema": {}, "target": "user"}
@@ -98,7 +98,7 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class RememberedAnswer(msgspec.Struct, frozen=True):
-    """An answer reused for the same question of the same program."""
+    """An answer reused for the same question of the same process."""
 
     answer: Any
     remember: Remember
@@ -243,7 +243,7 @@ class InquiriesAskResult(msgspec.Struct, frozen=True):
 
 
 class AskpassParams(Params, frozen=True, kw_only=True):
-    """Ask for a secret on behalf of a program that a tool runs; for the helper `haft-askpass` only."""
+    """Ask for a secret on behalf of a process that a tool runs; for the helper `haft-askpass` only."""
 
     mark: Annotated[str, Meta(max_length=256)]
     prompt: str

@@ -1,6 +1,6 @@
 """Notices as Markdown (CommonMark), for a host that shows them to a model or a person.
 
-Text of a program or a question never becomes structure or invisible, and never leaves its list
+Text of a process or a question never becomes structure or invisible, and never leaves its list
 item.
 """
 

@@ -1,6 +1,6 @@
 """Replies as text for a model: a header line in square brackets, the output, notices.
 
-A program's prompt follows its output, as on a terminal.
+A process's prompt follows its output, as on a terminal.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
 
     `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
     reconnects passes the last `cursor` of each handle, and misses nothing. `for` and `clipboard`
-    shape the event `bytes` as they do the view `raw` of `fetch`. With `backpressure` the programs of
+    shape the event `bytes` as they do the view `raw` of `fetch`. With `backpressure` the processes of
     the named `handles` wait for this reader of `bytes`, which misses nothing.
     """
 

@@ -93,7 +93,7 @@ class ToolError(msgspec.Struct, frozen=True):
 
 
 class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The input that a program reads: a line, a key or a secret, with the last line of output."""
+    """The input that a process reads: a line, a key or a secret, with the last line of output."""
 
     kind: InputKind
     prompt: str

@@ -1,6 +1,6 @@
-"""Sequences of a program's output that ask the terminal for a reply.
+"""Sequences of a process's output that ask the terminal for a reply.
 
-A terminal's answers are typed into the program, so an output that one terminal has answered is shown
+A terminal's answers are typed into the process, so an output that one terminal has answered is shown
 by others without its queries. Source: xterm's ctlseqs, ECMA-48, and the documents of kitty and iTerm2.
 
 >>> control_asks(b"6n"), control_asks(b"31m")

@@ -119,7 +119,7 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
 
 
 def _missed(options: argparse.Namespace, state: HandleState) -> str:
-    """Describe a wait without its condition; the implicit one for a piped program's first output is
+    """Describe a wait without its condition; the implicit one for a piped process's first output is
     none."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.waited in ("stopped", "deadline") and for_pattern:

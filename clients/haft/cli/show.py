@@ -1,6 +1,6 @@
 """Output for a person: content on stdout unchanged, one line about it on stderr, tables.
 
-A program's text in haft's lines loses its control characters. Stdout is written as UTF-8 bytes.
+A process's text in haft's lines loses its control characters. Stdout is written as UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
 
 
 def plain(text: str, limit: int = 300) -> str:
-    """Return a program's text as one line without control characters, cut to `limit`."""
+    """Return a process's text as one line without control characters, cut to `limit`."""
     clean = "".join(c if c.isprintable() else " " for c in text).strip()
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

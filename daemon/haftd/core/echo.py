@@ -61,7 +61,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
     for line, text in zip(lines, shown, strict=True):
         if text != prompt + line and (line or text != prompt.rstrip()):
             return 0
-    # Had the program printed these lines itself, their echo would still be to come.
+    # Had the process printed these lines itself, their echo would still be to come.
     typed = tuple(line for line, _ in echoed)
     return 0 if any(text.endswith(typed) for text in output[at:].split("\n")) else at
 

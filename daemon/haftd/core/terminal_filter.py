@@ -1,7 +1,7 @@
 """Output for a reader with a terminal emulator: without queries, by default without clipboard writes.
 
 The daemon's screen has answered each query; an emulator's second answer would be typed into the
-program. Cursors are offsets of the original output, never within an incomplete sequence, so a reader
+process. Cursors are offsets of the original output, never within an incomplete sequence, so a reader
 resumes without state.
 """
 

@@ -3,7 +3,7 @@
 - The text never splits a character or sequence; incomplete ones wait for the next read.
 - Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,
   except those of control strings.
-- Of a line that a program on a pipe rewrites by carriage returns, the last version counts.
+- Of a line that a process on a pipe rewrites by carriage returns, the last version counts.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
 
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
-    """Return the last line, complete or not: the prompt of a waiting program."""
+    """Return the last line, complete or not: the prompt of a waiting process."""
     start = max(spool.start, spool.strings.back(spool.end, _MAX_PROMPT))
     data = spool.read_shown(start, spool.end)
     line = data.rfind(b"\n") + 1

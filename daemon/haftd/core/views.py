@@ -56,7 +56,7 @@ def handle_state(
     Only `delta` starts at the session's read offset, which the caller moves. With `save` a truncated
     text goes into a file; with `defer` a long text is `DeferredText`. `painted` is the text of the view
     `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's
-    bytes are filtered. `reads` is the input that the program waits for, where the state shows no `input_wanted`.
+    bytes are filtered. `reads` is the input that the process waits for, where the state shows no `input_wanted`.
     """
     if waited is None:
         waited = UNSET
@@ -132,7 +132,7 @@ def handle_state(
 
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
-    """Return the act that the handle waits for; `reads` is the input that its program waits for."""
+    """Return the act that the handle waits for; `reads` is the input that its process waits for."""
     if handle.stopped or handle.stop_requested_by is not None:
         return "nothing"
     if handle.is_awaiting_approval or handle.review == "waits":

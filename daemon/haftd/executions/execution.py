@@ -224,10 +224,10 @@ class Execution:
             kind = replace(kind, for_a_person=True)
         return _PendingAnswer(queue, queue.put(kind))
 
-    # -- the pipes and subscribers that the program waits for
+    # -- the pipes and subscribers that the process waits for
 
     def add_backlog(self, backlog: Callable[[], int]) -> None:
-        """Hold the program up while `backlog` returns more than `MAX_BACKLOG` bytes."""
+        """Hold the process up while `backlog` returns more than `MAX_BACKLOG` bytes."""
         self._backlogs.append(backlog)
 
     def remove_backlog(self, backlog: Callable[[], int]) -> None:
@@ -323,7 +323,7 @@ class Execution:
         return wanted
 
     def reads(self) -> InputKind | None:
-        """Return the input that the program on a terminal waits for, as of now; None where none is known."""
+        """Return the input that the process on a terminal waits for, as of now; None where none is known."""
         if not self.handle.terminal or self.handle.state is not State.RUNNING:
             return None
         return self.wanted().expected

@@ -1,6 +1,6 @@
 """Pipe from the output of one handle into the input of another: `stdin_from` of spawn.
 
-Each piece follows once the reader's program has the last; the source is held up while the reader
+Each piece follows once the reader's process has the last; the source is held up while the reader
 lags more than `execution.MAX_BACKLOG` bytes. The source's end closes the reader's input. Dropped
 output ends the reader, since a pipe loses nothing silently.
 """
@@ -85,7 +85,7 @@ class Pipe:
                 await self._changed.wait()
 
     async def _feed(self, data: bytes) -> None:
-        """Wait until the program has read all of `data`, or has ended."""
+        """Wait until the process has read all of `data`, or has ended."""
         reader = self._reader
         number = reader.feed(data)
         while reader.written_to < number and not reader.handle.stopped:

@@ -1,4 +1,4 @@
-"""Silence of a program with an unknown input state; the handle watches its output.
+"""Silence of a process with an unknown input state; the handle watches its output.
 
 A process that begins or ends between two readings ends the silence: a shell that runs commands in
 turn is never silent, although two readings may both find no foreground process.

@@ -30,7 +30,7 @@ _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
 class InputFull(Exception):
-    """The input queue of a program that does not read is full. Nothing was queued."""
+    """The input queue of a process that does not read is full. Nothing was queued."""
 
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class InputFull(Exception):
 
 
 class Closed(Exception):
-    """The program, or an earlier call, has closed this input. Nothing was queued."""
+    """The process, or an earlier call, has closed this input. Nothing was queued."""
 
 
 def close(fd: int) -> None:
@@ -132,9 +132,9 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 
 
 class Writer:
-    """Input queue of one program. The caller closes `fd`.
+    """Input queue of one process. The caller closes `fd`.
 
-    `on_written(number)` reports an item that was written, or dropped because the program reads no
+    `on_written(number)` reports an item that was written, or dropped because the process reads no
     more; numbers only grow. `put` may call it. `on_end` closes the descriptor once `end` is
     reached.
     """
@@ -172,7 +172,7 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Return whether writing is over: the program closed its end, or `end` was called."""
+        """Return whether writing is over: the process closed its end, or `end` was called."""
         return self._closed or self._ending
 
     @property
@@ -261,7 +261,7 @@ class Writer:
             self._finish()
 
     def _drop(self) -> None:
-        """Report every item as written, because the program reads no more."""
+        """Report every item as written, because the process reads no more."""
         self._queue.clear()
         self._held = 0
         self._closed = True

@@ -1,7 +1,7 @@
 """apply: send input or an answer to a tool, then read as fetch does.
 
 Invalid input changes nothing. Inputs are queued whole, in order of arrival; the call reads once the
-program has its input.
+process has its input.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
 
 
 def is_beside(form: object) -> bool:
-    """Return True for input that acts on the program and is never an answer."""
+    """Return True for input that acts on the process and is never an answer."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
@@ -181,7 +181,7 @@ def _send_input(call: _Application, form: Input) -> object:
     number = execution.write(form)
     if shares_size and form.kind == "resize":
         execution.resized(call.caller, form.rows, form.cols)
-    # Asked before and after: a program may turn the echo off meanwhile.
+    # Asked before and after: a process may turn the echo off meanwhile.
     hidden = form.kind in _TYPED and (hidden or execution.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     if form.kind in _TYPED and not (hidden or form.secret):

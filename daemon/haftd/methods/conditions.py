@@ -89,11 +89,11 @@ class Condition:
 
 @dataclass(slots=True)
 class _InputCondition(Condition):
-    """The program waits for input.
+    """The process waits for input.
 
     The kernel is asked once output has settled, then at doubling intervals. If its answer is unknown,
     silence decides: no output, and no process began or ended. Output without visible change is no sign
-    of work, since a program may redraw at every tick.
+    of work, since a process may redraw at every tick.
     """
 
     execution: Execution | None
@@ -158,12 +158,12 @@ class _InputCondition(Condition):
             self._change()
 
     def _change(self) -> None:
-        """Drop the evidence of earlier readings: the program was active."""
+        """Drop the evidence of earlier readings: the process was active."""
         self._changed, self._idle = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
-        """Compare the screen with the last one, now that the program waits."""
+        """Compare the screen with the last one, now that the process waits."""
         if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if self._must_compare:
@@ -184,7 +184,7 @@ class _InputCondition(Condition):
                 self._learn(self.execution, idle)
             return "input"
         if idle is None:
-            # A program without output since its input may be about to end.
+            # A process without output since its input may be about to end.
             has_answered = self.handle.readable_end() > self.since
             known_poll_ms = self.execution.known_poll_ms if has_answered else 0
             idle = self._idle = IdleEvidence(now, known_poll_ms)
@@ -230,7 +230,7 @@ class _InputCondition(Condition):
         return False
 
     def _doubt_redraw(self, now: float) -> None:
-        """Record that the program worked."""
+        """Record that the process worked."""
         if self._redraw is not None and not self._redraw.record_work(now):
             self._redraw = None
 
@@ -242,9 +242,9 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """There is output, or the program waits for input.
+    """There is output, or the process waits for input.
 
-    Silence is no evidence here: most programs have not printed yet.
+    Silence is no evidence here: most processes have not printed yet.
     """
 
     _min_pause_s = _START_S

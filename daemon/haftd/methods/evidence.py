@@ -1,7 +1,7 @@
-"""Evidence that a program wants input though it waits with a timeout: an idle prompt or a periodic
+"""Evidence that a process wants input though it waits with a timeout: an idle prompt or a periodic
 redraw.
 
-Pure values: `conditions` records the program's state (`Wanted`), read from the kernel at intervals.
+Pure values: `conditions` records the process's state (`Wanted`), read from the kernel at intervals.
 A length `within_ms` is the timeout of a wait in `poll` or the like. Times are of trio's clock.
 """
 
@@ -29,9 +29,9 @@ _MAX_DRAWING_S = 0.1
 
 @dataclass(slots=True)
 class IdleEvidence:
-    """Idle evidence of a program with short timed waits, without output since `since`.
+    """Idle evidence of a process with short timed waits, without output since `since`.
 
-    The program waits for input once a wait of each recorded length has ended in neither output nor
+    The process waits for input once a wait of each recorded length has ended in neither output nor
     work. A new length must end, too, as it may be the rest of a longer wait; an equal one proves
     nothing new. Waits from `_MIN_LEARNED_MS` to `known_poll_ms` were learned at earlier prompts and
     need not end.
@@ -70,7 +70,7 @@ class IdleEvidence:
 class PeriodicRedraw:
     """Evidence of a periodic redraw, as of `top -d 1`: each wait for a key ends in output.
 
-    Such a program is never idle. It counts as waiting for input once it has come back twice to a
+    Such a process is never idle. It counts as waiting for input once it has come back twice to a
     wait of this period, each time after activity short enough to be a redraw.
     """
 

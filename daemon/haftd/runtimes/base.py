@@ -169,7 +169,7 @@ class ExecutionControl(Protocol):
         """Conversion of the output to text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` and return its number, which `context.written` reports once the program has
+        """Queue `item` and return its number, which `context.written` reports once the process has
         all of it, perhaps before this returns. Signals and resizes (and C-c on a pipe) act at once
         and return the last number. Raises `InputRefused`."""
 
@@ -202,7 +202,7 @@ class ExecutionControl(Protocol):
         group, or of the group on pipes."""
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown: echo off in canonical mode. Programs that echo
+        """True if a line typed now is not shown: echo off in canonical mode. Processes that echo
         keys themselves do not count."""
 
 
@@ -259,7 +259,7 @@ class RuntimeContext(Protocol):
         """Return an awaitable that bounds the output: await it before reading more."""
 
     def written(self, number: int) -> None:
-        """Report that the program has all input up to `number`, or never will."""
+        """Report that the process has all input up to `number`, or never will."""
 
     def ended(self, termination: Termination, *, complete: bool = True) -> None:
         """Report the leader's end, at most once. The cause is `EXIT` if the end preceded every

@@ -84,7 +84,7 @@ class Follower:
     ) -> None:
         """Follow the output from `offset` on, by default from its end; `over` is called after the end was sent.
 
-        With `backpressure` the program waits for the reader of the bytes.
+        With `backpressure` the process waits for the reader of the bytes.
         """
         self.is_due = False
         self._handle = handle
@@ -194,7 +194,7 @@ class Follower:
         return True
 
     def _look(self) -> None:
-        """Read the input state after the last event of a terminal's program, in doubling pauses.
+        """Read the input state after the last event of a terminal's process, in doubling pauses.
 
         The kernel has no event for the input state.
         """

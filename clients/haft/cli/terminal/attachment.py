@@ -1,7 +1,7 @@
 """Attachment: a person's terminal and a handle's, joined until one of them ends.
 
 The handle's output is read by offset, so each byte is drawn once and the session's read offset does
-not move. The picture is painted first, and again after haft's own messages. Neither a program that
+not move. The picture is painted first, and again after haft's own messages. Neither a process that
 does not read nor a stalled terminal delays the exit.
 """
 
@@ -108,7 +108,7 @@ class Attachment:
 
     def leave(self) -> int:
         """Restore the handle's size, unless another client has changed it; return the number of
-        typed characters that did not reach the program."""
+        typed characters that did not reach the process."""
         if self._original_size is not None and self._original_size != self._size:
             try:
                 if self._size_now() == self._size:
@@ -271,7 +271,7 @@ class Attachment:
                 if not answer and question.default is not None
                 else read_answer(answer, question)
             )
-            # Only for this question: otherwise a secret might be typed into the program.
+            # Only for this question: otherwise a secret might be typed into the process.
             self._apply(value, question=question.id)
         except (UsageError, RemoteError) as refused:
             self._own.write(b"\a")

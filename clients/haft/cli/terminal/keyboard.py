@@ -1,8 +1,8 @@
-r"""Keys typed while attached: text for the program, or commands to haft.
+r"""Keys typed while attached: text for the process, or commands to haft.
 
 The input comes in chunks that may split a sequence or a character. The prefix is C-\ or the chosen
 key, in each form that a terminal sends: the control character, and the codes of the keyboard
-protocols that the program may have enabled. Text in a bracketed paste is always text. Only the
+protocols that the process may have enabled. Text in a bracketed paste is always text. Only the
 beginning of a sequence that may be a key is held back until the next chunk, never an Escape alone.
 """
 

@@ -1,7 +1,7 @@
-"""A program's output for a person's own terminal, without queries.
+"""A process's output for a person's own terminal, without queries.
 
-The daemon's screen has already answered the program's queries; the person's terminal would answer
-them again, as if typed. Modes that the program sets are recorded and reset at the end, no others.
+The daemon's screen has already answered the process's queries; the person's terminal would answer
+them again, as if typed. Modes that the process sets are recorded and reset at the end, no others.
 The output comes in chunks: an incomplete sequence or character is held back until the next chunk.
 """
 
@@ -50,7 +50,7 @@ _UNDOING = {
 
 
 class OutputFilter:
-    """State of one person's terminal, as far as the program has changed it."""
+    """State of one person's terminal, as far as the process has changed it."""
 
     def __init__(self) -> None:
         self._held = b""

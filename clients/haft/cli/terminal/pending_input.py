@@ -1,8 +1,8 @@
-"""Typed input that the program has not taken yet.
+"""Typed input that the process has not taken yet.
 
-Text is sent in order, the next piece once the terminal has taken the last one, so a program that
+Text is sent in order, the next piece once the terminal has taken the last one, so a process that
 does not read delays only the typing. A piece is sent as an object, which never answers a question:
-input for the program cannot answer a question that has just opened. Text that cannot be sent is
+input for the process cannot answer a question that has just opened. Text that cannot be sent is
 reported, never dropped silently.
 """
 

@@ -1,7 +1,7 @@
 """Find the process at the other end of a Unix socket, a pipe, or a terminal's master.
 
 Nothing waits, and nothing is raised. A peer that the kernel does not reveal (another network's
-socket, a kernel without unix_diag, another user's program) counts as none.
+socket, a kernel without unix_diag, another user's process) counts as none.
 """
 
 from __future__ import annotations

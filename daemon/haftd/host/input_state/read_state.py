@@ -1,14 +1,14 @@
-"""Determine whether a program waits for input right now: on a terminal, or at the end of a pipe.
+"""Determine whether a process waits for input right now: on a terminal, or at the end of a pipe.
 
 - A read or a poll of the terminal in which a thread of the foreground group sleeps proves a wait,
   while no typed input is unread.
-- `reads` is always certain. `busy` is, unless the terminal is not canonical and the program sleeps
+- `reads` is always certain. `busy` is, unless the terminal is not canonical and the process sleeps
   with a timeout (it may check the keyboard in between) or waits for an outside peer, which may hold
   the terminal (tmux). Where a process may not be examined (another user's, such as sudo) and no
   other reads, the state is `unknown`.
 - The reader of a terminal within the terminal (script, expect) is the reader.
 - The other end of the terminal is opened for the moment, never as a controlling one, and only while
-  a program holds it, too.
+  a process holds it, too.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class _Terminal(NamedTuple):
 
 
 def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
-    """Return whether a program in the foreground of the terminal waits for typed input.
+    """Return whether a process in the foreground of the terminal waits for typed input.
 
     `pids`: the processes to examine, with all descendants: the session's leader, and orphans.
-    Blocks for some 0.1 ms. Read the output first: a program that prints and then waits has done
+    Blocks for some 0.1 ms. Read the output first: a process that prints and then waits has done
     both by then. Raises OSError when `master` is no terminal.
     """
     return _reading(

@@ -1,4 +1,4 @@
-"""The system calls in which a program waits, by machine.
+"""The system calls in which a process waits, by machine.
 
 Only calls with arguments that identify the awaited file, or that there is none. Any other call
 counts as work.

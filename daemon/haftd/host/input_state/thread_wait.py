@@ -7,7 +7,7 @@
   which shows no reads) means `hidden`.
 - An event loop returns to the very same call, so `is_unchanged` compares the scheduler's count of
   runs, too.
-- A socket pair with both ends in the program (an event loop wakes itself with one) is internal.
+- A socket pair with both ends in the process (an event loop wakes itself with one) is internal.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _judge(
         return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Undecidable
-    # An event loop that hears only its own program is housekeeping: V8 clears its memory by such a
+    # An event loop that hears only its own process is housekeeping: V8 clears its memory by such a
     # loop, in a thread of its own, with timers of up to a second.
     is_housekeeping = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or is_housekeeping) and call.shape in ("poll", "select", "epoll")

@@ -1,6 +1,6 @@
 """Tag the processes of a handle with an inherited resource limit.
 
-A program that clears its environment loses the `process_tag`, but a limit passes through every fork
+A process that clears its environment loses the `process_tag`, but a limit passes through every fork
 and exec. The soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) has bit 62 set, which
 makes 146,000 years, then 24 bits for the runtime folder, 20 for the daemon's instance, 18 for the
 handle.

@@ -1,7 +1,7 @@
 """Pseudo-terminals: open one; its size, modes and foreground group.
 
 The daemon holds the master only, through which Linux reads and sets all of these: while a slave is
-open, the terminal never hangs up. A new terminal is 0x0, so its size is set before a program runs.
+open, the terminal never hangs up. A new terminal is 0x0, so its size is set before a process runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Modes:
 
     @property
     def gives_enter_alone(self) -> bool:
-        """Return whether Enter reaches the program unmapped while C-c does not: readline's modes."""
+        """Return whether Enter reaches the process unmapped while C-c does not: readline's modes."""
         return self.signals and not self.maps_cr
 
 

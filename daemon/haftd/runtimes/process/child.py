@@ -3,7 +3,7 @@
 - The end is the leader's, reported after all bytes available by then. Output that another process
   holds is read for `_DETACH_AFTER_S` more. A terminal that no process has open while the leader lives is
   not at its end.
-- Bytes go on moving during an abort: a program that cleans up may print.
+- Bytes go on moving during an abort: a process that cleans up may print.
 - Limits hold until no process is left; those on a sum are polled, as no kernel event reports one.
 """
 

@@ -13,7 +13,7 @@ def translate(wait: ReadState) -> Wanted:
 
     A wait without timeout, or of `_PATIENT_MS` or more, is for input: a question with a time limit,
     a periodic redraw (vim, top), a garbage collection (node). A shorter wait is routine: the rest
-    of an escape sequence, a poll of the keyboard. Unknown are programs that relay input, and event
+    of an escape sequence, a poll of the keyboard. Unknown are processes that relay input, and event
     loops that work beside, or have a timer while the terminal is canonical: the terminal may be in
     the loop's set from an earlier question."""
     unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_settled=wait.is_settled)

@@ -58,7 +58,7 @@ class PipeControl(ChildControl):
         return None
 
     def wanted(self) -> Wanted:
-        """Return the input state: a program that sleeps in a read of the daemon's pipe waits."""
+        """Return the input state: a process that sleeps in a read of the daemon's pipe waits."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -105,7 +105,7 @@ class PipeControl(ChildControl):
         return item.data or item.text.encode() + b"\n" * (item.kind == "line")
 
     def put(self, data: bytes) -> None:
-        """Queue `data`. Raises `InputRefused`, also once the program has closed its input."""
+        """Queue `data`. Raises `InputRefused`, also once the process has closed its input."""
         writer = self.open_writer()
         self._number += 1
         try:

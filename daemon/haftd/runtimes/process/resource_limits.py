@@ -1,7 +1,7 @@
 """Limits of a handle, and the one that ended it.
 
 `cpu_s`, `memory` and `processes` become rlimits of each process before exec; rlimits know no sum
-over a handle and do not bind the superuser, so sums are polled as well. A program with status 0 has
+over a handle and do not bind the superuser, so sums are polled as well. A process with status 0 has
 passed no limit.
 """
 

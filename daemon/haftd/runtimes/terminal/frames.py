@@ -29,7 +29,7 @@ class Frames:
 
     def see(self, data: bytes, offset: int) -> None:
         """Parse `data` at `offset`. A frame with a query, or of more than `_MAX_FRAME` bytes, is
-        shown at once: the program may wait for the reply."""
+        shown at once: the process may wait for the reply."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
         if self.start is None and _MODE not in whole:

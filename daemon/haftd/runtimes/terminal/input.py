@@ -1,10 +1,10 @@
-"""Terminal input: writes each input in the form that the program and its modes expect.
+"""Terminal input: writes each input in the form that the process and its modes expect.
 
-- A program that reads single characters takes the bytes of one read for a paste: a key waits, up to
+- A process that reads single characters takes the bytes of one read for a paste: a key waits, up to
   `_PATIENCE_S`, until all earlier input is read.
-- A secret is written only with the echo off: before, the terminal would show it, and a program that
+- A secret is written only with the echo off: before, the terminal would show it, and a process that
   flushes input as it turns the echo off would drop it.
-- The modes of the tty take precedence over those of the screen, which outlive a killed program.
+- The modes of the tty take precedence over those of the screen, which outlive a killed process.
 - A reply to a query waits up to `_PATIENCE_S` for the echo to go off, while the asking group is in
   the foreground.
 """
@@ -149,7 +149,7 @@ class TerminalInput:
         self._keyboard_owner.note_output(data)
 
     def recheck_echo(self) -> None:
-        """Check the echo: the program has printed."""
+        """Check the echo: the process has printed."""
         self._printed.set()
 
     def drop_secrets(self) -> None:
@@ -384,7 +384,7 @@ class TerminalInput:
         )
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a secret would not be shown. A program that takes keys must wait for input
+        """Return True if a secret would not be shown. A process that takes keys must wait for input
         and edit no line, as a shell does at its prompt; a shell turns the echo on before a command
         can ask."""
         if modes.echo or modes.canonical:
@@ -392,7 +392,7 @@ class TerminalInput:
         return not self.edits_line(modes) and self._reads()
 
     def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a program edits and shows the typed line: it takes pastes, or has taken
+        """Return True if a process edits and shows the typed line: it takes pastes, or has taken
         Enter from the tty but left the interrupt, as readline, zsh and fish do and password prompts
         do not."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
@@ -416,7 +416,7 @@ class TerminalInput:
             pause = _FIRST_LOOK_S if printed.is_set() else min(2 * pause, _LAST_LOOK_S)
         return False
 
-    # -- reads by the program -------------------------------------------------------------------
+    # -- reads by the process -------------------------------------------------------------------
 
     def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
         """Return True if input is unread; always False in canonical mode."""

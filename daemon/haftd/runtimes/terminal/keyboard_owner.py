@@ -17,7 +17,7 @@ _MAX_DEPTH = 16
 
 
 class KeyboardOwner:
-    """The owners of one terminal's keyboard protocol, which a killed program leaves on. kitty's
+    """The owners of one terminal's keyboard protocol, which a killed process leaves on. kitty's
     requests are a stack."""
 
     __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")

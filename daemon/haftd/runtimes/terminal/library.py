@@ -51,7 +51,7 @@ def used_first(use: Callable[[], None]) -> Callable[[], None]:
 
 
 def hooks() -> dict[str, Any]:
-    """Return the callbacks for replies to the program, the same for all terminals."""
+    """Return the callbacks for replies to the process, the same for all terminals."""
     core = load()
     lib, ffi = core.lib, core.ffi
     if _hooks:

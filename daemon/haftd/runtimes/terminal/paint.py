@@ -1,7 +1,7 @@
 """Serialise a screen: the bytes that draw it on an empty terminal of the same size.
 
 - Lines above the screen, changed palette colours, links, the saved cursor and synchronized output
-  are not drawn. Below an alternate screen lies the primary one, for a program that leaves it.
+  are not drawn. Below an alternate screen lies the primary one, for a process that leaves it.
 - An unfinished escape comes last: the next output may complete it.
 - Painting blocks the loop: rows after `_MAX_STYLED` bytes are plain text, and a screen of more than
   `_MAX_CELLS` lacks colours of blank cells, the cursor's shape and the primary screen.

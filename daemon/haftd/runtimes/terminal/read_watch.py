@@ -1,4 +1,4 @@
-"""Reads of a terminal by its program, from the kernel: the number of unread bytes, and inotify."""
+"""Reads of a terminal by its process, from the kernel: the number of unread bytes, and inotify."""
 
 from __future__ import annotations
 

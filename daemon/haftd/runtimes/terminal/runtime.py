@@ -136,7 +136,7 @@ class TerminalControl(ChildControl):
         return replace(state, kind="line") if state.kind == "key" and self._edits_line() else state
 
     def _edits_line(self) -> bool:
-        """Return True if a program in raw mode edits a line."""
+        """Return True if a process in raw mode edits a line."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -174,7 +174,7 @@ class TerminalControl(ChildControl):
             self._must_load.set()
 
     def _note_frame(self) -> None:
-        """Set the deadline of a frame that has begun: its program may be killed."""
+        """Set the deadline of a frame that has begun: its process may be killed."""
         if self._screen.frame in (None, self._frame):
             return
         self._frame = self._screen.frame

@@ -1,7 +1,7 @@
 """The screen of a terminal, and the encoding of its keyboard.
 
 - Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. From the first escape on every
-  byte is drawn at once, as the program may wait for a reply.
+  byte is drawn at once, as the process may wait for a reply.
 - Drawing blocks the daemon: it is done in pieces, for `_TURN_S` at a time over all terminals.
   Snapshots, keys and resizes draw the backlog for at most `_SNAPSHOT_S` in a pass of the loop, and
   beyond that see the screen drawn so far.
@@ -153,7 +153,7 @@ class Screen:
         self._frames.end()
 
     def end_string(self) -> bool:
-        """Cancel a control string (OSC, DCS, APC) that a killed program left open, and draw its
+        """Cancel a control string (OSC, DCS, APC) that a killed process left open, and draw its
         lines after the first; return True if there was one."""
         self._prompt_at = self._bytes + self._waiting_size
         return self._end_string()
@@ -352,7 +352,7 @@ class Screen:
 
     @property
     def has_modes(self) -> bool:
-        """True if the program may have set a mode: it has printed an escape."""
+        """True if the process may have set a mode: it has printed an escape."""
         return self._eager
 
     @property

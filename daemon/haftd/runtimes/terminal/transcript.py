@@ -7,7 +7,7 @@
   that has grown the new part.
 - Output that would take long to draw gives the last text of a rewritten line.
 - The alternate screen gives its changed rows with the blank ones between.
-- A control string that a killed program left open ends at the line end.
+- A control string that a killed process left open ends at the line end.
 - The mark and padding by which a shell begins a row with its prompt (zsh's PROMPT_SP, fish) are a
   line end.
 """
