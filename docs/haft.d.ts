@@ -926,6 +926,18 @@ export interface PushedBytes {
   stderr?: ([number, number])[];
 }
 
+/** The daemon has forgotten a handle: no call finds it any more. A later `generation` of the id stays. */
+export interface PushedForgotten {
+  /** its name */
+  subscription: string;
+  /** the session of the handle */
+  session: string;
+  /** the handle */
+  id: string;
+  /** the forgotten use of the id: a state of a later one is not meant */
+  generation: number;
+}
+
 /** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
 export interface PushedOutput {
   /** its name */
@@ -1740,6 +1752,7 @@ export interface Notifications {
   "handle/output": PushedOutput;
   "handle/bytes": PushedBytes;
   "handle/screen": PushedScreen;
+  "handle/forgotten": PushedForgotten;
   "tools/changed": PushedTools;
   "inquiry/opened": Inquiry & Subscribed;
   "inquiry/closed": InquiryClosed;

@@ -10,7 +10,7 @@ import trio
 from msgspec import UNSET, UnsetType
 from trio.testing import wait_all_tasks_blocked
 
-from haft_protocol.pushes import TOOLS
+from haft_protocol.pushes import FORGOTTEN, STATE, TOOLS
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller, Confinement
@@ -153,6 +153,44 @@ async def test_a_closed_or_finished_subscription_leaves_no_trace(
     told.remove_connection(peer.caller)
     await wait_all_tasks_blocked()
     assert len(told) == 0 and not nursery.child_tasks
+    told.remove_connection(peer.caller)
+
+
+async def test_a_forgotten_handle_is_pushed_behind_its_last_state(nursery: trio.Nursery) -> None:
+    peer, one, other, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
+    told.open(peer.link, "s", [one, other], ["state"], only=False)
+    told.open(peer.link, "s", [one], ["state"], only=True)
+    told.open(peer.link, "s", [one], ["output"], only=False)
+    told.open(peer.link, "another", [], ["state"], only=False)
+    await wait_all_tasks_blocked()
+    del peer.told[:]
+    peer.full = True
+    for each in (one, other):
+        each.end(Termination(by=EndedBy("exit")), 2.0)
+        told.remove_handle(each)
+    peer.read()
+    await wait_all_tasks_blocked()
+    pushed = [(push["method"], push["params"]) for push in peer.told]
+    of_one = [(name, params["id"]) for name, params in pushed if params["subscription"] == "sub.1"]
+    assert of_one.index((STATE, "a")) < of_one.index((FORGOTTEN, "a"))
+    assert [params for name, params in pushed if name == FORGOTTEN and params["id"] == "a"] == [
+        {"subscription": name, "session": "s", "id": "a", "generation": 1}
+        for name in ("sub.1", "sub.2")
+    ]
+    assert of_one.count((FORGOTTEN, "b")) == 1 and len(of_one) == 4
+    told.remove_connection(peer.caller)
+
+
+async def test_a_rejected_start_is_forgotten_without_a_last_state(nursery: trio.Nursery) -> None:
+    peer, told = Peer(), Subscriptions(nursery)
+    told.open(peer.link, "s", [], ["state"], only=False)
+    waiting = Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0)
+    told.add_handle(waiting)
+    await wait_all_tasks_blocked()
+    assert peer.methods() == [STATE]
+    told.remove_handle(waiting)
+    await wait_all_tasks_blocked()
+    assert peer.methods() == [STATE, FORGOTTEN]
     told.remove_connection(peer.caller)
 
 

@@ -196,6 +196,8 @@ def assemble(
             calls.stopped(execution.mark)
 
     registry.on_stopped = stopped
+    registry.on_forgotten = subscriptions.remove_handle
+    registry.on_restored = subscriptions.add_handle
 
     def start_server(name: str, server: McpServer) -> Call:
         return calls.server(name, server.argv, server.cwd, server.env)

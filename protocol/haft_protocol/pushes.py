@@ -18,6 +18,7 @@ __all__ = [
     "APPROVAL_CLOSED",
     "APPROVAL_OPENED",
     "BYTES",
+    "FORGOTTEN",
     "INQUIRY_CLOSED",
     "INQUIRY_OPENED",
     "NOTIFICATION",
@@ -29,6 +30,7 @@ __all__ = [
     "InquiryClosed",
     "PushEvent",
     "PushedBytes",
+    "PushedForgotten",
     "PushedOutput",
     "PushedScreen",
     "PushedTools",
@@ -45,6 +47,7 @@ STATE = "handle/state"
 OUTPUT = "handle/output"
 BYTES = "handle/bytes"
 SCREEN = "handle/screen"
+FORGOTTEN = "handle/forgotten"
 INQUIRY_OPENED = "inquiry/opened"
 INQUIRY_CLOSED = "inquiry/closed"
 APPROVAL_OPENED = "approval/opened"
@@ -100,6 +103,15 @@ class PushedScreen(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int
     screen: Screen
     session: str | UnsetType = UNSET
+
+
+class PushedForgotten(msgspec.Struct, frozen=True):
+    """The daemon has forgotten a handle: no call finds it any more. A later `generation` of the id stays."""
+
+    subscription: str
+    session: str
+    id: str
+    generation: int
 
 
 class InquiryClosed(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -96,6 +96,24 @@ def test_a_replaced_handle_is_evicted_once_the_new_one_runs() -> None:
     assert registry.sweep(1.0) == [first] and registry.sweep(1.0) == []
 
 
+def test_a_forgotten_handle_is_reported_and_a_replaced_one_is_not() -> None:
+    registry = Registry(retain_s=10.0)
+    events: list[tuple[str, int]] = []
+    registry.on_forgotten = lambda handle: events.append(("forgotten", handle.generation))
+    registry.on_restored = lambda handle: events.append(("restored", handle.generation))
+    end(admit(registry).handle)
+    rejected = admit(registry).handle
+    registry.withdraw(rejected)
+    assert events == [("forgotten", 2), ("restored", 1)]
+    second = admit(registry, now=1.0).handle
+    second.start(1.0)
+    registry.sweep(1.0)
+    assert len(events) == 2
+    end(second, read=True)
+    registry.sweep(99.0)
+    assert events[2:] == [("forgotten", 2)]
+
+
 @pytest.mark.parametrize("how", ["session", "all"])
 def test_limits_name_themselves_and_stopped_handles_do_not_count(how: str) -> None:
     registry = Registry(max_handles=3 if how == "all" else 99, max_per_session=3)

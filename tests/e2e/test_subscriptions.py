@@ -283,6 +283,18 @@ def test_only_named_handles_are_pushed_also_when_their_name_is_reused(
         assert [one["generation"] for one in states if one["state"] == "stopped"] == [1, 2]
 
 
+def test_a_closed_session_has_its_handles_forgotten(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    with told_daemon.connect() as editor, told_daemon.connect() as wire:
+        editor.call("subscribe", session="*", events=["state"])
+        run(wire, session, "a", "cat")
+        wire.call("session/close", session=session)
+        assert not of(until_stopped(editor, "a"), "handle/forgotten")
+        forgotten = next(push for push in told(editor) if push["method"] == "handle/forgotten")
+        assert (forgotten["params"]["session"], forgotten["params"]["id"]) == (session, "a")
+
+
 def test_after_unsubscribe_nothing_is_pushed(told_daemon: RunningDaemon, session: str) -> None:
     with told_daemon.connect() as editor, told_daemon.connect() as wire:
         one = editor.call("subscribe", session=session, events=["output"])["subscription"]

@@ -142,6 +142,8 @@ MEANINGS: dict[str, str] = {
     "PushedOutput.session": "the session of the handle, where the subscription is to all sessions",
     "PushedBytes.session": "the session of the handle, where the subscription is to all sessions",
     "PushedScreen.session": "the session of the handle, where the subscription is to all sessions",
+    "PushedForgotten.session": "the session of the handle",
+    "PushedForgotten.generation": "the forgotten use of the id: a state of a later one is not meant",
     "InquiryClosed.session": "the session of the question",
     "InquiryClosed.inquiry_id": "the id in `inquiry/opened`",
     "InquiryClosed.question": "the id of the question, as questions of one call share an `inquiry_id`",

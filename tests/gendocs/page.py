@@ -46,6 +46,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     pushes.PushedOutput,
     pushes.PushedBytes,
     pushes.PushedScreen,
+    pushes.PushedForgotten,
     pushes.PushedTools,
     pushes.InquiryClosed,
     pushes.ApprovalClosed,

@@ -37,6 +37,18 @@ def test_the_list_shows_what_runs_and_follows_it(
     editor.wait_for_text("killed by SIGTERM")
 
 
+def test_a_forgotten_handle_leaves_the_list(
+    editor: Editor, daemon: RunningDaemon, cat: str
+) -> None:
+    editor.command("Haft")
+    with daemon.connect() as wire:
+        wire.call("spawn", tool="run", id="two", args={"argv": ["cat"]}, session="other")
+        editor.wait_for_text("other/two")
+        wire.call("session/close", session="other")
+    editor.wait("not table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false)):find('other/two')")
+    assert "default/cat" in editor.text()
+
+
 def test_return_in_the_list_shows_the_handle(editor: Editor, cat: str) -> None:
     editor.command("Haft")
     editor.wait_for_text("default/cat")

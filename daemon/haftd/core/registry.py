@@ -59,6 +59,8 @@ class Registry:
         "_retain_s",
         "_stopped",
         "_used",
+        "on_forgotten",
+        "on_restored",
         "on_stopped",
         "on_used",
         "truncated_handles",
@@ -79,6 +81,10 @@ class Registry:
         """Called with an id's last generation whenever that changes; 0 for an id that was never used."""
         self.on_stopped: Callable[[Handle], None] = lambda handle: None
         """Called with each stopped handle, before any other hook."""
+        self.on_forgotten: Callable[[Handle], None] = lambda handle: None
+        """Called with each handle that is no longer found, except those that a later use of the id replaces."""
+        self.on_restored: Callable[[Handle], None] = lambda handle: None
+        """Called with each replaced handle that is found again, after a failed start."""
         self._max_handles = max_handles
         self._max_per_session = max_per_session
         self._retain_s = retain_s
@@ -207,10 +213,12 @@ class Registry:
         else:
             self._used.pop(key, None)
         self.on_used(handle.session, handle.id, handle.generation - 1)
+        self.on_forgotten(handle)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
             handles.add_stopped(previous)
             self._stopped += 1
+            self.on_restored(previous)
         elif not handles.by_id:
             del self._by_session[handle.session]
 
@@ -397,6 +405,7 @@ class Registry:
         handles.remove(handle)
         self._stopped -= 1
         self._evicted.append(handle)
+        self.on_forgotten(handle)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
             self._evicted.append(previous)

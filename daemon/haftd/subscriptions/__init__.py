@@ -132,6 +132,12 @@ class Subscriptions:
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
+    def remove_handle(self, handle: Handle) -> None:
+        """Push the end of a handle's retention to the subscribers that may reach the handle."""
+        for subscription in self._of(handle.session):
+            if subscription.caller.may_reach(handle.settings.may):
+                subscription.forget(handle)
+
     def push_notice(self, session: str, notice: Notice) -> None:
         for subscription in self._of(session):
             subscription.push_notice(session, notice)

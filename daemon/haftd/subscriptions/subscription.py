@@ -16,12 +16,14 @@ from msgspec import UNSET
 from haft_protocol.pushes import (
     APPROVAL_CLOSED,
     APPROVAL_OPENED,
+    FORGOTTEN,
     INQUIRY_CLOSED,
     INQUIRY_OPENED,
     NOTIFICATION,
     TOOLS,
     ApprovalClosed,
     InquiryClosed,
+    PushedForgotten,
     PushedTools,
     PushEvent,
 )
@@ -72,6 +74,10 @@ class Subscription:
         self._followers: dict[Handle, Follower] = {}
         self._inquiries: dict[InquiryKind, bool] = {}
         """Inquiries whose opening (True) or end (False) is not yet sent."""
+        self._evicted: set[Handle] = set()
+        """Forgotten handles whose last state is not yet sent."""
+        self._forgotten: dict[tuple[str, str], int] = {}
+        """Generations of forgotten handles, by session and id, not yet sent."""
         self._notices: deque[tuple[str, Notice]] = deque()
         self._critical: deque[tuple[str, Notice]] = deque()
         """Critical notices not yet sent."""
@@ -101,6 +107,23 @@ class Subscription:
         """Stop following a handle after its end was sent."""
         self._followers.pop(handle).close()
         self._on_left()
+        if handle in self._evicted:
+            self._evicted.remove(handle)
+            self._queue_forgotten(handle)
+
+    def forget(self, handle: Handle) -> None:
+        """Queue the end of a handle's retention, behind its last state; a rejected start has none."""
+        if handle in self._followers:
+            self._evicted.add(handle)
+            if not handle.stopped:
+                self.unfollow(handle)
+        elif self._handles is None or handle.id in self._handles:
+            self._queue_forgotten(handle)
+
+    def _queue_forgotten(self, handle: Handle) -> None:
+        if "state" in self._events:
+            self._forgotten[handle.session, handle.id] = handle.generation
+            self._queue.add(self)
 
     def close(self) -> None:
         for follower in self._followers.values():
@@ -163,6 +186,10 @@ class Subscription:
             self._queue.send(NOTIFICATION, self._params(*self._critical.popleft()))
         elif self._inquiries:
             self._send_inquiry()
+        elif self._forgotten:
+            (session, id), generation = next(iter(self._forgotten.items()))
+            del self._forgotten[session, id]
+            self._queue.send(FORGOTTEN, PushedForgotten(self.id, session, id, generation))
         elif self._lost:
             message = f"{self._lost} older notices were dropped, {_MAX_NOTICES} are kept."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
@@ -170,7 +197,9 @@ class Subscription:
             self._queue.send(NOTIFICATION, self._params(self.session, lost))
         elif self._notices:
             self._queue.send(NOTIFICATION, self._params(*self._notices.popleft()))
-        return bool(self._critical or self._inquiries or self._lost or self._notices)
+        return bool(
+            self._critical or self._inquiries or self._forgotten or self._lost or self._notices
+        )
 
     def _send_inquiry(self) -> None:
         kind = next(iter(self._inquiries))

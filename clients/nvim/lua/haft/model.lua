@@ -50,6 +50,11 @@ local function on_event(method, event)
         end)
       end
     end
+  elseif method == "handle/forgotten" then
+    local known = M.handles[key(event)]
+    if known and known.generation <= event.generation then
+      M.handles[key(event)] = nil
+    end
   elseif method == "inquiry/opened" then
     M.inquiries[event.inquiry_id] = event
     announce("HaftQuestion", event, ("%s asks: %s"):format(event.handle or event.session, event.question.text))
