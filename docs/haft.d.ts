@@ -1187,7 +1187,7 @@ export interface SpawnParams {
   stdin_from?: StdinFrom;
   /** gives standard error a pipe of its own, where the output is raw: see Reading output */
   split_stderr?: boolean;
-  /** `false`: the handle is forgotten when it has stopped, its output is complete and no call or subscription reads it */
+  /** `false`: the handle is forgotten five seconds after its end and last output, but not while a subscription or call waits for it */
   retain?: boolean;
 }
 

@@ -73,6 +73,10 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     top.parse_args(arguments, options)
     name = "version" if getattr(options, "version", False) else getattr(options, "command", None)
     rest: list[str] = getattr(options, "rest", [])
+    behind = len(arguments) - len(rest)
+    if arguments[behind - 2 : behind] == [name, "--"]:
+        # argparse takes it for its own.
+        rest = ["--", *rest]
     if name == "help":
         if not rest or rest[0].startswith("-"):
             top.print_help()
@@ -120,7 +124,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         except show.OutputFailed as unwritten:
             # The first error decides the exit status.
             _report(options, unwritten)
-    return status
+    return getattr(options, "failure_status", status)
 
 
 if __name__ == "__main__":

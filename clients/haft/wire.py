@@ -48,7 +48,7 @@ class Conversation:
     daemon."""
 
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
-        self._hear = hear
+        self.hear = hear
         self.take_request: Callable[[Id, str, Raw], bool] | None = None
         """Called with each request of the daemon; returns False without a handler."""
         self._last = 0
@@ -144,8 +144,8 @@ class Conversation:
         if not isinstance(message.method, UnsetType):
             params = Raw(b"{}") if isinstance(message.params, UnsetType) else message.params.copy()
             if isinstance(message.id, UnsetType):
-                if self._hear is not None:
-                    self._hear(message.method, params)
+                if self.hear is not None:
+                    self.hear(message.method, params)
             elif self.take_request is None or not self.take_request(
                 message.id, message.method, params
             ):

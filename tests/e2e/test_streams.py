@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,17 +112,17 @@ def test_backpressure_names_its_handles_and_is_no_read_only_act(
             reader.call("subscribe", events=["bytes"], handles=["a"], backpressure=True)
 
 
-def test_a_handle_that_is_not_retained_goes_with_its_last_reader(
-    shared_daemon: RunningDaemon, wire: Wire
-) -> None:
-    spawn(wire, "a", "sh", "-c", "read -r _; echo bye", retain=False)
-    with shared_daemon.connect() as reader:
-        reader.call("subscribe", events=["state", "bytes"], handles=["a"])
-        wire.call("apply", id="a", input="\n", wait="none")
-        while (state := reader.told("handle/state")["params"])["state"] != "stopped":
-            pass
-        assert state["result"] == "bye\n"
-    until(lambda: not wire.call("handles/list")["handles"], "the handle is forgotten")
-    with pytest.raises(Refused) as refused:
-        wire.call("fetch", id="a")
-    assert refused.value.data["expired"] is True
+def test_a_handle_that_is_not_retained_goes_without_a_read(short_tmp: Path) -> None:
+    daemon = RunningDaemon(short_tmp, config="[daemon]\nretain_stopped_s = 0\n").start()
+    try:
+        with daemon.connect() as wire:
+            wire.call("subscribe", events=["state"])
+            spawn(wire, "a", "true", retain=False)
+            while wire.told("handle/state")["params"]["state"] != "stopped":
+                pass
+            until(lambda: not wire.call("handles/list")["handles"], "the handle is forgotten")
+            with pytest.raises(Refused) as refused:
+                wire.call("fetch", id="a")
+            assert refused.value.data["expired"] is True
+    finally:
+        daemon.close()

@@ -23,7 +23,7 @@ MEANINGS: dict[str, str] = {
     "SpawnParams.call_id": "the same `call_id`, tool and arguments again return the handle of the first call, under its own id, with any `id` of this call: a retry starts no second process",
     "SpawnParams.stdin_from": "the handle whose output is the input: see [Pipes](#pipes)",
     "SpawnParams.split_stderr": "gives standard error a pipe of its own, where the output is raw: see [Reading output](#reading-output)",
-    "SpawnParams.retain": "`false`: the handle is forgotten when it has stopped, its output is complete and no call or subscription reads it",
+    "SpawnParams.retain": "`false`: the handle is forgotten five seconds after its end and last output, but not while a subscription or call waits for it",
     "StdinFrom.id": "a handle of the session, running or stopped",
     "StdinFrom.cursor": "the offset in its output to begin at; by default the first byte",
     "SpawnParams.env": "the environment of the tool instead of the daemon's; `null` leaves a name out",

@@ -9,6 +9,7 @@ from __future__ import annotations
 COMMANDS: dict[str, str] = {
     "tools": "list the tools, or show one",
     "trust": "show the commands that a folder's definitions run, and trust them",
+    "run": "run a command with its own streams, signals and exit status",
     "spawn": "start a tool under an id",
     "shell": "open a shell of your own and attach to it",
     "fetch": "read a handle's state and new output",

@@ -42,7 +42,7 @@ _KEYS = [
     *(f"F{number}" for number in range(1, 13)),
     *(f"C-{key}" for key in "acdelruwz\\"),
 ]
-_UNCOMPLETED = frozenset(["spawn --id", "spawn --call-id", "shell id"])
+_UNCOMPLETED = frozenset(["run --id", "spawn --id", "spawn --call-id", "shell id"])
 """The options and arguments with the metavar of a handle that want a new name."""
 
 

@@ -56,7 +56,9 @@ def page(name: str) -> str:
         *_sections(parser.epilog or ""),
     ]
     if command:
-        lines += [".SH EXIT STATUS", *_statuses(), ".SH SEE ALSO", ".BR haft (1)"]
+        if "\nexit status" not in (parser.epilog or ""):
+            lines += [".SH EXIT STATUS", *_statuses()]
+        lines += [".SH SEE ALSO", ".BR haft (1)"]
     else:
         commands = ((f"haft-{each}(1)", text) for each, text in COMMANDS.items())
         lines += [".SH COMMANDS", *_definitions(commands)]

@@ -24,11 +24,13 @@ def _overview() -> str:
     return f"""\
 commands:
 {lines}
-`haft help COMMAND` shows the options of one. spawn, shell, tools, trust and connect start a daemon
-when none answers; the others say that there is none.
+`haft help COMMAND` shows the options of one. run, spawn, shell, tools, trust and connect start a
+daemon when none answers; the others say that there is none.
 
 exit status:
 {table()}
+That of run is its command's: see `haft help run`.
+
 examples:
   haft spawn run --id build -- make -j4
   haft logs build -f

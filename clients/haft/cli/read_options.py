@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import get_args
 
 import msgspec
@@ -81,15 +81,22 @@ def state_of(encoded: bytes) -> HandleState:
 
 
 def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Fields) -> bytes:
-    """Call a method that may need approval: allow the person's time, and report the wait."""
+    """Call a method that may need approval."""
+    with awaiting_approval(haft, options, fields["id"]):
+        return haft.raw(method, fields)
+
+
+@contextmanager
+def awaiting_approval(haft: Haft, options: argparse.Namespace, id: object) -> Iterator[None]:
+    """Allow the time of a person who approves, and report the wait."""
     if haft.patience is not None:
         haft.patience = max(haft.patience, _PERSON_S)
-    word = threading.Timer(_SILENCE_S, _report_pending_approval, (options, fields["id"]))
+    word = threading.Timer(_SILENCE_S, _report_pending_approval, (options, id))
     word.daemon = True
     word.start()
-    options.waited_for = [fields["id"]]
+    options.waited_for = [id]
     try:
-        return haft.raw(method, fields)
+        yield
     finally:
         word.cancel()
 

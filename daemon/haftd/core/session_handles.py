@@ -1,7 +1,7 @@
 """Handles of one session, and the choice of those to evict.
 
-A stopped handle stays until its end was read and its retention is over, a transient one until its output
-is complete and no reader waits for more; above the limits the oldest
+A stopped handle stays until its end was read and its retention is over, a transient one some seconds after
+its last output, and while a reader waits for more; above the limits the oldest
 go, read ones first. Handles with processes left stay: no other handle could end these.
 """
 
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from .handles import CallKey, Handle
 
 _MIN_RETENTION_AFTER_READ_S = 5.0
-"""Retention after the first read, for a repeated read after a lost reply."""
+"""Retention after the first read, for a repeated read after a lost reply; also that of a transient handle, for
+a client that has not read the end yet."""
 
 
 class SessionHandles:
@@ -66,7 +67,8 @@ def expires_at(handle: Handle, retain_s: float) -> float | None:
     """Return when a handle may go; None for a live or unread one."""
     if handle.settings.is_transient and handle.stopped_at is not None:
         is_over = handle.output_complete and not handle.is_left_running and not handle.is_followed
-        return handle.stopped_at if is_over else None
+        kept_s = min(retain_s, _MIN_RETENTION_AFTER_READ_S)
+        return handle.last_activity + kept_s if is_over else None
     read_at = handle.position.end_read_at
     if read_at is None or handle.stopped_at is None or handle.is_left_running:
         return None

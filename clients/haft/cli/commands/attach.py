@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
-    prefix = _prefix(options)
+    _prefix(options)
     keys, screen = terminals(
         "attach", "use `haft apply` to type and `haft fetch --wait input` or `haft logs -f` to read"
     )
@@ -78,42 +78,63 @@ def run(options: argparse.Namespace) -> int:
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
             )
             return Status.FAILED if show.failed(state) else Status.DONE
-        own = OwnTerminal(keys, screen)
-        attached = Attachment(
-            line,
-            options.id,
-            own,
-            read_only=getattr(options, "read_only", False),
-            key=prefix,
-        )
-        last: HandleState | None = None
-        left = 0
-        try:
-            with own:
-                try:
-                    last = attached.run()
-                finally:
-                    attached.close()
-            left = attached.leave()
-        except Overdue:
-            pass  # The line may be cut anywhere, so no message follows.
-        except ConnectionLost as fault:
-            raise ConnectionLost(
-                f"haftd has gone, so {options.id} is detached; "
-                f"{_command(options, 'attach')} comes back if it still runs"
-            ) from fault
-    status = _status(own, last)
-    if own.gone or own.deaf or own.stalled:
-        return status  # no terminal for a message, or one that never takes it
+        own, last = join(options, line, (keys, screen))
+    if last is not None and not _is_lost(own):
+        show.show_line(last)
+    return _status(own, last)
+
+
+def join(
+    options: argparse.Namespace,
+    line: PollableClient,
+    terminal: tuple[int, int],
+    *,
+    inline: bool = False,
+) -> tuple[OwnTerminal, HandleState | None]:
+    """Join the handle `options.id` to the person's terminal, its keys and screen; return the last state, or
+    None after a detach, which is reported.
+
+    With `inline` the output of a handle that has just begun goes below that of other commands.
+    """
+    own = OwnTerminal(*terminal)
+    attached = Attachment(
+        line,
+        options.id,
+        own,
+        read_only=getattr(options, "read_only", False),
+        key=_prefix(options),
+        inline=inline,
+    )
+    last: HandleState | None = None
+    left = 0
+    try:
+        with own:
+            try:
+                last = attached.run()
+            finally:
+                attached.close()
+        left = attached.leave()
+    except Overdue:
+        pass  # The line may be cut anywhere, so no message follows.
+    except ConnectionLost as fault:
+        raise ConnectionLost(
+            f"haftd has gone, so {options.id} is detached; "
+            f"{_command(options, 'attach')} comes back if it still runs"
+        ) from fault
+    if _is_lost(own):
+        return own, last
     if left:
         show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
-    if last is not None:
-        show.show_line(last)
-    elif own.ended_by is not None:
+    if last is None and own.ended_by is not None:
         _say_detached(options, f"detached by {signal.Signals(own.ended_by).name}")
-    else:
+    elif last is None:
         _say_detached(options, "detached")
-    return status
+    return own, last
+
+
+def _is_lost(own: OwnTerminal) -> bool:
+    """Return True if there is no terminal for a message, or one that never takes it."""
+    return own.gone or own.deaf or own.stalled
 
 
 def _status(own: OwnTerminal, last: HandleState | None) -> int:

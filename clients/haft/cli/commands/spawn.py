@@ -119,13 +119,13 @@ def made_up_id(tool: str) -> str:
     return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
-def environment() -> dict[str, str]:
+def environment(command: str = "haft spawn") -> dict[str, str]:
     environment: dict[str, str] = {}
     for name, value in os.environ.items():
         try:
             (name + value).encode()
         except UnicodeEncodeError:
-            show.line(f"haft spawn: {name!a} is left out of the environment: it is not UTF-8")
+            show.line(f"{command}: {name!a} is left out of the environment: it is not UTF-8")
             continue
         environment[name] = value
     return environment

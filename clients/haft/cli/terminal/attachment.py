@@ -53,11 +53,14 @@ class Attachment:
         *,
         read_only: bool,
         key: str = "\\",
+        inline: bool = False,
     ) -> None:
+        """With `inline` the output follows what is on the person's screen, until a message needs the whole."""
         self._line = line
         self._id = handle
         self._own = own
         self._read_only = read_only
+        self._inline = inline
         self._drawing = OutputFilter()
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
@@ -80,10 +83,12 @@ class Attachment:
     def run(self) -> HandleState | None:
         """Join both until the handle stops, and return the handle's state; return None when
         detached."""
-        self._own.write(b"\x1b[22;0t" + self._scrolled_up())
+        self._own.write(b"\x1b[22;0t")
         self._fit()
-        self._paint()
-        self._notify(self._hints[1], bell=False)
+        if not self._inline:
+            self._own.write(self._scrolled_up())
+            self._paint()
+            self._notify(self._hints[1], bell=False)
         while True:
             if isinstance(self._state, Stopped):
                 return self._drain(self._state)
@@ -103,7 +108,8 @@ class Attachment:
     def close(self) -> None:
         """Restore the person's terminal: modes, styles, title, the cursor below."""
         self._own.settle(leaving=True)
-        self._own.write(self._drawing.undo() + b"\x1b[23;0t\r\n\x1b[J")
+        below = b"" if self._inline else b"\r\n\x1b[J"
+        self._own.write(self._drawing.undo() + b"\x1b[23;0t" + below)
         self._own.settle(leaving=True)
 
     def leave(self) -> int:
@@ -191,6 +197,9 @@ class Attachment:
 
     def _paint(self) -> None:
         """Draw the whole picture, and continue at its offset in the output."""
+        if self._inline:
+            self._inline = False
+            self._own.write(self._scrolled_up())
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)
@@ -289,13 +298,16 @@ class Attachment:
             signal.raise_signal(signal.SIGSTOP)
         if self._own.take_signal(signal.SIGCONT):
             self._own.take()
-            self._fit()
-            self._paint()
+            self._refit()
         if self._own.take_signal(signal.SIGWINCH):
-            self._fit()
-            self._paint()
+            self._refit()
         if self._notice_has_stood(_NOTICE_S):
             self._dismiss()
+
+    def _refit(self) -> None:
+        self._fit()
+        if not self._inline:
+            self._paint()
 
     def _patience(self) -> float | None:
         if self._notice is None:

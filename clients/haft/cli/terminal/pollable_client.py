@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec import Raw
+
 from haft.client import Haft
 from haft.requests import decode
 from haft.wire import result_of
@@ -9,6 +13,10 @@ from haft_protocol.states import HandleState
 
 
 class PollableClient(Haft):
+    def hear(self, take: Callable[[str, Raw], None]) -> None:
+        """Have `take` called with the daemon's notifications."""
+        self._wire.hear = take
+
     @property
     def is_full(self) -> bool:
         return bool(self._wire.to_send)

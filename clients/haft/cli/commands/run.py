@@ -1,0 +1,229 @@
+"""`haft run`: a command as if it had been started without haft; its handle outlives this client."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+
+from msgspec import UnsetType
+
+from haft_protocol.states import Stopped
+
+from ...errors import ConnectionLost, RemoteError
+from .. import show
+from ..open_or_start import open_or_start
+from ..options import Parser, UsageError, chosen_root, chosen_socket, session, unicode, words_behind
+from ..read_options import awaiting_approval
+from ..relay import STDIN, STDOUT, Relay
+from ..statuses import Status
+from ..terminal.pollable_client import PollableClient
+from . import attach
+from .spawn import environment, made_up_id
+
+USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
+EPILOG = r"""
+Runs COMMAND in this folder and with this environment. Its output, error output, input, signals and exit
+status are those of `haft run`, as with `docker run`: it fits into pipes and scripts.
+
+In a terminal (standard input, output and error output are all one) the command gets a terminal, too, and keys go
+to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise it gets pipes, its standard error apart.
+-t and -T choose.
+
+The command belongs to a handle of haftd: it goes on when this client is killed, the terminal is closed or the
+connection is lost. `haft ps` lists it, `haft attach ID` or `haft logs -f ID` comes back, `haft abort ID` ends it.
+INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
+both. In a terminal HUP detaches.
+
+exit status of run:
+  0-255  that of the command; 128 and the number of a signal that ended it
+  125    haft failed: no daemon, a wrong option, a refusal
+  126    the command cannot be run
+  127    the command was not found
+
+examples:
+  haft run -- make -j4
+  haft run --rm -- sort < words > sorted
+  id=$(haft run -d -- ./server) && haft logs -f "$id"
+  haft run --id py -t -- python3
+"""
+
+_FAILED, _NOT_RUN, _NOT_FOUND = 125, 126, 127
+_REASONS = {
+    "program": _NOT_FOUND,
+    "permission": _NOT_RUN,
+    "format": _NOT_RUN,
+    "interpreter": _NOT_RUN,
+    "size": _NOT_RUN,
+}
+_TRIES = 20
+_MAX_SIZE = 1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", "--id", dest="id", metavar="ID", help="the handle's name")
+    parser.add_argument(
+        "-d", "--detach", action="store_true", help="print the handle's name, and do not wait"
+    )
+    parser.add_argument("--rm", action="store_true", help="keep no handle and output after the end")
+    parser.add_argument("-t", "--terminal", action="store_true", help="give it a terminal")
+    parser.add_argument("-T", "--no-terminal", action="store_true", help="give it pipes")
+    parser.add_argument(
+        "-i", "--interactive", action="store_true", help="accepted: input is always forwarded"
+    )
+
+
+def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
+    options.failure_status = _FAILED
+    own, options.words = words_behind(arguments)
+    parser.read(own, options)
+    if options.words is not None and not options.words:
+        raise UsageError("there is no command behind --")
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    if options.words is not None or words[0].startswith("-"):
+        return None
+    return f"a command stands behind --, as in: haft run -- {shlex.join(words)}"
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.json:
+        raise UsageError("run has no --json: its output is the command's; use `haft spawn --json`")
+    if not options.words:
+        raise UsageError("name a command, as in: haft run -- make")
+    terminal = _gets_terminal(options)
+    args: dict[str, object] = {
+        "argv": [unicode(word, "an argument") for word in options.words],
+        "terminal": terminal,
+    }
+    if terminal and not hasattr(options, "detach"):
+        size = os.get_terminal_size(STDIN)
+        if size.lines and size.columns:
+            args |= {
+                "rows": min(size.lines, _MAX_SIZE),
+                "cols": min(size.columns, _MAX_SIZE),
+            }
+    fields = {
+        "tool": "run",
+        "args": args,
+        "env": environment("haft run"),
+        "wait": "none",
+        "max_bytes": 0,
+        "split_stderr": True,
+        "retain": not hasattr(options, "rm"),
+    }
+    try:
+        return _started(options, fields, terminal=terminal)
+    except RemoteError as refused:
+        if refused.kind == "spawn_failed":
+            reason = str((refused.data or {}).get("reason"))
+            options.failure_status = _REASONS.get(reason, _FAILED)
+            if reason == "program" and os.path.exists(options.words[0]):  # noqa: PTH110
+                options.failure_status = _NOT_RUN
+        raise
+
+
+def _gets_terminal(options: argparse.Namespace) -> bool:
+    wanted, refused = hasattr(options, "terminal"), hasattr(options, "no_terminal")
+    if wanted and refused:
+        raise UsageError("-t and -T do not go together")
+    if wanted and not hasattr(options, "detach"):
+        attach.terminals("run -t", "leave out -t, or use -d")
+    on_terminals = all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+    return wanted or (on_terminals and not refused and not hasattr(options, "detach"))
+
+
+def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal: bool) -> int:
+    named = getattr(options, "id", None)
+    for _ in range(_TRIES):
+        options.id = named or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
+        line = PollableClient(
+            open_or_start(chosen_socket(options)),
+            session=session(options),
+            root=chosen_root(options),
+            name="haft run",
+        )
+        try:
+            with line:
+                return _joined(options, line, {**fields, "id": options.id}, terminal=terminal)
+        except RemoteError as refused:
+            if named or refused.kind != "handle_exists":
+                raise
+        except ConnectionLost as fault:
+            raise ConnectionLost(f"{fault}; `haft ps` shows if {options.id} runs on") from fault
+    raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
+
+
+def _joined(
+    options: argparse.Namespace,
+    line: PollableClient,
+    fields: dict[str, object],
+    *,
+    terminal: bool,
+) -> int:
+    """Start the command, and stand for it until its end."""
+    if hasattr(options, "detach"):
+        with awaiting_approval(line, options, options.id):
+            line.finish(line.start("spawn", **fields))
+        show.write(f"{options.id}\n")
+        return Status.DONE
+    if terminal:
+        with awaiting_approval(line, options, options.id):
+            line.finish(line.start("spawn", **fields))
+        return _in_terminal(options, line)
+    relay = Relay(line, options.id)
+    line.hear(relay.hear)
+    # The subscription follows at once: the command may be over before the reply to the spawn.
+    spawned = line.start("spawn", **fields)
+    followed = line.start(
+        "subscribe",
+        events=["state", "bytes"],
+        handles=[options.id],
+        backpressure=True,
+        **{"from": {options.id: 0}},
+    )
+    with awaiting_approval(line, options, options.id):
+        line.finish(spawned)
+    line.finish(followed)
+    with relay:
+        return _status(relay.run())
+
+
+def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
+    own, last = attach.join(options, line, (STDIN, STDOUT), inline=True)
+    if isinstance(last, Stopped):
+        return _status(last)
+    if own.ended_by in (None, signal.SIGHUP):
+        return Status.DONE if own.ended_by is None else 128 + signal.SIGHUP
+    name = signal.Signals(own.ended_by).name.removeprefix("SIG")
+    line.apply(options.id, {"signal": name}, wait="none", cursor=0, max_bytes=0)
+    return 128 + own.ended_by
+
+
+def _status(state: Stopped) -> int:
+    """Return the command's exit status as a shell has it; report an end that haftd has caused."""
+    if state.ended_by.by != "exit":
+        show.show_line(state)
+    if isinstance(state.exit, UnsetType):
+        return _FAILED
+    if not isinstance(state.exit.code, UnsetType):
+        return state.exit.code
+    return 128 + signal_number(str(state.exit.signal))
+
+
+def signal_number(name: str) -> int:
+    """Return the number of a signal as the daemon names it.
+
+    >>> signal_number("TERM"), signal_number("RTMIN+3"), signal_number("33")
+    (15, 37, 33)
+    """
+    if name.isdigit():
+        return int(name)
+    base, _, more = name.partition("+")
+    return signal.Signals[f"SIG{base}"] + int(more or 0)

@@ -1,0 +1,268 @@
+"""Relay between a handle on pipes and this process: streams, input and signals of `haft run`.
+
+- The handle's output arrives in pushes with backpressure: the program waits while it is not written here.
+- Each wait is a single poll, and no write blocks: a signal is forwarded at once, also while the reader of
+  standard output has stalled.
+- Both streams are written in the order in which the daemon has read them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import stat
+import sys
+from base64 import b64decode, b64encode
+from collections import deque
+from types import FrameType
+from typing import Any
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from haft_protocol.pushes import BYTES, STATE, PushedBytes
+from haft_protocol.states import HandleState, Stopped, Waiting
+
+from ..errors import RemoteError
+from . import show
+from .terminal.pollable_client import PollableClient
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+_PIPE_BUF = select.PIPE_BUF
+"""A pipe that is ready takes so many bytes without blocking."""
+
+_MAX_BACKLOG = 1 << 20
+_CHUNK = 65_536
+_FOR_LONG_MS = 86_400_000
+_FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH")
+_NO_READER = ("handle_stopped", "action_not_supported", "handle_not_found")
+_STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
+_BYTES = msgspec.json.Decoder(PushedBytes)
+
+
+def split(push: PushedBytes) -> list[tuple[int, bytes]]:
+    """Return the pieces of a push, each with the descriptor of its stream.
+
+    >>> split(PushedBytes("sub.1", "a", 1, 10, 16, "b3V0ZXJy", stderr=((13, 16),)))
+    [(1, b'out'), (2, b'err')]
+    """
+    data, at = b64decode(push.data), 0
+    pieces = []
+    for begin, end in () if isinstance(push.stderr, UnsetType) else push.stderr:
+        pieces += [
+            (STDOUT, data[at : begin - push.start]),
+            (STDERR, data[begin - push.start : end - push.start]),
+        ]
+        at = end - push.start
+    return [(fd, piece) for fd, piece in [*pieces, (STDOUT, data[at:])] if piece]
+
+
+class Relay:
+    """The relay of one handle, for the length of a `with` block."""
+
+    def __init__(self, line: PollableClient, handle: str) -> None:
+        self._line = line
+        self._id = handle
+        self._pushed: deque[tuple[str, Raw]] = deque()
+        self._queue: deque[tuple[int, bytes]] = deque()
+        """Output to write, in order."""
+        self._size = 0
+        self._closed: set[int] = set()
+        """Streams without a reader."""
+        self._last: Stopped | None = None
+        self._stdin: int | None = STDIN if sys.stdin is not None else None
+        self._reads = True
+        """False while this process is in the background of its terminal."""
+        self._input: bytes | None = b"" if sys.stdin is None else None
+        """Input that is not sent yet; empty: the end."""
+        self._sent: tuple[int, bytes] | None = None
+        self._is_held = False
+        self._replies: list[int] = []
+        self._arrived: list[int] = []
+        self._interrupts = 0
+        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before = -1
+        self._handlers: list[tuple[int, Any]] = []
+
+    def hear(self, method: str, params: Raw) -> None:
+        """Take a push of the daemon."""
+        self._pushed.append((method, params))
+
+    def __enter__(self) -> Relay:
+        self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        for name in (*_FORWARDED, "TSTP", "CONT"):
+            number = signal.Signals[f"SIG{name}"]
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers.append((number, signal.signal(number, self._note)))
+        # A read in the background then fails, instead of stopping this process.
+        self._handlers.append((signal.SIGTTIN, signal.signal(signal.SIGTTIN, signal.SIG_IGN)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._before)
+        os.close(self._bell)
+        os.close(self._ring)
+
+    def run(self) -> Stopped:
+        """Relay until the handle has stopped and all output is written. Raises `ConnectionLost`."""
+        while True:
+            self._take_pushes()
+            if self._last is not None and not self._queue:
+                return self._last
+            self._send_input()
+            self._wait()
+            self._take_replies()
+            self._forward_signals()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._arrived.append(number)
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        if self._size < _MAX_BACKLOG and self._last is None:
+            room = select.POLLOUT if self._line.is_full else 0
+            poll.register(self._line.fileno(), select.POLLIN | room)
+        if self._queue:
+            poll.register(self._queue[0][0], select.POLLOUT)
+        if self._stdin is not None and self._reads and self._input is None and self._sent is None:
+            poll.register(self._stdin, select.POLLIN)
+        for fd, _ in poll.poll():
+            if fd == self._bell:
+                os.read(self._bell, _CHUNK)
+            elif fd == self._line.fileno():
+                self._line.advance()
+            elif self._queue and fd == self._queue[0][0]:
+                self._write()
+            elif fd == self._stdin:
+                self._read()
+
+    # --- output -----------------------------------------------------------------------------
+
+    def _take_pushes(self) -> None:
+        while self._pushed:
+            method, params = self._pushed.popleft()
+            if method == BYTES:
+                for fd, piece in split(_BYTES.decode(params)):
+                    if fd not in self._closed:
+                        self._queue.append((fd, piece))
+                        self._size += len(piece)
+            elif method == STATE:
+                state = _STATE.decode(params)
+                self._is_held = False
+                if isinstance(state, Stopped):
+                    self._last = state
+                elif isinstance(state, Waiting):
+                    show.line(
+                        f"{show.state_line(state)}; `haft answer {state.id}` answers", "yellow"
+                    )
+
+    def _write(self) -> None:
+        fd, data = self._queue.popleft()
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        piece = data if is_file else data[:_PIPE_BUF]
+        try:
+            written = os.write(fd, piece)
+        except BlockingIOError:
+            written = 0
+        except BrokenPipeError:
+            self._lose(fd, len(data))
+            return
+        except OSError as fault:
+            reason = os.strerror(fault.errno or 0)
+            raise show.OutputFailed(
+                f"the output cannot be written: {reason}; {self._id} runs on, "
+                f"`haft logs {self._id}` shows its output"
+            ) from fault
+        self._size -= written
+        if written < len(data):
+            self._queue.appendleft((fd, data[written:]))
+
+    def _lose(self, fd: int, size: int) -> None:
+        """Let the program learn that a stream has no reader, as the kernel does."""
+        self._closed.add(fd)
+        self._size -= size + sum(len(piece) for other, piece in self._queue if other == fd)
+        self._queue = deque(entry for entry in self._queue if entry[0] != fd)
+        self._signal("PIPE")
+
+    # --- input ------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        assert self._stdin is not None, "it was polled"
+        try:
+            self._input = os.read(self._stdin, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            # In the background of the terminal; SIGCONT comes with the foreground.
+            self._reads = False
+            return
+        if not self._input:
+            self._stdin = None
+
+    def _send_input(self) -> None:
+        if self._input is None or self._sent is not None or self._is_held or self._last:
+            return
+        data, self._input = self._input, None
+        form: object = {"bytes": b64encode(data).decode()} if data else {"eof": True}
+        self._sent = self._apply(form, wait="quiet", quiet_ms=0), data
+
+    def _take_replies(self) -> None:
+        self._replies = [number for number in self._replies if not self._is_answered(number)]
+        if self._sent is None:
+            return
+        number, data = self._sent
+        try:
+            if self._line.take(number) is None:
+                return
+        except RemoteError as refused:
+            if refused.kind == "invalid_answer":
+                # A question is open; the next state comes when it is answered.
+                self._input, self._is_held = data, True
+            elif refused.kind in _NO_READER:
+                self._stdin = None
+            else:
+                raise
+        self._sent = None
+
+    def _apply(self, form: object, **waiting: object) -> int:
+        return self._line.start(
+            "apply",
+            id=self._id,
+            input=form,
+            timeout_ms=_FOR_LONG_MS,
+            cursor=0,
+            max_bytes=0,
+            **waiting,
+        )
+
+    # --- signals ----------------------------------------------------------------------------
+
+    def _forward_signals(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for number in arrived:
+            name = signal.Signals(number).name.removeprefix("SIG")
+            if name == "TSTP":
+                # Its process group is an orphaned one, which SIGTSTP does not stop.
+                self._signal("STOP")
+                signal.raise_signal(signal.SIGSTOP)
+                continue
+            self._reads = self._reads or name == "CONT"
+            self._interrupts += name == "INT"
+            if name == "INT" and self._interrupts == 2:
+                show.line(f"haft run: `haft abort {self._id}` ends what does not heed Ctrl-C")
+            self._signal(name)
+
+    def _signal(self, name: str) -> None:
+        self._replies.append(self._apply({"signal": name}, wait="none"))
+
+    def _is_answered(self, number: int) -> bool:
+        """Return True for a taken reply; a program that has ended takes no signal."""
+        try:
+            return self._line.take(number) is not None
+        except RemoteError:
+            return True
