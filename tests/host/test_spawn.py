@@ -190,6 +190,17 @@ async def test_limits_hold_before_the_program_runs(gate: Gate) -> None:
     assert (await run(what, gate)).split() == ["65536", "7", "9"]
 
 
+async def test_a_process_cannot_raise_its_limits(gate: Gate) -> None:
+    what = plan("cat", "/proc/self/limits", limits={"memory": 64 << 20, "processes": 9, "cpu_s": 6})
+    lines = {
+        line[:26].strip(): line[26:].split()[:2] for line in (await run(what, gate)).splitlines()
+    }
+    soft, hard = lines["Max processes"]
+    assert soft == hard != "unlimited"
+    assert lines["Max data size"] == [str(64 << 20)] * 2
+    assert lines["Max cpu time"] == ["6", "8"]
+
+
 async def test_exceeding_the_cpu_limit_ends_the_process() -> None:
     async with running(plan("sh", "-c", "while :; do :; done", limits={"cpu_s": 0.01})) as (it, _):
         assert await it.wait_exit() == Exit(signal="XCPU")

@@ -1,6 +1,7 @@
 """Resource limits of a child, set at the gate, so the program never runs without them.
 
-Hard limits stay the daemon's, except for CPU time: two seconds above the soft limit.
+Hard limits equal the soft ones, so that a process cannot raise a limit: that of CPU time is two seconds
+above, for the signal of the soft one to arrive; that of open files, which bounds nothing of a definition, stays the daemon's.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ def limits_of(
     """Return the limits to set on the child: resource -> (soft, hard)."""
     bounds: dict[int, tuple[int, int]] = {}
 
-    def bound(which: int, soft: int, spare: int = 0) -> None:
-        hard = resource.getrlimit(which)[1]
-        most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-        bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
+    def bound(which: int, soft: int, hard: int) -> None:
+        own = resource.getrlimit(which)[1]
+        most = sys.maxsize if own == resource.RLIM_INFINITY else own
+        bounds[which] = min(soft, most), min(hard, most)
 
     if mark and (tag_limits := rlimit_tag.limits_for(mark)) is not None:
         bounds[rlimit_tag.RESOURCE] = tag_limits
     if nofile is not None:
-        bound(resource.RLIMIT_NOFILE, nofile)
+        bounds[resource.RLIMIT_NOFILE] = nofile, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if "memory" in limits:
         # Data rather than address space: runtimes reserve much more than they use.
-        bound(resource.RLIMIT_DATA, int(limits["memory"]))
+        memory = int(limits["memory"])
+        bound(resource.RLIMIT_DATA, memory, memory)
     if "cpu_s" in limits:
-        bound(resource.RLIMIT_CPU, max(1, math.ceil(limits["cpu_s"])), spare=2)
+        seconds = max(1, math.ceil(limits["cpu_s"]))
+        bound(resource.RLIMIT_CPU, seconds, seconds + 2)
     if "processes" in limits:
         # The kernel counts all tasks of the user, not those of one child.
-        bound(resource.RLIMIT_NPROC, _tasks_of_user() + int(limits["processes"]))
+        tasks = _tasks_of_user() + int(limits["processes"])
+        bound(resource.RLIMIT_NPROC, tasks, tasks)
     return bounds
 
 
