@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RemoteError,
         ReplyTimeout,
         StartFailed,
+        Unreachable,
         VersionMismatch,
     )
 
@@ -37,6 +38,7 @@ __all__ = [
     "RemoteError",
     "ReplyTimeout",
     "StartFailed",
+    "Unreachable",
     "VersionMismatch",
     "__version__",
 ]

@@ -42,7 +42,9 @@ def _run(arguments: list[str]) -> int:
     from .cli.options import UsageError
     from .errors import HaftError
 
-    options = argparse.Namespace(json=False, session=None, root=None, socket=None, name="haft")
+    options = argparse.Namespace(
+        json=False, session=None, root=None, address=None, socket=None, name="haft"
+    )
     try:
         return _read(arguments, options)(options)
     except (HaftError, UsageError) as fault:

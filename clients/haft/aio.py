@@ -32,9 +32,10 @@ from haft_protocol.approvals import ASK_APPROVAL
 from haft_protocol.inquiries import ASK
 from haft_protocol.methods import InitializeResult
 
+from .addresses import Address, Local, chosen_address
 from .aio_calls import AsyncCalls
 from .client_requests import Answerer, Approver, ClientRequests, RequestHandler, request_handlers
-from .daemon_socket import open_daemon
+from .connection import loss_of, open_connection
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .requests import decode, hello, with_defaults
 from .wire import Answer, Conversation, result_of
@@ -49,10 +50,11 @@ async def connect(
     socket: str | None = None,
     autostart: bool = False,
     *,
+    host: str | None = None,
     session: str | None = None,
     root: str | None = None,
     name: str = "haft-trio",
-    timeout: float = 5.0,
+    timeout: float | None = None,
     read_only: bool = False,
     hear: Callable[[str, Raw], None] | None = None,
     answer: Answerer | None = None,
@@ -65,18 +67,9 @@ async def connect(
     leaves the request to others. With either, loss of the connection cancels the block, which raises
     `ConnectionLost`; otherwise the next call raises.
     """
-    try:
-        connected = open_daemon(socket, timeout)
-    except NotRunning:
-        if not autostart:
-            raise
-        from .autostart import start_and_connect
-
-        connected = await trio.to_thread.run_sync(
-            lambda: start_and_connect(socket, timeout=timeout)
-        )
+    address = chosen_address(host, socket, os.environ)
     haft = Haft(
-        connected,
+        await _open(address, autostart=autostart, timeout=timeout),
         session=session,
         root=root,
         name=name,
@@ -105,6 +98,19 @@ async def connect(
     fault = fault or haft._client_requests.fault
     if fault is not None:
         raise fault
+
+
+async def _open(address: Address, *, autostart: bool, timeout: float | None) -> sockets.socket:
+    """Connect in this thread if a daemon of this machine answers, else in another."""
+    if isinstance(address, Local):
+        try:
+            return open_connection(address, timeout=timeout)
+        except NotRunning:
+            if not autostart:
+                raise
+    return await trio.to_thread.run_sync(
+        lambda: open_connection(address, autostart=autostart, timeout=timeout)
+    )
 
 
 class Haft(AsyncCalls):
@@ -245,7 +251,7 @@ class Haft(AsyncCalls):
                     await trio.lowlevel.wait_readable(self._socket)
                     continue
                 if not data:
-                    raise self._wire.fault or ConnectionLost("haftd closed the connection")
+                    raise self._wire.fault or await self._loss("haftd closed the connection")
                 for number in self._wire.feed(data):
                     if number in self._arrivals:
                         self._arrivals.pop(number).set()
@@ -256,9 +262,12 @@ class Haft(AsyncCalls):
         except HaftError as fault:
             self._lost = fault
         except OSError as fault:
-            self._lost = ConnectionLost(f"the connection broke: {os.strerror(fault.errno or 0)}")
+            self._lost = await self._loss(f"the connection broke: {os.strerror(fault.errno or 0)}")
         self._wake_all()
         self._client_requests.lost(self._lost)
+
+    async def _loss(self, words: str) -> ConnectionLost:
+        return await trio.to_thread.run_sync(loss_of, self._socket, words)
 
     def _wake_all(self) -> None:
         for arrived in self._arrivals.values():

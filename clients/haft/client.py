@@ -24,9 +24,10 @@ from haft_protocol.methods import (
     InitializeResult,
 )
 
+from .addresses import chosen_address
 from .calls import Calls
-from .daemon_socket import open_daemon
-from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
+from .connection import loss_of, open_connection
+from .errors import ConnectionLost, RemoteError, ReplyTimeout
 from .requests import (
     batch_bound,
     decode,
@@ -82,29 +83,24 @@ class Haft(Calls):
         socket: str | None = None,
         autostart: bool = False,
         *,
+        host: str | None = None,
         session: str | None = None,
         root: str | None = None,
         name: str = "haft-python",
-        timeout: float = 5.0,
+        timeout: float | None = None,
         patience: float | None = _PATIENCE_S,
         read_only: bool = False,
         hear: Callable[[str, Raw], None] | None = None,
     ) -> Haft:
-        """Connect to the daemon at `socket`, by default at that of `haft_protocol.paths`.
+        """Connect to the daemon of `host` or `HAFT_HOST`, else at `socket`, else at that of `haft_protocol.paths`.
 
-        `autostart` starts a daemon when none answers. `session` and `root` are defaults of calls.
-        Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
+        `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon when none answers.
+        `session` and `root` are defaults of calls. Raises `Misplaced` for no address, `NotRunning`,
+        `StartFailed` or `Unreachable` after at most `timeout` seconds: by default 5, for another machine 30.
         """
-        try:
-            connected = open_daemon(socket, timeout)
-        except NotRunning:
-            if not autostart:
-                raise
-            from .autostart import start_and_connect
-
-            connected = start_and_connect(socket, timeout=timeout)
+        address = chosen_address(host, socket, os.environ)
         return cls(
-            connected,
+            open_connection(address, autostart=autostart, timeout=timeout),
             session=session,
             root=root,
             name=name,
@@ -245,5 +241,6 @@ class Haft(Calls):
 
     def _ended(self, fault: OSError | None) -> ConnectionLost:
         why = "" if fault is None else f" ({os.strerror(fault.errno or 0)})"
-        self._lost = ConnectionLost(f"haftd closed the connection{why} before it answered")
+        words = f"haftd closed the connection{why} before it answered"
+        self._lost = loss_of(self._socket, words)
         return self._lost

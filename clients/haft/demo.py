@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _stage(repository: Path, socket: str) -> None:
-    with Haft.connect(socket, root=str(repository), name="first client") as haft:
+    with Haft.connect(host=f"unix://{socket}", root=str(repository), name="first client") as haft:
         _say(2, f"haftd runs as process {haft.status().pid}, at {socket}")
         _say(3, "A first client spawns the tool `git_stage` under the id `staging`:")
         state = haft.spawn("git_stage", "staging", wait="pattern", pattern=PROMPT)
@@ -70,7 +70,7 @@ def _stage(repository: Path, socket: str) -> None:
         _show(haft.apply("staging", {"line": "y"}, wait="pattern", pattern=PROMPT))
         pid = haft.handles()[0].pid
     _say(4, f"The first client hangs up in the middle. git (process {pid}) is still there:")
-    with Haft.connect(socket, root=str(repository), name="second client") as haft:
+    with Haft.connect(host=f"unix://{socket}", root=str(repository), name="second client") as haft:
         (handle,) = haft.handles()
         _say(5, f"A second client asks what runs: `{handle.state.id}`, {handle.command}")
         again = haft.fetch("staging", view="tail", max_bytes=400)

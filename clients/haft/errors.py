@@ -16,6 +16,7 @@ __all__ = [
     "ReplyTimeout",
     "SetupFailed",
     "StartFailed",
+    "Unreachable",
     "VersionMismatch",
 ]
 
@@ -44,11 +45,15 @@ class NotRunning(HaftError):
 
 
 class Misplaced(HaftError):
-    """The chosen socket's path is too long, or relative."""
+    """The chosen socket's path is too long, or relative; or the host's address is none."""
 
 
 class StartFailed(NotRunning):
     """The daemon was started but did not come up."""
+
+
+class Unreachable(NotRunning):
+    """The machine of the chosen host does not answer, or has no `haft`."""
 
 
 class ConnectionLost(HaftError):
@@ -85,6 +90,7 @@ class VersionMismatch(ProtocolFault):
     ) -> None:
         daemon = "haftd" if version is None else f"haftd {version}"
         their_version = "another version" if protocol is None else f"version {protocol}"
+        self.daemon = daemon
         super().__init__(
             f"{daemon} speaks {their_version} of the protocol, and this haft version {own}; `haft stop` ends it with "
             "all that it runs, and the next command starts the one that belongs to this haft"

@@ -20,7 +20,7 @@ from haft_protocol.states import Stopped, Waiting
 
 from ..errors import HaftError
 from . import COMMANDS, show
-from .options import Parser, UsageError, chosen_socket, session
+from .options import Parser, UsageError, chosen_address, session
 from .parsers import command_parser, top_parser
 
 if TYPE_CHECKING:
@@ -239,11 +239,16 @@ class _Line:
 
     def _ask(self, call: Callable[[Haft], Any]) -> Any:
         from ..client import Haft
+        from ..connection import open_connection
 
-        options = argparse.Namespace(socket=self._last("--socket"), session=self._last("--session"))
-        with Haft.connect(
-            chosen_socket(options), session=session(options), name="haft", timeout=_ANSWER_S
-        ) as haft:
+        options = argparse.Namespace(
+            address=self._last("--host"),
+            socket=self._last("--socket"),
+            session=self._last("--session"),
+        )
+        chosen = session(options)
+        connected = open_connection(chosen_address(options), timeout=_ANSWER_S)
+        with Haft(connected, session=chosen, name="haft") as haft:
             haft.patience = _ANSWER_S
             return call(haft)
 

@@ -26,6 +26,9 @@ _SPECIAL = str.maketrans(
     {"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "`": r"\(ga", "'": r"\(aq"}
 )
 _ENVIRONMENT = (
+    ("HAFT_HOST", "the address of a daemon on another machine"),
+    ("HAFT_SSH", "the ssh program and options of its own, in place of ssh"),
+    ("HAFT_TOKEN_FILE", "the token of a daemon at a WebSocket"),
     ("HAFT_SOCKET", "the daemon's socket"),
     ("HAFT_SESSION", "the session of commands that name none"),
     ("XDG_RUNTIME_DIR", "its folder haft has the socket"),

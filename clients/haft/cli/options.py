@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from . import show
 
 if TYPE_CHECKING:
+    from ..addresses import Address
     from ..client import Haft
 
 
@@ -168,6 +170,12 @@ def common(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--root", metavar="FOLDER", help="the folder tools work in (else this one)")
     group.add_argument(
+        "--host",
+        dest="address",
+        metavar="ADDRESS",
+        help="another machine: ssh://user@box, ws://box:port (else HAFT_HOST, else --socket)",
+    )
+    group.add_argument(
         "--socket", metavar="PATH", help="the daemon's socket (else HAFT_SOCKET, else the user's)"
     )
 
@@ -194,13 +202,48 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     # Two commands do without the client.
     from ..client import Haft
 
-    return Haft.connect(
-        chosen_socket(options),
-        autostart=start,
-        session=session(options),
-        root=chosen_root(options),
-        name="haft",
-        timeout=_PATIENCE_S,
+    address = chosen_address(options)
+    named, root = session(options), root_at(address, options)
+    return Haft(open_address(address, start=start), session=named, root=root, name="haft")
+
+
+def open_address(address: Address, *, start: bool) -> socket.socket:
+    """Connect to the daemon at `address`, or `start` one there. Raises `NotRunning`."""
+    from ..addresses import Local
+    from ..connection import open_connection
+
+    bound = _PATIENCE_S if isinstance(address, Local) else None
+    return open_connection(address, autostart=start, timeout=bound)
+
+
+def chosen_address(options: argparse.Namespace) -> Address:
+    """Return the daemon's address by --host, HAFT_HOST and --socket. Raises `Misplaced`."""
+    from .. import addresses
+
+    return addresses.chosen_address(options.address, chosen_socket(options), os.environ)
+
+
+def is_remote(options: argparse.Namespace) -> bool:
+    from ..addresses import Local
+
+    return not isinstance(chosen_address(options), Local)
+
+
+def require_local(options: argparse.Namespace, *, subject: str) -> None:
+    """Raise `UsageError` if another machine is chosen: `subject` is of the machine itself."""
+    from ..addresses import Local, Ssh
+
+    address = chosen_address(options)
+    if isinstance(address, Local):
+        return
+    there = (
+        f"run `{address.login} {options.name}` for that one, or "
+        if isinstance(address, Ssh)
+        else ""
+    )
+    here = "leave --host out" if options.address else "unset HAFT_HOST"
+    raise UsageError(
+        f"{subject} of this machine, and the chosen host is {address.name}: {there}{here}"
     )
 
 
@@ -219,6 +262,27 @@ def chosen_socket(options: argparse.Namespace) -> str | None:
 def _absolute(path: str) -> str:
     # `resolve` would follow links, and pathlib costs 5 ms of every command.
     return os.path.abspath(path)  # noqa: PTH100
+
+
+def root_at(address: Address, options: argparse.Namespace, folder: str | None = None) -> str | None:
+    """Return the root for a daemon at `address`: of another machine only a folder that is named."""
+    from ..addresses import Local
+
+    if isinstance(address, Local):
+        return chosen_root(options, folder)
+    named: str | None = folder or options.root
+    if named is not None and not named.startswith("/"):
+        raise UsageError(
+            f"{named!r} is no absolute path; name a folder of {address.name} by its absolute path"
+        )
+    return named
+
+
+def host_option(options: argparse.Namespace) -> str:
+    """Return the words of a command that repeat this one's --host, with a blank at the end."""
+    import shlex
+
+    return f"--host {shlex.quote(options.address)} " if options.address else ""
 
 
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:

@@ -22,7 +22,14 @@ from .jsonc import Malformed, decode, remove_member, set_member
 
 NAME = "haft"
 BACKUP = ".haft-backup"
-_KEPT = ("HAFT_SOCKET", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+_KEPT = (
+    "HAFT_HOST",
+    "HAFT_SSH",
+    "HAFT_TOKEN_FILE",
+    "HAFT_SOCKET",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+)
 _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
 
 

@@ -16,7 +16,8 @@ from msgspec import Raw
 from haft_protocol.sessions import PROTOCOL
 
 from .. import __version__
-from ..errors import ConnectionLost, HaftError
+from ..connection import loss_of
+from ..errors import HaftError
 from ..wire import Conversation
 from .bridge import Bridge
 
@@ -90,9 +91,10 @@ class DaemonLink:
                 return
         except HaftError as broken:
             fault = broken
+        fault = fault or loss_of(self._socket, "haftd ended while this call was under way")
         self._socket.close()
         self._socket = self._daemon = None
-        bridge.lost(fault or ConnectionLost("haftd ended while this call was under way"))
+        bridge.lost(fault)
 
 
 class StdioTransport:

@@ -15,10 +15,9 @@ from msgspec import UNSET, structs
 
 from haft_protocol.states import HandleState, Pending, Stopped
 
-from ...daemon_socket import open_daemon
 from ...errors import ConnectionLost, RemoteError
 from .. import show
-from ..options import UsageError, chosen_socket, session
+from ..options import UsageError, chosen_address, host_option, is_remote, open_address, session
 from ..statuses import Status
 from ..terminal.attachment import Attachment
 from ..terminal.keyboard import prefix_key
@@ -67,8 +66,9 @@ def run(options: argparse.Namespace) -> int:
     keys, screen = terminals(
         "attach", "use `haft apply` to type and `haft fetch --wait input` or `haft logs -f` to read"
     )
-    connected = open_daemon(chosen_socket(options))
-    line = PollableClient(connected, session=session(options), name="haft attach")
+    named = session(options)
+    connected = open_address(chosen_address(options), start=False)
+    line = PollableClient(connected, session=named, name="haft attach")
     with line:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
@@ -118,7 +118,7 @@ def join(
         pass  # The line may be cut anywhere, so no message follows.
     except ConnectionLost as fault:
         raise ConnectionLost(
-            f"haftd has gone, so {options.id} is detached; "
+            f"{_loss(options, fault)}, so {options.id} is detached; "
             f"{_command(options, 'attach')} comes back if it still runs"
         ) from fault
     if _is_lost(own):
@@ -135,6 +135,10 @@ def join(
 def _is_lost(own: OwnTerminal) -> bool:
     """Return True if there is no terminal for a message, or one that never takes it."""
     return own.gone or own.deaf or own.stalled
+
+
+def _loss(options: argparse.Namespace, fault: ConnectionLost) -> str:
+    return str(fault) if is_remote(options) else "haftd has gone"
 
 
 def _status(own: OwnTerminal, last: HandleState | None) -> int:
@@ -197,4 +201,4 @@ def _say_detached(options: argparse.Namespace, how: str) -> None:
 def _command(options: argparse.Namespace, name: str) -> str:
     named = session(options)
     where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
-    return f"`haft {where}{name} {options.id}`"
+    return f"`haft {host_option(options)}{where}{name} {options.id}`"

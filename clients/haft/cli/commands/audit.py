@@ -18,7 +18,7 @@ from haft_protocol.paths import PathError, audit_log
 
 from ...errors import Misplaced
 from .. import show
-from ..options import UsageError, session
+from ..options import UsageError, require_local, session
 
 EPILOG = """\
 Secret input is recorded without its text.
@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the records, oldest first; an empty list is no failure."""
+    require_local(options, subject="the audit log is a file")
     try:
         path = audit_log(os.environ)
     except PathError as fault:

@@ -12,9 +12,8 @@ import select
 import socket
 import sys
 
-from ...errors import ConnectionLost
-from ..open_or_start import open_or_start
-from ..options import UsageError, chosen_socket
+from ...connection import loss_of
+from ..options import UsageError, chosen_address, open_address
 from ..show import OutputFailed
 from ..statuses import Status
 
@@ -22,7 +21,8 @@ EPILOG = """\
 Write requests to its standard input and read the replies from its standard output, as on the daemon's
 socket: JSON lines, or Content-Length blocks as language servers use them. A daemon is started when none
 answers. It ends when the daemon closes the connection: after the end of the input with status 0, once
-every reply is written, and with status 3 before that.
+every reply is written, and with status 3 before that. With --host or HAFT_HOST the daemon is one of another machine:
+an editor that starts `haft connect` needs no more.
 
 examples:
   echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | haft connect
@@ -34,7 +34,12 @@ _CHUNK = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    pass
+    parser.add_argument("--no-start", action="store_true", help="start no daemon")
+    parser.add_argument(
+        "--announce",
+        action="store_true",
+        help="begin with a line of JSON, the versions, once a daemon answers",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +52,15 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "connect reads its standard input and writes its standard output: open both"
         )
-    join(sys.stdin.fileno(), sys.stdout.fileno(), open_or_start(chosen_socket(options)))
+    may_start = not getattr(options, "no_start", False)
+    connected = open_address(chosen_address(options), start=may_start)
+    sink = sys.stdout.fileno()
+    if getattr(options, "announce", False):
+        from ... import __version__
+        from ...tunnel import announcement
+
+        os.write(sink, announcement(__version__))
+    join(sys.stdin.fileno(), sink, connected)
     return Status.DONE
 
 
@@ -87,8 +100,9 @@ class _Streams:
             if ready.get(self._sink):
                 self._write()
         if not self._input_ended:
-            raise ConnectionLost(
-                "haftd closed the connection before the input ended; its last reply, or `haft logs`, says why"
+            raise loss_of(
+                self._socket,
+                "haftd closed the connection before the input ended; its last reply, or `haft logs`, says why",
             )
 
     def _wait(self) -> dict[int, int]:

@@ -33,7 +33,7 @@ from ...client import Haft
 from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
 from ...usermanager import UserManager
 from .. import show
-from ..options import chosen_socket, connect
+from ..options import chosen_socket, connect, require_local
 from ..statuses import Status
 from .status import problem_line
 
@@ -62,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    require_local(options, subject="doctor looks at files and services")
     findings = [*_places(options), *_editor()]
     answers = True
     try:

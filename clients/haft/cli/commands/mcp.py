@@ -6,8 +6,18 @@ import argparse
 import os
 import sys
 
-from ..open_or_start import open_or_start
-from ..options import UsageError, chosen_root, chosen_socket, session, suggestion, unicode
+from ..options import (
+    UsageError,
+    chosen_address,
+    chosen_root,
+    chosen_socket,
+    is_remote,
+    open_address,
+    root_at,
+    session,
+    suggestion,
+    unicode,
+)
 from ..statuses import Status
 
 MAX_PORT = 65535
@@ -18,11 +28,11 @@ started when none answers. Handles belong to the session of the folder and outli
 the same folder finds them again.
 
 The folder is --root, else CLAUDE_PROJECT_DIR, else the host's first root, else the folder it is started in,
-unless that is / or the home folder.
+unless that is / or the home folder. With --host or HAFT_HOST it is --root only, a folder of that machine.
 
 `haft mcp install HOST` shows the entry for a host's configuration and writes it, with absolute paths; comments
 stay, and the file as it was is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` takes the entry out
-again, `--print HOST` (or `haft mcp install HOST --print`) only shows it. The options --root, --session, --socket and
+again, `--print HOST` (or `haft mcp install HOST --print`) only shows it. The options --root, --session, --host, --socket and
 --surface become those of the entry. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
 
 `haft mcp import HOST|FILE` takes over the servers that a host's configuration names, as `[mcp.<name>]` tables of
@@ -98,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
     printed: str | None = getattr(options, "printed", None)
     # The folder of an import is a key in the host's file.
     is_used = getattr(options, "action", None) not in ("uninstall", "import")
-    if options.root and is_used and not os.path.isdir(chosen_root(options)):  # noqa: PTH112 - pathlib costs 5 ms of every start
+    remote = is_remote(options)
+    if options.root and is_used and not remote and not os.path.isdir(chosen_root(options)):  # noqa: PTH112 - pathlib costs 5 ms of every start
         raise UsageError(f"--root is no folder: {chosen_root(options)}")
     if getattr(options, "action", None) or printed is not None:
         return _configure_host(options, printed)
@@ -113,16 +124,17 @@ def run(options: argparse.Namespace) -> int:
     from ...mcp.steps import Host
     from ...mcp.tools import Options, Tools
 
-    chosen = chosen_socket(options)
+    address = chosen_address(options)
+    # The host's folders are of this machine.
     tools = Tools(
         Options(
-            root=chosen_root(options) if options.root else None,
+            root=root_at(address, options) if options.root else None,
             session=session(options),
             surface=getattr(options, "surface", "verbs"),
-            asks_roots=port is None,
+            asks_roots=port is None and not remote,
         ),
-        os.environ,
-        _cwd(),
+        {} if remote else os.environ,
+        None if remote else _cwd(),
     )
     resources = Resources(tools)
     methods = {"tools/list": tools.list, "tools/call": tools.call, **resources.methods}
@@ -141,7 +153,7 @@ def run(options: argparse.Namespace) -> int:
         return bridge
 
     def new_link() -> DaemonLink:
-        return DaemonLink(lambda: open_or_start(chosen))
+        return DaemonLink(lambda: open_address(address, start=True))
 
     if port is not None:
         # Imports an HTTP server.
@@ -177,7 +189,9 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         raise UsageError(
             f"there is no host {host!r}{meant or choices}" if host else f"name a host{choices}"
         )
-    root = chosen_root(options) if options.root else None
+    root = root_at(chosen_address(options), options) if options.root else None
+    if root is None and action != "uninstall" and is_remote(options):
+        raise UsageError("name the folder on the other machine: --root /path/of/the/project")
     # Removal needs no folder.
     entry = entry_for(
         host,
@@ -206,6 +220,7 @@ def _entry_options(options: argparse.Namespace) -> list[str]:
     named = {
         # HAFT_SESSION is that of this shell, not of the host.
         "--session": unicode(options.session, "--session") if options.session else None,
+        "--host": options.address,
         "--socket": chosen_socket(options),
         "--surface": getattr(options, "surface", None),
     }

@@ -14,9 +14,19 @@ from msgspec import UnsetType
 from haft_protocol.states import Stopped
 
 from ...errors import ConnectionLost, RemoteError
+from ...requests import drop_unset
 from .. import show
-from ..open_or_start import open_or_start
-from ..options import Parser, UsageError, chosen_root, chosen_socket, session, unicode, words_behind
+from ..options import (
+    Parser,
+    UsageError,
+    chosen_address,
+    is_remote,
+    open_address,
+    root_at,
+    session,
+    unicode,
+    words_behind,
+)
 from ..read_options import awaiting_approval
 from ..relay import STDIN, STDOUT, Relay
 from ..statuses import Status
@@ -34,7 +44,7 @@ to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise it g
 -t and -T choose.
 
 The command belongs to a handle of haftd: it goes on when this client is killed, the terminal is closed or the
-connection is lost. `haft ps` lists it, `haft attach ID` or `haft logs -f ID` comes back, `haft abort ID` ends it.
+connection is lost. With --host it runs on that machine, in its environment. `haft ps` lists it, `haft attach ID` or `haft logs -f ID` comes back, `haft abort ID` ends it.
 INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
 both. In a terminal HUP detaches.
 
@@ -110,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     fields = {
         "tool": "run",
         "args": args,
-        "env": environment("haft run"),
+        **drop_unset(env=environment(options, "haft run")),
         "wait": "none",
         "max_bytes": 0,
         "split_stderr": True,
@@ -122,7 +132,8 @@ def run(options: argparse.Namespace) -> int:
         if refused.kind == "spawn_failed":
             reason = str((refused.data or {}).get("reason"))
             options.failure_status = _REASONS.get(reason, _FAILED)
-            if reason == "program" and os.path.exists(options.words[0]):  # noqa: PTH110
+            is_here = not is_remote(options) and os.path.exists(options.words[0])  # noqa: PTH110
+            if reason == "program" and is_here:
                 options.failure_status = _NOT_RUN
         raise
 
@@ -141,13 +152,12 @@ def _gets_terminal(options: argparse.Namespace) -> bool:
 
 def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal: bool) -> int:
     named = getattr(options, "id", None)
+    address = chosen_address(options)
+    chosen, root = session(options), root_at(address, options)
     for _ in range(_TRIES):
         options.id = named or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
         line = PollableClient(
-            open_or_start(chosen_socket(options)),
-            session=session(options),
-            root=chosen_root(options),
-            name="haft run",
+            open_address(address, start=True), session=chosen, root=root, name="haft run"
         )
         try:
             with line:

@@ -30,7 +30,7 @@ from ...installation import Environment, is_installed, unit_templates
 from ...usermanager import ManagerFailed, UserManager
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
-from ..options import UsageError, chosen_socket, connect, suggestion
+from ..options import UsageError, chosen_socket, connect, require_local, suggestion
 from ..shared_files import PARTS, SharedFiles
 from ..statuses import Status
 from .stop import shut_down
@@ -73,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     if unknown:
         meant = suggestion(unknown[0], _PARTS)
         raise UsageError(f"there is no part {unknown[0]!r}{meant}; they are {', '.join(_PARTS)}")
+    if options.address:
+        require_local(options, subject="setup writes files")
     if options.json and len(options.parts) > 1:
         raise UsageError("--json goes with one part")
     status: int = Status.DONE
@@ -110,6 +112,7 @@ def _service(options: argparse.Namespace) -> int:
         raise UsageError(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
         )
+    require_local(options, subject="the service is one")
     manager = UserManager.connect()
     path = _socket_path(manager, options)
     undo = getattr(options, "undo", False)

@@ -6,7 +6,8 @@ import argparse
 import os
 
 from ...errors import RemoteError
-from ..options import UsageError, connect
+from ...requests import drop_unset
+from ..options import UsageError, connect, is_remote
 from . import attach
 from .spawn import environment
 
@@ -41,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
     args: dict[str, object] = {}
     if size.lines and size.columns:
         args = {"rows": min(size.lines, 1000), "cols": min(size.columns, 1000)}
-    if program := os.environ.get("SHELL"):
+    if (program := os.environ.get("SHELL")) and not is_remote(options):
         args["program"] = program
-    fields = {"tool": _TOOL, "args": args, "env": environment(), "wait": "none"}
+    fields = drop_unset(tool=_TOOL, args=args, env=environment(options), wait="none")
     with connect(options, start=True) as haft:
         named = getattr(options, "id", None)
         for number in range(1, _MAX_NUMBER):

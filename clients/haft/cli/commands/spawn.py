@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
-from ..options import Parser, UsageError, connect, words_behind
+from ..options import Parser, UsageError, connect, is_remote, words_behind
 from ..read_options import add_reading, approved, finish, reading_of
 from ..values import read_arguments
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
         ),
         call_id=getattr(options, "call_id", None),
         stdin_from=None if source is None else {"id": source},
-        env=None if getattr(options, "clean_env", False) else environment(),
+        env=None if getattr(options, "clean_env", False) else environment(options),
     )
     with connect(options, start=True) as haft:
         for _ in range(_TRIES):
@@ -119,7 +119,10 @@ def made_up_id(tool: str) -> str:
     return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
-def environment(command: str = "haft spawn") -> dict[str, str]:
+def environment(options: argparse.Namespace, command: str = "haft spawn") -> dict[str, str] | None:
+    """Return this shell's environment; None for another machine, where its paths lead nowhere."""
+    if is_remote(options):
+        return None
     environment: dict[str, str] = {}
     for name, value in os.environ.items():
         try:

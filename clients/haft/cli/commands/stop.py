@@ -15,7 +15,7 @@ from ...daemon_socket import announced_pid, find_socket
 from ...errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
-from ..options import chosen_socket, connect
+from ..options import chosen_address, chosen_socket, connect, is_remote
 from ..statuses import Status
 
 EPILOG = """\
@@ -43,8 +43,13 @@ def run(options: argparse.Namespace) -> int:
             if ending and asks and not ask(f"This will end {handle_names(ending)}. Stop haftd?"):
                 show.line("haft stop: nothing was stopped")
                 return Status.FAILED
-            pid = _stop(haft, policy)
+            pid = _stop(haft, policy, remote=is_remote(options))
     except VersionMismatch as fault:
+        if is_remote(options):
+            raise ProtocolFault(
+                f"{fault.daemon} speaks another version of the protocol, and no process of {chosen_address(options).name} "
+                "can be ended from here; run `haft stop` there"
+            ) from None
         pid = _end(options, fault, policy)
     if options.json:
         show.document(b'{"stopped":true,"pid":%d}' % pid)
@@ -54,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _stop(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
+def _stop(haft: Haft, policy: Literal["abort", "refuse"], *, remote: bool) -> int:
     try:
-        return shut_down(haft, policy)
+        return _shut_down_there(haft, policy) if remote else shut_down(haft, policy)
     except RemoteError as refused:
         if policy != "refuse" or refused.kind != "limit_exceeded":
             raise
@@ -110,6 +115,16 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
         raise ReplyTimeout(
             f"haftd (pid {pid}) was asked to stop but still runs after {_MAX_WAIT_S:.0f} s"
         )
+    return pid
+
+
+def _shut_down_there(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
+    """Stop the daemon of another machine and return its pid; the process ends a moment later."""
+    pid = haft.server.pid
+    try:
+        haft.shutdown(policy)
+    except ConnectionLost:
+        pass  # The end came before the reply.
     return pid
 
 

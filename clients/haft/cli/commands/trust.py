@@ -22,7 +22,7 @@ from haft_protocol.trust import DefinedTool, DefinitionFile, TrustListResult, Tr
 
 from ...client import Haft
 from .. import show
-from ..options import UsageError, chosen_root, connect
+from ..options import UsageError, chosen_address, connect, root_at
 from ..statuses import Status
 
 EPILOG = """\
@@ -54,10 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    root = chosen_root(options, getattr(options, "folder", None))
-    with connect(options, start=True) as haft:
-        if getattr(options, "list", False):
+    if getattr(options, "list", False):
+        with connect(options, start=True) as haft:
             return _list(haft, options)
+    root = root_at(chosen_address(options), options, getattr(options, "folder", None))
+    if root is None:
+        raise UsageError("name the folder on the other machine: `haft trust /path/of/the/project`")
+    with connect(options, start=True) as haft:
         if getattr(options, "revoke", False):
             return _revoke(haft, options, root)
         return _trust(haft, options, root)

@@ -7,9 +7,9 @@ import argparse
 import msgspec
 
 from ... import __version__
-from ...errors import HaftError, VersionMismatch
+from ...errors import HaftError, Misplaced, VersionMismatch
 from .. import show
-from ..options import connect
+from ..options import connect, is_remote
 
 EPILOG = ""
 
@@ -26,8 +26,11 @@ def run(options: argparse.Namespace) -> int:
     except VersionMismatch as fault:
         # Fields common to every version of the protocol.
         daemon = f"{fault.version or 'unknown'} (protocol {fault.protocol or 'unknown'})"
-    except HaftError:
-        pass
+    except Misplaced:
+        raise
+    except HaftError as fault:
+        if is_remote(options):
+            show.line(f"haft version: {show.plain(str(fault), 1000)}", "yellow")
     if options.json:
         show.document(msgspec.json.encode({"haft": __version__, "haftd": daemon}))
     else:

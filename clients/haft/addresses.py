@@ -1,0 +1,151 @@
+"""Addresses of daemons: a Unix socket of this machine, a machine reached by ssh, a WebSocket.
+
+`--host` comes before `HAFT_HOST`, this before `--socket`, and that before `HAFT_SOCKET`. No message
+repeats a password or a token that was written into an address.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from .errors import Misplaced
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_AUTHORITY = re.compile(
+    r"(?:(?P<user>[^@/?#]*)@)?(?P<machine>\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^@:/?#\[\]]*)(?::(?P<port>[^@/?#]*))?"
+)
+_MACHINE = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
+_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.$\\-]*")
+_PORTS = range(1, 65536)
+_FORMS = "ssh://user@box, ws://box:port, wss://box:port or unix:///path/of/haftd.sock"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Local(msgspec.Struct, frozen=True):
+    """The daemon of this machine: at `socket`, or where `haft_protocol.paths` looks."""
+
+    socket: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "this machine" if self.socket is None else self.socket
+
+
+class Ssh(msgspec.Struct, frozen=True):
+    """A daemon that OpenSSH reaches; `socket` is a path on its machine."""
+
+    machine: str
+    user: str | None = None
+    port: int | None = None
+    socket: str | None = None
+
+    @property
+    def name(self) -> str:
+        machine = f"[{self.machine}]" if ":" in self.machine else self.machine
+        user = "" if self.user is None else f"{self.user}@"
+        return f"{user}{machine}{'' if self.port is None else f':{self.port}'}"
+
+    @property
+    def login(self) -> str:
+        """Return the command that logs in to the machine, for a person to type."""
+        port = "" if self.port is None else f"-p {self.port} "
+        return f"ssh {port}{'' if self.user is None else f'{self.user}@'}{self.machine}"
+
+
+class WebSocket(msgspec.Struct, frozen=True):
+    """A daemon at a WebSocket."""
+
+    url: str
+    machine: str
+
+    @property
+    def name(self) -> str:
+        return self.url
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.machine in _LOOPBACK
+
+
+Remote = Ssh | WebSocket
+Address = Local | Remote
+
+
+def chosen_address(host: str | None, socket: str | None, env: Mapping[str, str]) -> Address:
+    """Return the address by precedence; a socket of the environment is found later, by its path.
+
+    >>> chosen_address(None, "/s", {"HAFT_HOST": "ssh://me@box"}).name
+    'me@box'
+    """
+    if host:
+        return parse_address(host, "--host")
+    if named := env.get("HAFT_HOST"):
+        return parse_address(named, "HAFT_HOST")
+    return Local(socket)
+
+
+def parse_address(text: str, source: str = "--host") -> Address:
+    """Read an address. Raises `Misplaced`, which names `source`."""
+    match = _SCHEME.match(text)
+    if match is None or not text.isprintable():
+        # Shown only without a sign of a password.
+        shown = "" if "@" in text else f", not {text!a}"
+        raise Misplaced(f"{source} wants an address: {_FORMS}{shown}")
+    scheme, rest = match[1].lower(), text[match.end() :]
+    if scheme == "unix":
+        return Local(_path(rest, source) if rest else None)
+    if scheme not in ("ssh", "ws", "wss"):
+        raise Misplaced(f"{source} has an address with {scheme}://, and haft knows {_FORMS}")
+    authority, _, path = rest.partition("/")
+    parts = _AUTHORITY.fullmatch(authority)
+    user = None if parts is None else parts["user"]
+    if parts is None or (user is not None and ":" in user):
+        reason = "is no address" if parts is None else "has a password"
+        raise Misplaced(f"{source} {reason}; it is written as {_FORMS}, without a password")
+    machine = parts["machine"].strip("[]")
+    port = _port(parts["port"], source)
+    if not _MACHINE.fullmatch(machine):
+        raise Misplaced(f"{source} names no machine: {_FORMS}")
+    if scheme == "ssh":
+        if user is not None and not _USER.fullmatch(user):
+            raise Misplaced(f"{source} has a user name that ssh does not take")
+        socket = _path(f"/{path}", source) if path else None
+        return Ssh(machine, user, port, socket)
+    if user is not None or "?" in path or "#" in path:
+        raise Misplaced(
+            f"{source} has a user name or a query, and an address is visible to other users; the "
+            "token of a WebSocket is in the file that HAFT_TOKEN_FILE names"
+        )
+    return WebSocket(f"{scheme}://{authority}/{path}", machine)
+
+
+def is_given(host: str | None, env: Mapping[str, str]) -> bool:
+    return bool(host or env.get("HAFT_HOST"))
+
+
+def _port(text: str | None, source: str) -> int | None:
+    if text is None:
+        return None
+    port = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+    if port not in _PORTS:
+        raise Misplaced(f"{source} has no port from 1 to {_PORTS[-1]} behind the colon")
+    return port
+
+
+def _path(path: str, source: str) -> str:
+    if "%" in path:
+        from urllib.parse import unquote
+
+        path = unquote(path, errors="surrogateescape")
+    if not path.startswith("/") or path.endswith("/") or "\0" in path:
+        raise Misplaced(f"{source} wants the absolute path of a socket, not {path!a}")
+    return path
+
+
+def relay_command(address: WebSocket) -> list[str]:
+    """Return the program that joins its standard streams to the WebSocket."""
+    return [sys.executable, "-P", "-m", "haft.websocket_relay", address.url]
