@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "logs": "show all output of a handle, or follow it",
     "record": "write a handle's output with its times as a recording",
     "play": "show a recording",
+    "watch": "show lines that match a pattern as handles print them",
     "search": "find lines in the output of handles",
     "audit": "show the log of actions on handles",
     "status": "show the daemon's figures",

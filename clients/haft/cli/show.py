@@ -101,6 +101,11 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_coloured and colour else text
 
 
+def paint_stdout(text: str, colour: str) -> str:
+    """Colour a part of the content, where standard output takes colours."""
+    return text if sys.stdout is None else paint(text, colour, sys.stdout)
+
+
 def plain(text: str, limit: int = 300) -> str:
     """Return a process's text as one line without control characters, cut to `limit`."""
     clean = "".join(c if c.isprintable() else " " for c in text).strip()

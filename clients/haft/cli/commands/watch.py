@@ -1,0 +1,204 @@
+"""`haft watch`: the lines of running handles that match a pattern, as they are printed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import select
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from haft_protocol.pushes import OUTPUT, STATE, PushedOutput
+from haft_protocol.states import HandleState, Stopped
+
+from ...daemon_socket import open_daemon
+from .. import show
+from ..options import UsageError, chosen_socket, session, unicode
+from ..statuses import Status
+from ..terminal.pollable_client import PollableClient
+
+EPILOG = """\
+PATTERN is a regular expression of Python, searched in each line. Without ID the lines of all handles of the session are
+read from now on, those of later handles, too; of the handles named by ID also the lines that they have
+printed before. A line is shown when it is complete; for -1 an incomplete one, as a prompt, counts at once.
+
+Exit status 0 when a line has matched; when all handles named by ID have stopped without one, 1, as grep has
+it; with -1, and when the time runs out, 5. Ctrl-C ends it, with 130.
+
+examples:
+  haft watch 'error|warning'
+  haft watch -1 'listening on' server && curl localhost:8000
+  haft watch --all -i fail
+"""
+
+_MAX_LINE = 65_536
+"""Characters of an unfinished line that are held."""
+
+_PUSHED_OUTPUT = msgspec.json.Decoder(PushedOutput)
+_STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pattern", metavar="PATTERN")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="only these handles")
+    parser.add_argument(
+        "-1", "--exit", dest="exit", action="store_true", help="end at the first match"
+    )
+    parser.add_argument("-i", "--ignore-case", action="store_true", help="of letters")
+    parser.add_argument("-a", "--all", action="store_true", help="the handles of all sessions")
+    parser.add_argument(
+        "-n", "--new", action="store_true", help="of the handles named, only what they print now"
+    )
+    parser.add_argument(
+        "--timeout-ms", type=int, metavar="N", help="end after this time at the latest"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a handle; `session` only where several are watched."""
+
+    id: str
+    session: str | UnsetType
+    text: str
+    is_complete: bool = True
+
+
+class Lines:
+    """Cuts the pushed output of handles into lines.
+
+    >>> lines = Lines()
+    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, 0, 9, "one\\ntwo"))]
+    ['one', 'two']
+    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, 9, 11, "!\\n"))]
+    ['two!']
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[str | UnsetType, str], str] = {}
+
+    def feed(self, push: PushedOutput) -> Iterator[Line]:
+        """Yield each line that the push completes, then the incomplete one."""
+        key = push.session, push.id
+        before = "" if push.omitted else self._begun.pop(key, "")
+        *lines, rest = (before + push.data).split("\n")
+        for text in lines:
+            yield Line(push.id, push.session, _last_version(text))
+        if rest:
+            self._begun[key] = rest[-_MAX_LINE:]
+            yield Line(push.id, push.session, _last_version(rest), is_complete=False)
+
+    def end(self, id: str, session: str | UnsetType) -> Iterator[Line]:
+        """Yield the last line of a handle that has stopped, if it is incomplete."""
+        text = self._begun.pop((session, id), "")
+        if text:
+            yield Line(id, session, _last_version(text))
+
+
+def _last_version(text: str) -> str:
+    """Return a line as it was rewritten last."""
+    return text.rstrip("\r").rpartition("\r")[2]
+
+
+def run(options: argparse.Namespace) -> int:
+    is_single = hasattr(options, "exit")
+    if options.json and not is_single:
+        raise UsageError("--json goes with -1 only: a stream is no document")
+    ids = list(dict.fromkeys(getattr(options, "ids", [])))
+    if ids and hasattr(options, "all"):
+        raise UsageError("--all does not go with ID: an id names a handle of one session")
+    timeout_ms = getattr(options, "timeout_ms", None)
+    deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+    watch = _Watch(options, _compiled(options), ids)
+    line = PollableClient(
+        open_daemon(chosen_socket(options)), session=session(options), name="haft watch"
+    )
+    with line:
+        line.hear(watch.hear)
+        fields: dict[str, object] = {"events": ["state", "output"]}
+        if hasattr(options, "all"):
+            fields["session"] = "*"
+        if ids:
+            fields["handles"] = ids
+            if not hasattr(options, "new"):
+                fields["from"] = dict.fromkeys(ids, 0)
+        line.finish(line.start("subscribe", **fields))
+        poll = select.poll()
+        poll.register(line.fileno(), select.POLLIN)
+        while not watch.is_over:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not poll.poll(None if left is None else left * 1000) and left is not None:
+                show.line("haft watch: timed out", "yellow")
+                return Status.WAITED_IN_VAIN
+            line.advance()
+    if watch.matches:
+        return Status.DONE
+    show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
+    return Status.WAITED_IN_VAIN if is_single else Status.FAILED
+
+
+def _compiled(options: argparse.Namespace) -> re.Pattern[str]:
+    try:
+        flags = re.IGNORECASE if hasattr(options, "ignore_case") else 0
+        return re.compile(unicode(options.pattern, "`pattern`"), flags)
+    except re.error as fault:
+        raise UsageError(f"{options.pattern!r} is no regular expression: {fault}") from None
+
+
+class _Watch:
+    """Shows the matching lines of the pushes that it hears."""
+
+    def __init__(
+        self, options: argparse.Namespace, pattern: re.Pattern[str], ids: list[str]
+    ) -> None:
+        self._options = options
+        self._pattern = pattern
+        self._ids = ids
+        self._running = set(ids)
+        self._lines = Lines()
+        self._is_single = hasattr(options, "exit")
+        self.matches = 0
+
+    @property
+    def is_over(self) -> bool:
+        is_found = self._is_single and self.matches > 0
+        return is_found or (bool(self._ids) and not self._running)
+
+    def hear(self, method: str, params: Raw) -> None:
+        if self.is_over:
+            return
+        if method == OUTPUT:
+            push = _PUSHED_OUTPUT.decode(params)
+            if push.omitted:
+                show.line(f"haft watch: {push.omitted} bytes of {push.id} were not seen", "yellow")
+            self._take(self._lines.feed(push))
+        elif method == STATE:
+            state = _STATE.decode(params)
+            if isinstance(state, Stopped):
+                where = state.session if hasattr(self._options, "all") else UNSET
+                self._take(self._lines.end(state.id, where))
+                self._running.discard(state.id)
+
+    def _take(self, lines: Iterator[Line]) -> None:
+        for line in lines:
+            if self.is_over:
+                return
+            if (line.is_complete or self._is_single) and self._pattern.search(line.text):
+                self.matches += 1
+                self._show(line)
+
+    def _show(self, line: Line) -> None:
+        if self._options.json:
+            shown = {"id": line.id, "session": line.session, "line": line.text}
+            document = {name: value for name, value in shown.items() if value is not UNSET}
+            show.document(msgspec.json.encode(document))
+            return
+        name = line.id if isinstance(line.session, UnsetType) else f"{line.session}/{line.id}"
+        text = self._pattern.sub(
+            lambda match: show.paint_stdout(match[0], "red") if match[0] else "", line.text
+        )
+        show.write(f"{show.paint_stdout(f'{name}:', 'dim')} {text}\n")
