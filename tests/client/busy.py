@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from haft.__main__ import main
 from haft.cli.terminal import own_terminal
-from haft.cli.terminal.output_filter import OutputFilter
+from haft.cli.terminal.terminal_modes import TerminalModes
 
-_draw = OutputFilter.draw
+_note = TerminalModes.note
 
 
-def _without_end(drawing: OutputFilter, data: bytes) -> bytes:
+def _without_end(modes: TerminalModes, data: bytes) -> bytes:
     while b"forever" in data:
         pass
-    return _draw(drawing, data)
+    return _note(modes, data)
 
 
 if __name__ == "__main__":
-    OutputFilter.draw = _without_end  # type: ignore[assignment, method-assign]
+    TerminalModes.note = _without_end  # type: ignore[assignment, method-assign]
     own_terminal._OVERDUE_S = 0.5
     raise SystemExit(main())

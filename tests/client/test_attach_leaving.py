@@ -139,19 +139,20 @@ def test_detaching_is_possible_during_a_question(place: Place) -> None:
     assert place.call("fetch", id="h")["state"] == "waiting"
 
 
-def test_modes_are_reset_and_queries_are_not_passed_on(place: Place) -> None:
+@pytest.mark.parametrize("options", [[], ["--clipboard"]])
+def test_modes_are_reset_and_queries_are_not_passed_on(place: Place, options: list[str]) -> None:
     program = (
         "import os, sys, tty; tty.setraw(0)\n"
         "sys.stdout.write('\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?2004h\\x1b[?25lpicture')\n"
         "sys.stdout.flush()\n"
-        "os.read(0, 1); sys.stdout.write('\\x1b[6n\\x1b[c\\x1b]11;?\\x07'); sys.stdout.flush()\n"
+        "os.read(0, 1); sys.stdout.write('\\x1b[6n\\x1b[c\\x1b]11;?\\x07\\x1b]52;c;YQ==\\x07'); sys.stdout.flush()\n"
         "told = b''\n"
         "while not told.endswith(b'!'): told += os.read(0, 100)\n"
         "sys.stdout.write(f'told {told.count(27)}.'); sys.stdout.flush()\n"
         "while os.read(0, 100) != b'q': pass\n"
     )
     place.python(program)
-    with place.attach() as person:
+    with place.attach(*options) as person:
         person.until("picture")
         assert person.terminal.snapshot().alt and person.terminal.bracketed_paste
         assert b"\x1b[?1000h" in person.drawn or b"1000;1006h" in person.drawn
@@ -161,6 +162,7 @@ def test_modes_are_reset_and_queries_are_not_passed_on(place: Place) -> None:
         told = int(re.search(r"told (\d+)\.", " ".join(person.lines))[1])  # type: ignore[index]
         assert person.replies == []
         assert told <= 3
+        assert (b"]52;" in person.drawn) is bool(options)
         person.type(DETACH)
         assert person.ends() == 0
         assert person.restored

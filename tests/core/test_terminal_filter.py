@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from haftd.core.spool import Spool
 from haftd.core.terminal_filter import TerminalReader, boundary
 from haftd.runtimes.terminal.screen import Screen
-from tests.client.test_output_filter import OTHERS, QUERIES
 from tests.core.disks import make
+from tests.protocol.test_query_filter import COPY, OTHERS, QUERIES
 
-COPY = b"\x1b]52;c;YWJj\x07"
 LONG_COPY = b"\x1b]52;c;" + b"YWJj" * 20_000 + b"\x07"
-PLAIN = [other for other in OTHERS if other != COPY]
+PLAIN = OTHERS
 PARTS = st.lists(st.sampled_from([*QUERIES, *PLAIN, COPY]), max_size=12)
 
 

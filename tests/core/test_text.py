@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from haftd.core.escapes import unfinished
+from haft_protocol.query_filter import unfinished_character
 from haftd.core.spool import Spool
 from haftd.core.text import cut, cut_text, omission_line
 from tests.core.disks import make, open_memory
@@ -119,7 +119,7 @@ def test_invalid_bytes_are_cut_and_counted(
 ) -> None:
     piece = cut(spool_of(data), 0, len(data), max_bytes, final=final, tail=tail)
     assert 0 <= piece.omitted <= piece.cursor <= len(data)
-    assert piece.cursor == (len(data) if final else len(data) - unfinished(data[-3:]))
+    assert piece.cursor == (len(data) if final else len(data) - unfinished_character(data[-3:]))
     if not tail and 0 < max_bytes < piece.cursor:
         assert omission_line(piece.omitted) in piece.text
     piece.text.encode()

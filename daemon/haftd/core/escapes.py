@@ -13,6 +13,8 @@ import codecs
 import re
 from collections.abc import Iterator
 
+from haft_protocol.query_filter import unfinished_character
+
 MAX_SEQUENCE = 4_096
 """Bytes before an offset that are enough to find an open sequence there, except for `long_strings`.
 """
@@ -104,7 +106,7 @@ def _is_unicode(text: str) -> bool:
 
 def pending(tail: bytes) -> int:
     """Count the last bytes that are an incomplete character or sequence; needs `MAX_SEQUENCE` bytes."""
-    return _begun(tail) or unfinished(tail)
+    return _begun(tail) or unfinished_character(tail)
 
 
 def _begun(tail: bytes) -> int:
@@ -137,14 +139,3 @@ def end_broken_string(data: bytes) -> bytes:
     """Cancel a string that is open at the end of `data`, at its first line end."""
     begun = _BROKEN_STRING.search(data)
     return data if begun is None else data[: begun.end(1)] + b"\x18" + data[begun.end(1) :]
-
-
-def unfinished(data: bytes) -> int:
-    """Count the last bytes, up to three, that are an incomplete character."""
-    for size in range(1, min(3, len(data)) + 1):
-        byte = data[-size]
-        if byte >= 0xC0:
-            return size if codecs.utf_8_decode(data[-size:], "replace", False)[1] == 0 else 0
-        if byte < 0x80:
-            return 0
-    return 0

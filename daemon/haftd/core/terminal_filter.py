@@ -7,29 +7,16 @@ resumes without state.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-from haft_protocol.terminal_queries import (
-    ASK_BY_A_FIELD,
-    CONTROLS,
-    SEQUENCE,
-    UNFINISHED,
-    command_asks,
-    command_number,
-    control_asks,
-    string_asks,
-)
+from haft_protocol.query_filter import MAX_SEQUENCE, filter_bytes, held_back, is_withheld
+from haft_protocol.terminal_queries import SEQUENCE
 
-from .escapes import MAX_SEQUENCE, unfinished
 from .spool import Spool
 
 _LEAST_WINDOW = 2 * MAX_SEQUENCE
 """Bytes that show the longest sequence held back, whole."""
 _HEAD = 64
-
-_CLIPBOARD = b"52"
 
 
 class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
@@ -71,8 +58,8 @@ def _read(spool: Spool, start: int, count: int, clipboard: bool, final: bool) ->
     begin = stop - len(data)
     is_last = final and stop == spool.end
     body = _withheld_body(spool, begin, stop, clipboard)
-    filtered, size = filter_bytes(data[body:], clipboard=clipboard, final=is_last)
-    return TerminalChunk(filtered, begin + body + size, begin - start)
+    filtered = filter_bytes(data[body:], clipboard=clipboard, final=is_last)
+    return TerminalChunk(filtered.data, begin + body + filtered.size, begin - start)
 
 
 def boundary(spool: Spool) -> int:
@@ -89,53 +76,7 @@ def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
     if head_at == start:
         return 0
     head = SEQUENCE.match(spool.read(head_at, min(head_at + _HEAD, start)))
-    if head is None or not _is_withheld(head, clipboard, is_whole=False):
+    if head is None or not is_withheld(head, clipboard, is_whole=False):
         return 0
     end = spool.strings.end_of(start)
     return (stop if end == start else min(end, stop)) - start
-
-
-def held_back(data: bytes) -> int:
-    """Count the last bytes that begin a sequence or a character."""
-    match = UNFINISHED.search(data, max(0, len(data) - MAX_SEQUENCE))
-    return unfinished(data) if match is None else len(match[0])
-
-
-def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -> tuple[bytes, int]:
-    """Return the data without queries, and the count of bytes filtered; the rest is incomplete."""
-    held = held_back(data)
-    done = data[: len(data) - held]
-    if b"\x1b" in done or b"\x05" in done:
-        done = SEQUENCE.sub(lambda match: _shown(match, clipboard, len(done)), done)
-    if not final:
-        return done, len(data) - held
-    rest = data[len(data) - held :]
-    return (done if rest[:1] == b"\x1b" else done + rest), len(data)
-
-
-def _shown(match: re.Match[bytes], clipboard: bool, size: int) -> bytes:
-    if match["control"] is not None:
-        control: bytes = match["control"]
-        bare = control.translate(None, CONTROLS)
-        if not control_asks(bare):
-            return match[0]
-        return control.translate(None, bare + b"\x05") if bare != control else b""
-    is_whole = bool(match["closed"] or match["ended"])
-    is_cut = match.end() == size and not is_whole
-    if match["command"] is None and match["string"] is None:
-        return b"" if match["key"] in (None, b"Z") else match[0]
-    return b"" if (is_whole or is_cut) and _is_withheld(match, clipboard, is_whole) else match[0]
-
-
-def _is_withheld(match: re.Match[bytes], clipboard: bool, is_whole: bool) -> bool:
-    """Return True for a string that asks or writes the clipboard.
-
-    The head decides about a string that is too long to be held back.
-    """
-    if (command := match["command"]) is not None:
-        number, rest = command_number(command)
-        if number == _CLIPBOARD:
-            return not clipboard or b"?" in rest.split(b";")
-        return command_asks(number, rest) or (not is_whole and number in ASK_BY_A_FIELD)
-    string = match["string"]
-    return string is not None and string_asks(string)

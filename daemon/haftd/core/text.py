@@ -17,9 +17,10 @@ from typing import Protocol
 
 import msgspec
 
+from haft_protocol.query_filter import unfinished_character
 from haft_protocol.states import Base64
 
-from .escapes import MAX_SEQUENCE, continued, decode, pending, unfinished
+from .escapes import MAX_SEQUENCE, continued, decode, pending
 from .long_strings import NO_STRINGS
 from .spool import Budget, Spool
 
@@ -336,7 +337,7 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
 
 
 def _inside(before: bytes, data: bytes) -> int:
-    begun = unfinished(before)
+    begun = unfinished_character(before)
     if not begun:
         return 0
     lead = before[-begun:]

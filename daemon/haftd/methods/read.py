@@ -14,13 +14,14 @@ from msgspec import UNSET, UnsetType, structs
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
+from haft_protocol.query_filter import filter_bytes
 from haft_protocol.states import Base64, HandleState, InputWanted, Running, Screen, Stopped, Waited
 from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
-from haftd.core.terminal_filter import TerminalReader, filter_bytes
+from haftd.core.terminal_filter import TerminalReader
 from haftd.core.text import DeferredText, last_line
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
@@ -116,7 +117,7 @@ def look(
         drawn = bytes_that_draw or b""
         if (reader := _terminal_reader(params)) is not None:
             # The bytes not drawn yet are the output itself.
-            drawn, _ = filter_bytes(drawn, clipboard=reader.clipboard)
+            drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
         painted = Base64(b64encode(drawn).decode())
     if handle.stopped:
         supervisor.wake_expiry()

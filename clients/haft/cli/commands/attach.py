@@ -53,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-r", "--read-only", action="store_true", help="type nothing and change no size"
     )
     parser.add_argument(
+        "--clipboard",
+        action="store_true",
+        help="let the program write your clipboard (OSC 52), as vim and tmux do to copy",
+    )
+    parser.add_argument(
         "--detach-key",
         metavar="KEY",
         help="the key before a command to haft, as in C-a or C-] (else HAFT_DETACH_KEY, else C-\\)",
@@ -102,6 +107,7 @@ def join(
         options.id,
         own,
         read_only=getattr(options, "read_only", False),
+        clipboard=getattr(options, "clipboard", False),
         key=_prefix(options),
         inline=inline,
     )

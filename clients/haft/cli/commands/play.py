@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from haft_protocol.query_filter import QueryFilter
+
 from ...asciicast import Event, NotARecording, read
 from .. import show
 from ..options import UsageError
 from ..statuses import Status
-from ..terminal.output_filter import OutputFilter
 from ..terminal.own_terminal import OwnTerminal
+from ..terminal.terminal_modes import TerminalModes
 
 EPILOG = """\
 FILE is an asciicast of version 2 or 3, as `haft record` and asciinema write it; `-` is standard input.
@@ -107,7 +109,7 @@ def _as_text(events: Iterator[Event], pauses: _Pauses) -> int:
 def _on_a_terminal(
     keys: int, events: Iterator[Event], pauses: _Pauses, size: tuple[int, int]
 ) -> int:
-    drawing = OutputFilter()
+    output, modes = QueryFilter(), TerminalModes()
     with OwnTerminal(keys, sys.stdout.fileno()) as terminal:
         own = terminal.size()
         player = _Player(terminal, keys)
@@ -115,8 +117,8 @@ def _on_a_terminal(
             if not player.wait(pauses.before(event)):
                 break
             if event.code == "o":
-                terminal.write(drawing.draw(event.data.encode("utf-8", "replace")))
-        terminal.write(drawing.undo())
+                terminal.write(modes.note(output.feed(event.data.encode("utf-8", "replace"))))
+        terminal.write(modes.undo())
         terminal.settle(leaving=True)
         ended_by = terminal.ended_by
     show.line("")

@@ -1,7 +1,7 @@
 """Attachment: a person's terminal and a handle's, joined until one of them ends.
 
 The handle's output is read by offset, so each byte is drawn once and the session's read offset does
-not move. The picture is painted first, and again after haft's own messages. Neither a process that
+not move. The daemon leaves out the queries, which its screen has answered. The picture is painted first, and again after haft's own messages. Neither a process that
 does not read nor a stalled terminal delays the exit.
 """
 
@@ -23,10 +23,10 @@ from haft_protocol.questions import Question, Secret
 from haft_protocol.states import HandleState, Screen, Stopped, Waiting
 
 from .keyboard import AnswerLine, Command, Event, Keyboard
-from .output_filter import OutputFilter, notice
 from .own_terminal import OwnTerminal
 from .pending_input import PendingInput
 from .pollable_client import PollableClient
+from .terminal_modes import TerminalModes, notice
 
 HELP = " {key} d detaches · {key} {key} types {key} · everything else goes to the program "
 HOW_TO_LEAVE = " {key} d leaves it running · {key} ? helps "
@@ -52,6 +52,7 @@ class Attachment:
         own: OwnTerminal,
         *,
         read_only: bool,
+        clipboard: bool = False,
         key: str = "\\",
         inline: bool = False,
     ) -> None:
@@ -61,7 +62,8 @@ class Attachment:
         self._own = own
         self._read_only = read_only
         self._inline = inline
-        self._drawing = OutputFilter()
+        self._clipboard = clipboard
+        self._modes = TerminalModes()
         self._keyboard = Keyboard(key)
         self._key = f"C-{key}"
         self._hints = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
@@ -70,6 +72,8 @@ class Attachment:
         self._cursor = 0
         self._output: int | None = None
         """Pending request for output."""
+        self._requested = 0
+        """Offset of the output that was requested last."""
         self._typed = PendingInput(line, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
@@ -109,7 +113,7 @@ class Attachment:
         """Restore the person's terminal: modes, styles, title, the cursor below."""
         self._own.settle(leaving=True)
         below = b"" if self._inline else b"\r\n\x1b[J"
-        self._own.write(self._drawing.undo() + b"\x1b[23;0t" + below)
+        self._own.write(self._modes.undo() + b"\x1b[23;0t" + below)
         self._own.settle(leaving=True)
 
     def leave(self) -> int:
@@ -133,6 +137,7 @@ class Attachment:
         figures of a single reply."""
         until = time.monotonic() + _DRAIN_S
         while True:
+            self._requested = self._cursor
             fresh = self._fetch("raw", max_bytes=_OUTPUT)
             if fresh.generation != state.generation or not isinstance(fresh, Stopped):
                 return state
@@ -149,13 +154,21 @@ class Attachment:
     def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
         # With a cursor the read offset stays: the session belongs to the assistant.
         return self._line.fetch(
-            self._id, view=view, cursor=self._cursor, max_bytes=max_bytes, timeout=_CALL_S
+            self._id,
+            view=view,
+            cursor=self._cursor,
+            reader="terminal",
+            clipboard=self._clipboard,
+            max_bytes=max_bytes,
+            timeout=_CALL_S,
         )
 
     def _ask_for_output(self) -> None:
         if self._output is not None or self._own.stalled:
             return
+        self._requested = self._cursor
         fields: dict[str, object] = {"id": self._id, "view": "raw", "cursor": self._cursor}
+        fields |= {"for": "terminal", "clipboard": self._clipboard}
         if self._question is None:
             fields |= {"wait": "output", "timeout_ms": _FOR_LONG_MS, "max_bytes": _OUTPUT}
         else:
@@ -181,18 +194,18 @@ class Attachment:
             self._draw(state)
 
     def _draw(self, state: HandleState) -> None:
-        data = _bytes_of(state)
-        begin = state.cursor - len(data)
-        if begin > self._cursor and not isinstance(state, Stopped):
+        if self._requested != self._cursor:
+            return  # Painted meanwhile: the next request begins where the picture ends.
+        if state.omitted and not isinstance(state, Stopped):
             # Dropped output cannot be drawn: the current picture replaces it.
             self._paint()
             return
-        new = data[max(0, self._cursor - begin) :]
-        self._cursor = max(self._cursor, state.cursor)
-        if self._wrong_size and new:
+        data = _bytes_of(state)
+        self._cursor = state.cursor
+        if self._wrong_size and data:
             self._paint()
             return
-        self._own.write(self._drawing.draw(new))
+        self._own.write(self._modes.note(data))
         self._draw_over()
 
     def _paint(self) -> None:
@@ -205,8 +218,8 @@ class Attachment:
         picture = _bytes_of(state)
         if isinstance(state, Stopped) and not picture:
             return
-        self._own.write(self._drawing.undo() + b"\x1b[H\x1b[2J")
-        self._own.write(self._drawing.draw(picture))
+        self._own.write(self._modes.undo() + b"\x1b[H\x1b[2J")
+        self._own.write(self._modes.note(picture))
         self._cursor = state.cursor
         question = state.question if isinstance(state, Waiting) else None
         if question != self._question:
@@ -292,7 +305,7 @@ class Attachment:
 
     def _look_round(self) -> None:
         if self._own.take_signal(signal.SIGTSTP):
-            self._own.write(self._drawing.undo() + b"\r\n")
+            self._own.write(self._modes.undo() + b"\r\n")
             self._own.settle()
             self._own.give_back()
             signal.raise_signal(signal.SIGSTOP)

@@ -1,8 +1,7 @@
-"""A process's output for a person's own terminal, without queries.
+"""Modes of a person's own terminal that a process's output changes, to reset them at the end.
 
-The daemon's screen has already answered the process's queries; the person's terminal would answer
-them again, as if typed. Modes that the process sets are recorded and reset at the end, no others.
-The output comes in chunks: an incomplete sequence or character is held back until the next chunk.
+The output is noted as it is drawn: without queries and in whole sequences, as
+`haft_protocol.query_filter` and the daemon's bytes `for` a terminal give it.
 """
 
 from __future__ import annotations
@@ -10,19 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from haft_protocol.terminal_queries import (
-    COLOURS,
-    CONTROLS,
-    SEQUENCE,
-    UNFINISHED,
-    command_asks,
-    command_number,
-    control_asks,
-    string_asks,
-)
-
-_MAX_SEQUENCE = 4096
-"""Longer sequences pass without waiting for their end."""
+from haft_protocol.terminal_queries import COLOURS, CONTROLS, SEQUENCE, command_number
 
 _MAX_ROWS = 3
 
@@ -34,7 +21,6 @@ _MODE_DIGITS = 5
 """No mode has a longer number."""
 
 _ON_AT_THE_START = {(b"?", 7), (b"?", 25), (b"", 12)}
-_ALT = {47, 1047, 1049}
 _NOT_UNDONE = {1048}
 """Not a mode: saves and restores the cursor."""
 
@@ -49,26 +35,19 @@ _UNDOING = {
 }
 
 
-class OutputFilter:
+class TerminalModes:
     """State of one person's terminal, as far as the process has changed it."""
 
     def __init__(self) -> None:
-        self._held = b""
         self._modes: dict[tuple[bytes, int], bool] = {}
         self._seen: set[str] = set()
 
-    @property
-    def alt(self) -> bool:
-        return any(self._modes.get((b"?", number), False) for number in _ALT)
-
-    def draw(self, data: bytes) -> bytes:
-        data, self._held = self._held + data, b""
-        unfinished = UNFINISHED.search(data, max(0, len(data) - _MAX_SEQUENCE))
-        self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
-        data = data[: len(data) - len(self._held)]
-        if b"\x1b" not in data and b"\x05" not in data:
-            return data
-        return SEQUENCE.sub(self._drawn, data)
+    def note(self, data: bytes) -> bytes:
+        """Note the changes of bytes that are drawn; return the bytes."""
+        if b"\x1b" in data:
+            for match in SEQUENCE.finditer(data):
+                self._note(match)
+        return data
 
     def undo(self) -> bytes:
         """Return the bytes that reset modes and styles; forget the state."""
@@ -88,32 +67,18 @@ class OutputFilter:
         out += b"\x0f\x1b(B\x1b[0m"
         self._modes.clear()
         self._seen.clear()
-        self._held = b""
         return bytes(out)
 
-    def _drawn(self, match: re.Match[bytes]) -> bytes:
-        """Record a sequence's changes; return the bytes to draw, none for a query."""
+    def _note(self, match: re.Match[bytes]) -> None:
         if (control := match["control"]) is not None:
-            bare = control.translate(None, CONTROLS)
-            if control_asks(bare):
-                return control.translate(None, bare + b"\x05") if bare != control else b""
-            self._note_control(bare)
+            self._note_control(control.translate(None, CONTROLS))
         elif (command := match["command"]) is not None:
-            number, rest = command_number(command)
-            if match["closed"] and command_asks(number, rest):
-                return b""
-            self._note_command(number, rest)
-        elif (string := match["string"]) is not None:
-            if match["ended"] and string_asks(string):
-                return b""
+            self._note_command(*command_number(command))
         elif (key := match["key"]) == b"c":
             self._modes.clear()
             self._seen -= {"keypad", "margins", "keyboard", "modified", "shape"}
         elif key == b"=":
             self._seen.add("keypad")
-        else:
-            return b""
-        return match[0]
 
     def _note_control(self, bare: bytes) -> None:
         if bare[-1:] in (b"h", b"l"):
@@ -132,18 +97,6 @@ class OutputFilter:
             self._seen.add("link")
         elif number == b"9" and rest[:1] == b"4":
             self._seen.add("progress")
-
-
-def _unfinished_character(data: bytes) -> bytes:
-    """Return the trailing bytes that begin a UTF-8 character."""
-    for size in range(1, min(4, len(data) + 1)):
-        first = data[-size]
-        if first < 0x80:
-            break
-        if first >= 0xC0:
-            whole = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-            return data[-size:] if size < whole else b""
-    return b""
 
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
