@@ -10,7 +10,7 @@ SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: conformance test-clients help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance test-clients test-install help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
 	@echo "make test-clients     Neovim; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
+	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -77,6 +78,14 @@ conformance: $(CLIENTS)
 
 test-clients: $(CLIENTS)
 	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim
+
+INSTALLERS := $(VENV)/.installers
+$(INSTALLERS): $(VENV)/.made
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[install]'
+	@touch $@
+
+test-install: $(INSTALLERS)
+	@$(PYTEST) -n 0 -m install tests/install
 
 soak: $(VENV)/.made
 	@$(PYTEST) -n 0 -m soak

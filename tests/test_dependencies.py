@@ -17,7 +17,7 @@ MakeDaemon = Callable[..., RunningDaemon]
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("daemon", "protocol", "clients")
-FOR_TESTS = {"dev", "clients"}
+FOR_TESTS = {"dev", "clients", "install"}
 OURS = {"haft", "haftd", "haft_protocol"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

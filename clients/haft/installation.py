@@ -16,6 +16,7 @@ import sysconfig
 import venv
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,13 +46,12 @@ class CopyFailed(SetupFailed):
 
 
 def is_installed() -> bool:
-    """Return True for code in site-packages, not in a source tree."""
-    return Path(__file__).is_relative_to(sysconfig.get_path("purelib"))
+    """Return True for code from a wheel, not from a source tree (also one that is installed editable)."""
+    return _packaged("systemd").is_dir()
 
 
 def unit_templates() -> Path:
-    packaged = Path(__file__).with_name("systemd")
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "systemd"
+    return _data("systemd", "systemd")
 
 
 COMPLETIONS = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
@@ -60,12 +60,21 @@ COMPLETIONS = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
 
 def completion(shell: str) -> Path:
     """Return the script of a shell's completion."""
-    return Path(__file__).parent / "completions" / COMPLETIONS[shell]
+    return _packaged("completions") / COMPLETIONS[shell]
 
 
 def nvim_plugin() -> Path:
-    packaged = Path(__file__).with_name("nvim")
-    return packaged if packaged.is_dir() else Path(__file__).parents[1] / "nvim"
+    return _data("nvim", "clients/nvim")
+
+
+def _packaged(name: str) -> Path:
+    return Path(str(files("haft"))) / name
+
+
+def _data(name: str, source: str) -> Path:
+    """Return a folder of data: a wheel has it in the package, a source tree beside the packages."""
+    packaged = _packaged(name)
+    return packaged if packaged.is_dir() else _packaged("").parents[1] / source
 
 
 class Environment:

@@ -1,0 +1,112 @@
+"""The wheel, installed from nothing by each installer, starts a daemon that holds a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.install.building import ROOT, build, unpacked_sdist
+
+pytestmark = pytest.mark.install
+
+BIN = Path(sys.executable).parent
+_TIMEOUT_S = 300
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the sdist as an index's users would build it."""
+    folder = tmp_path_factory.mktemp("built")
+    sdist = build(ROOT, folder / "sdist", "sdist")
+    return build(unpacked_sdist(sdist, folder / "tree"), folder / "wheel", "wheel")
+
+
+class Machine:
+    """A home without anything in it; the caches of the installers are shared between homes."""
+
+    def __init__(self, home: Path, cache: Path) -> None:
+        self.home = home
+        runtime = home / "run"
+        runtime.mkdir(mode=0o700)
+        kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "UV_", "SSL_"))}
+        self.env = {
+            **kept,
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "PATH": f"{home}/.local/bin:{BIN}:/usr/bin:/bin",
+            "UV_CACHE_DIR": str(cache / "uv"),
+            "PIP_CACHE_DIR": str(cache / "pip"),
+        }
+
+    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            list(map(str, words)),
+            env=self.env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+
+    def out(self, *words: str | Path) -> str:
+        """Run a command that has to succeed; return its standard output."""
+        done = self.run(*words)
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def machine(short_tmp: Path, cache: Path) -> Iterator[Machine]:
+    machine = Machine(short_tmp, cache)
+    yield machine
+    programs = [*short_tmp.glob("venv/bin/haft"), *short_tmp.glob(".local/bin/haft")]
+    for program in programs:
+        machine.run(program, "stop", "--yes")
+
+
+def install(machine: Machine, installer: str, wheel: Path) -> Path:
+    """Install the wheel; return the program `haft`."""
+    program = machine.home / ".local" / "bin" / "haft"
+    if installer == "venv":
+        machine.out(sys.executable, "-m", "venv", machine.home / "venv")
+        machine.out(machine.home / "venv" / "bin" / "python", "-m", "pip", "install", "-q", wheel)
+        return machine.home / "venv" / "bin" / "haft"
+    if installer == "uv":
+        machine.out(BIN / "uv", "tool", "install", wheel)
+    else:
+        machine.out(BIN / "pipx", "install", wheel)
+    return program
+
+
+@pytest.mark.parametrize("installer", ["venv", "uv", "pipx"])
+def test_an_installation_holds_a_shell_in_two_commands(
+    machine: Machine, wheel: Path, installer: str
+) -> None:
+    haft = install(machine, installer, wheel)
+    assert machine.out(haft, "version").startswith("haft 0.")
+    machine.out(haft, "spawn", "shell", "--id", "work")
+    machine.out(haft, "apply", "work", "--line", "x=41")
+    assert "42\n" in machine.out(haft, "apply", "work", "--line", "echo $((x + 1))")
+    steps = machine.out(haft, "setup", "completions", "man", "nvim", "--dry-run")
+    assert "nvim/site/pack/haft/start/haft/plugin/haft.lua" in steps
+    status = json.loads(machine.out(haft, "status", "--json"))
+    assert status["problems"] == []
+    machine.out(haft, "stop", "--yes")
+
+
+def test_uv_runs_haft_without_an_installation(machine: Machine, wheel: Path) -> None:
+    out = machine.out(BIN / "uvx", "--from", wheel, "haft", "version")
+    assert out.startswith("haft 0.")
