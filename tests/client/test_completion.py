@@ -46,6 +46,8 @@ def values(line: str) -> list[str]:
         ("apply a --keys Up --ey", []),
         ("completion f", ["fish"]),
         ("nothing |", []),
+        ("init |", []),
+        ("run --id |", []),
         ("ps |", []),
     ],
 )

@@ -7,6 +7,7 @@ Content goes to stdout unchanged, remarks to stderr, each error on one line.
 from __future__ import annotations
 
 COMMANDS: dict[str, str] = {
+    "init": "write a commented definition of a tool",
     "tools": "list the tools, or show one",
     "trust": "show the commands that a folder's definitions run, and trust them",
     "run": "run a command with its own streams, signals and exit status",

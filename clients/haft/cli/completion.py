@@ -160,7 +160,8 @@ class _Line:
         if kind == "KEY=VALUE":
             return self._tool_arguments()
         if kind == "NAME":
-            return self._sessions() if _name(action) == "--session" else _signals()
+            named = {"--session": self._sessions, "--signal": _signals}.get(_name(action))
+            return () if named is None else named()
         if kind == "KEY":
             return ((key, "") for key in _KEYS)
         if kind in ("FOLDER", "ROOT"):
