@@ -40,7 +40,10 @@ def _run(arguments: list[str]) -> int:
 
         return print_candidates(arguments[1:])
     from .cli.options import UsageError
+    from .cli.show import choose_colours
     from .errors import HaftError
+
+    choose_colours("auto")
 
     options = argparse.Namespace(
         json=False, session=None, root=None, address=None, socket=None, name="haft"

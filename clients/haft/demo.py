@@ -46,7 +46,8 @@ CHANGES = (
     ("friend, is mine", "friend, was mine"),
 )
 PROMPT = r"\(\d/\d\) Stage this hunk \[.*\]\? "
-_DIM, _BOLD, _OFF = ("\033[2m", "\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "", "")
+_IS_COLOURED = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+_DIM, _BOLD, _OFF = ("\033[2m", "\033[1m", "\033[0m") if _IS_COLOURED else ("", "", "")
 
 
 def main() -> int:

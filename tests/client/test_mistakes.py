@@ -39,8 +39,8 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ("fetch s1 --fast", "haft fetch: unrecognized arguments: --fast"),
         ("spawn run --id x ls -la", "haft spawn: a command stands behind --, as in: -- ls -la"),
         (
-            "spawn server --id x port=80 --host a --x=",
-            "haft spawn: an argument of the tool is given by --arg, as in: --arg port=80 --arg host=a --arg x=",
+            "spawn server --id x port=80 --bind a --x=",
+            "haft spawn: an argument of the tool is given by --arg, as in: --arg port=80 --arg bind=a --arg x=",
         ),
         (
             "spawn run --id x CC=gcc make",

@@ -194,3 +194,44 @@ def test_a_screen_is_its_rows_or_the_changed_ones() -> None:
     assert show._screen(screen) == "a\n\nb\n"
     changed = Screen(3, 9, (0, 0), False, "", 1, 0, (), {"0": "a ", "2": ""})
     assert show._screen(changed) == "0: a\n2: \n"
+
+
+class Stream(io.StringIO):
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize(
+    ("when", "is_terminal", "env", "coloured"),
+    [
+        ("auto", True, {"TERM": "xterm"}, True),
+        ("auto", True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        ("auto", True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", True, {}, False),
+        ("auto", False, {"TERM": "xterm"}, False),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {"TERM": "xterm"}, False),
+    ],
+)
+def test_an_option_goes_before_the_environment_and_the_terminal(
+    when: show.When,
+    is_terminal: bool,
+    env: dict[str, str],
+    coloured: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    show.choose_colours(when)
+    try:
+        text = show.paint("text", "red", Stream(is_terminal=is_terminal))
+    finally:
+        show.choose_colours("auto")
+    assert text == ("\x1b[31mtext\x1b[0m" if coloured else "text")

@@ -153,3 +153,24 @@ def test_a_removed_folder_is_reported(serve: Serve, short_tmp: Path) -> None:
         done = subprocess.run(words, capture_output=True, text=True)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "the folder this runs in is gone" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--color", "always", "nothing"], ["ps", "--color=always", "-x"]]
+)
+def test_the_colour_is_chosen_before_a_later_mistake(words: list[str], capsys: Capture) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("\x1b[31mhaft")
+    assert main(["nothing"]) == 2
+    assert "\x1b" not in capsys.readouterr().err, "each call decides anew"
+
+
+def test_a_table_is_coloured_as_the_option_says(serve: Serve, capsys: Capture) -> None:
+    serve(lambda request, peer: {"handles": [running("a") | _FIGURES]})
+    assert main(["ps", "--color", "always"]) == 0
+    assert capsys.readouterr().out.startswith("\x1b[1mID")
+    assert main(["ps"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+_FIGURES = {"command": "make", "root": "/", "started_at": 1.0, "bytes": 0, "age_s": 1.0}

@@ -33,7 +33,7 @@ _ENVIRONMENT = (
     ("HAFT_SESSION", "the session of commands that name none"),
     ("XDG_RUNTIME_DIR", "its folder haft has the socket"),
     ("XDG_CONFIG_HOME, XDG_STATE_HOME", "configuration; logs, trust and kept output"),
-    ("NO_COLOR", "not empty: no colours"),
+    ("NO_COLOR", "not empty: no colours, unless --color has them"),
 )
 
 

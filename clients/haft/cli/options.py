@@ -10,7 +10,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from . import show
 
@@ -66,6 +66,13 @@ class _Help(argparse.RawDescriptionHelpFormatter):
             else:
                 lines.append(line)
         return "\n".join(lines)
+
+
+class _Colours(argparse.Action):
+    """Takes effect at once: a later word may be a mistake that is reported in colour."""
+
+    def __call__(self, parser: object, options: object, value: Any, option: object = None) -> None:
+        show.choose_colours(value)
 
 
 class Parser(argparse.ArgumentParser):
@@ -165,6 +172,13 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
 def common(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("common options")
     group.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    group.add_argument(
+        "--color",
+        action=_Colours,
+        choices=get_args(show.When),
+        metavar="WHEN",
+        help="auto (in a terminal, unless NO_COLOR is set), always or never",
+    )
     group.add_argument(
         "--session", metavar="NAME", help="the session (else HAFT_SESSION, else `default`)"
     )

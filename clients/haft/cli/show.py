@@ -9,7 +9,7 @@ import os
 import sys
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 import msgspec
 from msgspec import UnsetType
@@ -22,6 +22,8 @@ from ..errors import HaftError
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
 _GAP = "  "
+When = Literal["auto", "always", "never"]
+_when: When = "auto"
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -92,16 +94,25 @@ def document(encoded: bytes) -> None:
 
 
 def paint(text: str, colour: str | None, stream: TextIO) -> str:
-    is_coloured = (
-        colour is not None
-        and stream.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM", "dumb") != "dumb"
-    )
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if is_coloured and colour else text
+    if colour is None or not _takes_colours(stream):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
-def paint_stdout(text: str, colour: str) -> str:
+def choose_colours(when: When) -> None:
+    """Set when texts are coloured, from now on; `auto` is at first."""
+    global _when
+    _when = when
+
+
+def _takes_colours(stream: TextIO) -> bool:
+    if _when != "auto":
+        return _when == "always"
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    return is_wanted and stream.isatty()
+
+
+def paint_stdout(text: str, colour: str | None) -> str:
     """Colour a part of the content, where standard output takes colours."""
     return text if sys.stdout is None else paint(text, colour, sys.stdout)
 
@@ -160,7 +171,7 @@ def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None 
     if tty and max(map(len, lines)) > columns():
         lines = fit(rows if narrow is None else narrow, columns())
     for number, text in enumerate(lines):
-        write((paint(text, "bold" if number == 0 else None, sys.stdout) if tty else text) + "\n")
+        write(paint_stdout(text, "bold" if number == 0 else None) + "\n")
 
 
 def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:

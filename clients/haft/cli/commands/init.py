@@ -13,7 +13,7 @@ from haft_protocol.paths import config_home
 
 from ...errors import SetupFailed
 from .. import show
-from ..options import UsageError, chosen_root
+from ..options import UsageError, chosen_root, require_local
 from ..statuses import Status
 
 EPILOG = """\
@@ -94,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError("--print and --json do not go together: the definition is TOML")
         show.write(text)
         return Status.DONE
+    require_local(options, subject="init writes a file")
     is_user = hasattr(options, "user")
     folder = (
         Path(config_home(os.environ)) / "haft" if is_user else Path(chosen_root(options)) / ".haft"

@@ -15,9 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 from haft_protocol.pushes import OUTPUT, STATE, PushedOutput
 from haft_protocol.states import HandleState, Stopped
 
-from ...daemon_socket import open_daemon
 from .. import show
-from ..options import UsageError, chosen_socket, session, unicode
+from ..options import UsageError, chosen_address, open_address, session, unicode
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
@@ -115,7 +114,9 @@ def run(options: argparse.Namespace) -> int:
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     watch = _Watch(options, _compiled(options), ids)
     line = PollableClient(
-        open_daemon(chosen_socket(options)), session=session(options), name="haft watch"
+        open_address(chosen_address(options), start=False),
+        session=session(options),
+        name="haft watch",
     )
     with line:
         line.hear(watch.hear)
