@@ -1375,6 +1375,8 @@ export interface TimelineResult {
   points: ([number, number])[];
   /** there are further points; the last point's offset as `cursor` returns them */
   more: boolean;
+  /** `[rows, cols]` of the terminal at its start, absent on a pipe */
+  initial_size?: [number, number];
   /** `[offset, ms, rows, cols]` each: the resizes of the terminal, the latest 1,024, from `cursor` up to the last point where there is `more` */
   resizes?: ([number, number, number, number])[];
   /** `[offset, ms, size]` each: the inputs in characters or keys, likewise; none that was secret or not echoed */

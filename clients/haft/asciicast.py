@@ -84,6 +84,10 @@ class Writer:
         text = self._decoder.decode(data)
         return self._event(at_ms, "o", text) if text else b""
 
+    def resize(self, at_ms: int, cols: int, rows: int) -> bytes:
+        """Return the event of a terminal that has another size from a time on."""
+        return self._event(at_ms, "r", f"{cols}x{rows}")
+
     def end(self, at_ms: int, status: int | None = None) -> bytes:
         """Return the last events: an incomplete character, and in version 3 the exit status."""
         text = self._decoder.decode(b"", final=True)

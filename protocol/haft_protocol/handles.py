@@ -213,5 +213,6 @@ class TimelineResult(msgspec.Struct, frozen=True, omit_defaults=True):
     cursor: int
     points: tuple[tuple[int, int], ...]
     more: bool
+    initial_size: tuple[int, int] | UnsetType = UNSET
     resizes: tuple[tuple[int, int, int, int], ...] = ()
     inputs: tuple[tuple[int, int, int], ...] = ()

@@ -45,6 +45,19 @@ def test_a_handle_that_has_stopped_is_recorded_with_its_times(
     assert "".join(event.data for event in again) == text
 
 
+def test_a_resize_stands_between_what_was_printed_before_and_after(place: Place) -> None:
+    place.run("sh", "-c", "read -r _; echo one; read -r _; echo two", rows=10, cols=40)
+    place.call("apply", id="h", input={"line": ""}, wait="input")
+    place.call("apply", id="h", input={"resize": {"rows": 20, "cols": 60}}, wait="none")
+    place.call("apply", id="h", input={"line": ""}, wait="stopped")
+    header, events = read(record(place, "h").splitlines())
+    assert (header.cols, header.rows) == (40, 10)
+    shown = [(event.code, event.data) for event in events]
+    at = shown.index(("r", "60x20"))
+    before, after = ("".join(text for _, text in part) for part in (shown[:at], shown[at + 1 :]))
+    assert "one" in before and "two" not in before and "two" in after
+
+
 def test_output_that_is_no_longer_kept_is_counted_and_the_rest_recorded(short_tmp: Path) -> None:
     daemon = RunningDaemon(short_tmp, config='[spool]\nmemory = "4 KiB"\ndisk = "16 KiB"\n').start()
     try:

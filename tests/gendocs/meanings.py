@@ -299,6 +299,7 @@ MEANINGS: dict[str, str] = {
     "TimelineResult.grain_ms": "the precision of a point, in milliseconds; coarser for a long output",
     "TimelineResult.cursor": "the end of the output",
     "TimelineResult.points": "`[offset, ms]` each, the milliseconds since `started_at`",
+    "TimelineResult.initial_size": "`[rows, cols]` of the terminal at its start, absent on a pipe",
     "TimelineResult.resizes": "`[offset, ms, rows, cols]` each: the resizes of the terminal, the latest 1,024, from `cursor` up to the last point where there is `more`",
     "TimelineResult.inputs": "`[offset, ms, size]` each: the inputs in characters or keys, likewise; none that was secret or not echoed",
     "TimelineResult.more": "there are further points; the last point's offset as `cursor` returns them",

@@ -32,7 +32,16 @@ class Timeline:
     [(0, 5.0), (12, 6.0)]
     """
 
-    __slots__ = ("_grain", "_next", "_offsets", "_times", "error", "inputs", "resizes")
+    __slots__ = (
+        "_grain",
+        "_next",
+        "_offsets",
+        "_times",
+        "error",
+        "initial_size",
+        "inputs",
+        "resizes",
+    )
 
     def __init__(self) -> None:
         self._grain = GRAIN
@@ -41,6 +50,8 @@ class Timeline:
         self._offsets = array("Q")
         self._times = array("d")
         self._next = -math.inf
+        self.initial_size: tuple[int, int] | None = None
+        """Rows and columns of a terminal at its start."""
         self.resizes: deque[tuple[int, float, int, int]] = deque(maxlen=MAX_EVENTS)
         """Offset of the output, time, rows, columns."""
         self.inputs: deque[tuple[int, float, int]] = deque(maxlen=MAX_EVENTS)

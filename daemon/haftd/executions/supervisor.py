@@ -237,6 +237,8 @@ class Supervisor:
                         return refused
                     handle.approve(terminal=call.launch.terminal)
                 await self._take_turn()
+                if call.launch.terminal:
+                    handle.timeline.initial_size = call.launch.rows, call.launch.cols
                 try:
                     result = await runtime.run(call, execution)
                 except StartFailed as failed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+from msgspec import UNSET
+
 from haft_protocol.methods import TimelineParams, TimelineResult
 from haftd.caller import Caller
 
@@ -28,6 +30,7 @@ def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> T
         cursor=handle.spool.end,
         points=tuple((offset, ms(at)) for offset, at in points[: params.max_points]),
         more=more,
+        initial_size=timeline.initial_size or UNSET,
         resizes=tuple(
             (offset, ms(at), rows, cols)
             for offset, at, rows, cols in timeline.resizes

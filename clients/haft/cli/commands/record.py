@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from collections.abc import Iterator
 
+from msgspec import UnsetType
+
+from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
 
 from ...asciicast import Header, Writer
 from ...client import Haft
-from ...errors import RemoteError
 from .. import show
 from ..options import UsageError, connect
 from ..read_options import state_of
@@ -25,10 +28,12 @@ examples:
   haft record build | haft play -
 """
 
-_INVALID_PARAMS = -32602
 _PIECE = 1 << 20
 _POINTS = 10_000
 _USUAL_SIZE = 80, 24
+
+Size = tuple[int, int]
+"""Columns and rows."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +51,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("record has no --json: its output is lines of JSON already")
     version = int(getattr(options, "format", "v3")[1:])
     with connect(options) as haft:
-        state, size = _size(haft, options.id)
+        state = state_of(
+            haft.raw("fetch", {"id": options.id, "view": "raw", "cursor": 0, "max_bytes": 0})
+        )
         timeline = haft.timeline(options.id, max_points=1)
+        size = _size(timeline)
         header = Header(
             version,
             *(size or _USUAL_SIZE),
@@ -58,9 +66,13 @@ def run(options: argparse.Namespace) -> int:
         show.write(writer.header())
         at_ms = 0
         recording = _Recording(haft, options.id, timeline.generation)
-        for at_ms, data in recording.pieces():
-            # A terminal does this for its programs; a player has no terminal's driver.
-            show.write(writer.output(at_ms, data if size else data.replace(b"\n", b"\r\n")))
+        for at_ms, event in recording.events():
+            if isinstance(event, bytes):
+                # A terminal does this for its programs; a player has no terminal's driver.
+                text = event if size else event.replace(b"\n", b"\r\n")
+                show.write(writer.output(at_ms, text))
+            else:
+                show.write(writer.resize(at_ms, *event))
         status = _status(state)
         show.write(
             writer.end(max(at_ms, state.elapsed_ms) if status is not None else at_ms, status)
@@ -72,16 +84,12 @@ def run(options: argparse.Namespace) -> int:
     return Status.DONE
 
 
-def _size(haft: Haft, handle: str) -> tuple[HandleState, tuple[int, int] | None]:
-    """Return the handle's state and its columns and rows, None on a pipe."""
-    fields = {"id": handle, "view": "screen", "max_bytes": 0}
-    try:
-        state = state_of(haft.raw("fetch", fields))
-    except RemoteError as refused:
-        if refused.code != _INVALID_PARAMS:
-            raise
-        return state_of(haft.raw("fetch", {**fields, "view": "raw"})), None
-    return state, (state.screen.cols, state.screen.rows) if state.screen else None
+def _size(timeline: TimelineResult) -> Size | None:
+    """Return the columns and rows of a terminal at its start, None on a pipe."""
+    if isinstance(timeline.initial_size, UnsetType):
+        return None
+    rows, cols = timeline.initial_size
+    return cols, rows
 
 
 def _status(state: HandleState) -> int | None:
@@ -102,16 +110,27 @@ class _Recording:
         self._data = b""
         """The output from `_cursor` on, as far as it was fetched."""
 
+        self._resizes: deque[tuple[int, int, int, int]] = deque()
+        """Offset of the output, milliseconds, rows and columns of each later resize."""
         self.dropped = 0
 
-    def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the milliseconds since the start, and the bytes printed then."""
+    def events(self) -> Iterator[tuple[int, bytes | Size]]:
+        """Yield the milliseconds since the start, and the bytes printed or the size given then."""
         for at_ms, end in self._points():
-            while self._cursor < end:
-                piece = self._take(end - self._cursor)
-                if not piece:
-                    break
-                yield at_ms, piece
+            while self._resizes and self._resizes[0][0] < end:
+                offset, resized_ms, rows, cols = self._resizes.popleft()
+                yield from self._pieces(at_ms, offset)
+                yield resized_ms, (cols, rows)
+            yield from self._pieces(at_ms, end)
+        for _, resized_ms, rows, cols in self._resizes:
+            yield resized_ms, (cols, rows)
+
+    def _pieces(self, at_ms: int, end: int) -> Iterator[tuple[int, bytes]]:
+        while self._cursor < end:
+            piece = self._take(end - self._cursor)
+            if not piece:
+                break
+            yield at_ms, piece
 
     def _points(self) -> Iterator[tuple[int, int]]:
         """Yield the time of each point, and the offset up to which it counts."""
@@ -120,6 +139,7 @@ class _Recording:
             timeline = self._haft.timeline(self._id, cursor=cursor, max_points=_POINTS)
             if timeline.generation != self._generation:
                 raise UsageError(f"{self._id} was started anew meanwhile; record it again")
+            self._resizes += timeline.resizes
             for offset, at_ms in timeline.points:
                 if last is not None and offset > cursor:
                     yield last, offset
