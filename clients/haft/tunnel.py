@@ -36,7 +36,7 @@ _EXIT_S = 2.0
 """Time for a program to exit once its output has ended."""
 _NO_DAEMON = 3
 
-_unreaped: list[int] = []
+_unreaped: set[int] = set()
 """Programs of closed connections, which end by themselves."""
 
 
@@ -68,7 +68,7 @@ class Tunnel(socket.socket):
             os.close(self._errors)
             self._errors = -1
         if self._pid is not None:
-            _unreaped.append(self._pid)
+            _unreaped.add(self._pid)
             self._pid = None
         _reap()
 
@@ -260,10 +260,14 @@ def _is_private(folder: str) -> bool:
 
 
 def _reap() -> None:
-    for pid in _unreaped[:]:
+    for pid in tuple(_unreaped):
         try:
-            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+            _unreaped.remove(pid)  # first: of several threads one takes it
+        except KeyError:
+            continue
+        try:
+            has_ended = os.waitpid(pid, os.WNOHANG)[0] != 0
         except ChildProcessError:
-            ended = True
-        if ended:
-            _unreaped.remove(pid)
+            has_ended = True  # reaped by the program itself
+        if not has_ended:
+            _unreaped.add(pid)

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,15 @@ def test_the_shared_connection_is_in_a_folder_of_this_user_alone(
     finally:
         (folder / "haft").rmdir()
         folder.rmdir()
+
+
+def test_threads_that_connect_at_once_reap_each_program_once(install: Install) -> None:
+    install("exit 255")
+
+    def fail(_: int) -> str:
+        with pytest.raises(Unreachable) as refused:
+            Haft.connect()
+        return str(refused.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {*pool.map(fail, range(64))} == {"ssh to me@box failed: it gave no reason"}

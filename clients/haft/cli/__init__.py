@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "search": "find lines in the output of handles",
     "audit": "show the log of actions on handles",
     "status": "show the daemon's figures",
+    "hosts": "show the daemons of several machines",
     "stop": "stop the daemon and all handles",
     "reload": "reload configuration and tools",
     "setup": "have systemd run the daemon as a user service",

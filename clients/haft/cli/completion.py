@@ -20,6 +20,7 @@ from haft_protocol.states import Stopped, Waiting
 
 from ..errors import HaftError
 from . import COMMANDS, show
+from .host_list import host_list
 from .options import Parser, UsageError, chosen_address, session
 from .parsers import command_parser, top_parser
 
@@ -282,6 +283,7 @@ def _hosts() -> Candidates:
 
 _WORDS: dict[str, Callable[[], Candidates]] = {
     "HOST": _hosts,
+    "ADDRESS": lambda: ((address, "") for address in host_list(None, os.environ)),
     "ACTION": lambda: ((name, "") for name in ("install", "uninstall", "import")),
     "COMMAND": COMMANDS.items,
 }

@@ -146,8 +146,8 @@ local function attempt(paths, may_start, complaint)
       attempt(paths, may_start, complaint or err)
     end)
   end
-  local command = config.get("connect")
-  if command and (may_start or config.get("socket") == false) then
+  local command = config.connect_command(may_start)
+  if command and (may_start or config.get("socket") == false or config.host()) then
     if vim.fn.executable(command[1]) == 0 then
       M.state = "closed"
       return settle(("no haftd answers, and `%s` is not found to start one; :checkhealth haft"):format(command[1]))

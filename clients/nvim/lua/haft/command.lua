@@ -127,7 +127,7 @@ end
 local function spawn(params, command)
   client.request("spawn", vim.tbl_extend("keep", params, {
     session = config.get("session"),
-    root = vim.fn.getcwd(),
+    root = config.root(),
     wait = "none",
   }), function(err, state)
     if err then
@@ -376,7 +376,7 @@ local function handle_names()
 end
 
 local function tool_names()
-  local err, result = client.request_sync("tools/list", { root = vim.fn.getcwd() }, COMPLETION_TIMEOUT_MS, { start = false })
+  local err, result = client.request_sync("tools/list", { root = config.root() }, COMPLETION_TIMEOUT_MS, { start = false })
   local names = {}
   for _, tool in ipairs(not err and result.tools or {}) do
     table.insert(names, tool.tool or tool.name)

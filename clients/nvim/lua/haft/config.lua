@@ -4,8 +4,9 @@ local M = {}
 local defaults = {
   -- The daemon's socket; by default found as `haft` finds it.
   socket = nil,
+  -- Another machine, as `haft --host` takes it ("ssh://user@box"); by default that of $HAFT_HOST.
+  host = nil,
   -- A command that joins its standard streams to a daemon, which it starts where none answers.
-  -- For another machine: { "ssh", "box", "haft", "connect" }, with `socket = false`.
   connect = { "haft", "connect" },
   -- The session in which handles are started, and in which a name without "/" is looked up.
   session = "default",
@@ -21,7 +22,7 @@ local given = {}
 
 function M.set(options)
   for key in pairs(options or {}) do
-    if defaults[key] == nil and key ~= "socket" then
+    if defaults[key] == nil and key ~= "socket" and key ~= "host" then
       error(('haft: no option is called "%s"; :help haft-options lists them'):format(key), 0)
     end
   end
@@ -38,6 +39,33 @@ function M.get(name)
     return global[name]
   end
   return defaults[name]
+end
+
+--- Return the daemon's address by the option or by $HAFT_HOST, or nil.
+function M.address()
+  local address = M.get("host") or vim.env.HAFT_HOST
+  return address ~= "" and address or nil
+end
+
+--- Return the address of another machine's daemon, or nil for this machine's.
+function M.host()
+  local host = M.address()
+  return host and not vim.startswith(host, "unix:") and host or nil
+end
+
+--- Return the folder in which handles start, or nil: a folder of this machine means nothing on another one.
+function M.root(folder)
+  return not M.host() and (folder or vim.fn.getcwd()) or nil
+end
+
+--- Return the command that joins its standard streams to the daemon; it starts none without `may_start`.
+function M.connect_command(may_start)
+  local command = M.get("connect")
+  if not command or not M.host() then
+    return command
+  end
+  command = vim.list_extend({ command[1], "--host", M.host() }, vim.list_slice(command, 2))
+  return may_start and command or vim.list_extend(command, { "--no-start" })
 end
 
 return M

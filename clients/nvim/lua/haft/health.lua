@@ -18,11 +18,14 @@ function M.check()
   if vim.fn.has("nvim-0.10") == 0 then
     warn("Neovim 0.10 and newer draw lines of a pipe and of reflowed windows better; this version works")
   end
-  local command = config.get("connect")
+  local command = config.connect_command(true)
   if command and vim.fn.executable(command[1]) == 1 then
     ok(("`%s` is found; it starts a daemon where none answers"):format(table.concat(command, " ")))
   else
     warn("`haft` is not on the PATH: a daemon that runs is used, none is started", { "uv tool install haftd" })
+  end
+  if config.host() then
+    ok("the daemon is that of " .. config.host())
   end
   local paths = socket.candidates(config.get("socket"))
   for _, path in ipairs(paths) do

@@ -1,5 +1,6 @@
 --- Find the daemon's socket by the rules of the protocol: environment, runtime folder, state folder's lock.
 local bit = require("bit")
+local config = require("haft.config")
 local uv = vim.uv or vim.loop
 local M = {}
 
@@ -51,8 +52,12 @@ end
 
 --- Return the paths where a daemon may listen, the likeliest first.
 function M.candidates(configured)
-  if configured == false then
+  if configured == false or config.host() then
     return {}
+  end
+  local chosen = (config.address() or ""):match("^unix://(/.+)$")
+  if chosen then
+    return { chosen }
   end
   if configured then
     return { vim.fn.expand(configured) }

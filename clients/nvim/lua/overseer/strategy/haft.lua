@@ -62,12 +62,13 @@ function Strategy:start(task)
   local id = ("%s.%x"):format(base ~= "" and base or "task", (vim.uv or vim.loop).hrtime() % 0x100000000)
   local env
   if task.env and next(task.env) then
-    env = vim.tbl_extend("force", vim.fn.environ(), task.env)
+    -- Another machine has paths of its own: haftd fills in what is missing.
+    env = vim.tbl_extend("force", config.host() and {} or vim.fn.environ(), task.env)
   end
   self.bufnr = vim.fn.bufadd(terminal.name(self.session, id))
   client.request("spawn", {
     session = self.session,
-    root = task.cwd or vim.fn.getcwd(),
+    root = config.root(task.cwd),
     tool = "run",
     id = id,
     args = { argv = argv, terminal = true },

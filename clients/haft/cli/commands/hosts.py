@@ -1,0 +1,143 @@
+"""`haft hosts`: the daemons of several machines, asked at once; one that does not answer holds up no other."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from threading import Thread
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.states import Stopped
+
+from ...addresses import Address, parse_address
+from ...client import Haft
+from ...connection import open_connection
+from ...errors import HaftError, NotRunning, Unreachable
+from .. import show
+from ..host_list import host_list
+from ..statuses import Status
+
+EPILOG = """\
+Without ADDRESS it asks this machine, the machine of --host or HAFT_HOST, and those of the file `hosts` in the folder of
+haft's configuration (~/.config/haft/hosts): one address on a line, `#` begins a comment. NEEDS counts the handles that
+wait for a person: for an answer, a decision, a line, a secret or a key. No daemon is started.
+
+Each machine's line is shown as soon as its daemon answers. Exit status 0 when all of them have answered, 1 when some
+have not, 3 when none has.
+
+examples:
+  haft hosts
+  haft hosts ssh://me@box ssh://other
+  haft hosts --json | jq -r '.hosts[] | select(.needs > 0) | .host'
+"""
+
+_TIMEOUT_MS = 10_000
+_STATE = len("unreachable")
+_VERSION = len("VERSION")
+_HANDLES = len("HANDLES")
+
+
+class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    host: str
+    state: str
+    version: str | UnsetType = UNSET
+    handles: int | UnsetType = UNSET
+    """Handles that have not stopped."""
+    needs: int | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "addresses", nargs="*", metavar="ADDRESS", help="the machines (else those of the file)"
+    )
+    parser.add_argument(
+        "--timeout-ms",
+        type=int,
+        metavar="MS",
+        help=f"give up on a machine after this time ({_TIMEOUT_MS})",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    named = getattr(options, "addresses", None) or host_list(options.address, os.environ)
+    addresses = {text: parse_address(text, "ADDRESS") for text in named}
+    timeout = max(0.001, getattr(options, "timeout_ms", _TIMEOUT_MS) / 1000)
+    width = max(len("HOST"), *(len(show.plain(text)) for text in addresses))
+    if not options.json:
+        show.write(_row(width, "HOST", "STATE", "VERSION", "HANDLES", "NEEDS"))
+    reports: dict[str, HostReport] = {}
+    for report in _ask_all(addresses, lambda text, address: ask(text, address, timeout)):
+        reports[report.host] = report
+        if not options.json:
+            show.write(_line(width, report))
+    if options.json:
+        listed = [reports[text] for text in addresses]
+        show.document(msgspec.json.encode({"hosts": listed}))
+    answered = sum(report.state == "running" for report in reports.values())
+    if answered == len(reports):
+        return Status.DONE
+    return Status.FAILED if answered else Status.NO_DAEMON
+
+
+def ask(text: str, address: Address, timeout: float) -> HostReport:
+    """Return the report of one machine, after twice the timeout at most."""
+    try:
+        connected = open_connection(address, timeout=timeout)
+        with Haft(connected, name="haft hosts", patience=timeout, read_only=True) as haft:
+            infos = haft.handles(session="*")
+            version = haft.server.server.version
+    except NotRunning as fault:
+        state = "unreachable" if isinstance(fault, Unreachable) else "no daemon"
+        return HostReport(host=text, state=state, error=str(fault))
+    except HaftError as fault:
+        return HostReport(host=text, state="failed", error=str(fault))
+    live = [info.state for info in infos if not isinstance(info.state, Stopped)]
+    needs = sum(state.needs != "nothing" for state in live)
+    return HostReport(host=text, state="running", version=version, handles=len(live), needs=needs)
+
+
+def _ask_all(
+    addresses: dict[str, Address], ask_one: Callable[[str, Address], HostReport]
+) -> Iterator[HostReport]:
+    """Yield the reports in the order of their arrival."""
+    arrived: SimpleQueue[HostReport | BaseException] = SimpleQueue()
+
+    def put(text: str, address: Address) -> None:
+        try:
+            arrived.put(ask_one(text, address))
+        except BaseException as fault:  # raised again in the main thread
+            arrived.put(fault)
+
+    for text, address in addresses.items():
+        # A daemon thread: an interrupted command waits for no machine.
+        Thread(target=put, args=(text, address), daemon=True).start()
+    for _ in addresses:
+        report = arrived.get()
+        if isinstance(report, BaseException):
+            raise report
+        yield report
+
+
+def _line(width: int, report: HostReport) -> str:
+    if report.state != "running":
+        name = show.plain(report.host)
+        return f"{name:{width}}  {report.state:{_STATE}}  {show.plain(str(report.error), 600)}\n"
+    return _row(
+        width,
+        show.plain(report.host),
+        report.state,
+        show.plain(str(report.version)),
+        str(report.handles),
+        str(report.needs or "-"),
+    )
+
+
+def _row(width: int, host: str, state: str, version: str, handles: str, needs: str) -> str:
+    return (
+        f"{host:{width}}  {state:{_STATE}}  {version:{_VERSION}}  {handles:{_HANDLES}}  {needs}\n"
+    )

@@ -1,0 +1,324 @@
+"""The program between a client's stream and a daemon's WebSocket: standard input and output of one message a frame.
+
+It sends the token, and nothing more until the daemon has proven to know the `proof-key`
+(docs/protocol.md, "Transports"). Its errors name neither. The framing is the client's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import ssl
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+from trio_websocket import (
+    ConnectionClosed,
+    ConnectionRejected,
+    ConnectionTimeout,
+    HandshakeError,
+    WebSocketConnection,
+    open_websocket_url,
+)
+
+from haft_protocol.errors import RpcError, parse_error
+from haft_protocol.framing import Framer
+from haft_protocol.paths import PathError, runtime_paths, with_login_folder
+
+from . import __version__
+from .addresses import WebSocket, parse_address
+from .errors import HaftError, Misplaced, Unreachable
+from .requests import hello
+from .tunnel import announcement
+
+_CONNECT_S = 10.0
+_CLOSE_S = 2.0
+_ALIVE_S = 15.0
+_CHUNK = 1 << 16
+_MAX_MESSAGE = 64 << 20
+_MAX_SECRET = 4096
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    token: str
+    proof_key: str
+
+    def __repr__(self) -> str:
+        return "Secrets(…)"
+
+
+class _Envelope(msgspec.Struct):
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+
+
+class _Proof(msgspec.Struct):
+    proof: str | None = None
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+
+
+class _Greeted(msgspec.Struct):
+    id: int | str | None = None
+    result: _Proof | UnsetType = UNSET
+    error: _Failure | UnsetType = UNSET
+
+
+_ENVELOPES = msgspec.json.Decoder(list[_Envelope] | _Envelope)
+_GREETED = msgspec.json.Decoder(_Greeted)
+
+
+def main() -> int:
+    try:
+        address = parse_address(sys.argv[1])
+        if not isinstance(address, WebSocket):
+            raise Misplaced("the relay wants an address with ws:// or wss://")
+        trio.run(_Relay(address, read_secrets(address, os.environ)).run)
+    except HaftError as fault:
+        print(fault, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
+    """Read the token, and the key of the daemon's proof beside it.
+
+    Raises `Unreachable`. Only a machine's own daemon is sent the token that lies beside the local socket.
+    """
+    path = env.get("HAFT_TOKEN_FILE")
+    if not path and not address.is_loopback:
+        raise Unreachable(
+            f"the token for {address.name} is not known: copy the files `token` and `proof-key` that lie beside the "
+            "socket there into a folder of your own, and name the first by HAFT_TOKEN_FILE"
+        )
+    if not path:
+        try:
+            found = with_login_folder(env, os.getuid(), os.lstat)
+            path = runtime_paths(found, os.getuid()).token
+        except PathError as fault:
+            raise Misplaced(str(fault)) from None
+    return Secrets(_read_secret(Path(path)), _read_secret(Path(path).with_name("proof-key")))
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            status = os.fstat(fd)
+            text = os.read(fd, _MAX_SECRET).decode("ascii", errors="replace").strip()
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        raise Unreachable(
+            f"there is no file {path}: the daemon makes it while it listens on a WebSocket (`[websocket] port` in "
+            "its configuration)"
+        ) from None
+    except OSError as fault:
+        raise Unreachable(f"{path} cannot be read: {os.strerror(fault.errno or 0)}") from None
+    if status.st_uid not in (os.getuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
+        raise Unreachable(f"{path} is open to other users; take it from them: `chmod 600 {path}`")
+    if not text or not (text.isascii() and text.isprintable()):
+        raise Unreachable(f"{path} holds no token; copy it anew")
+    return text
+
+
+class _Relay:
+    def __init__(self, address: WebSocket, known: Secrets) -> None:
+        self._address = address
+        self._secrets = known
+        self._framer = Framer(_MAX_MESSAGE)
+        self._pending: set[int | str] = set()
+        """Requests of the client without a reply."""
+        self._input_ended = False
+        self._client = trio.lowlevel.FdStream(os.dup(0))
+        self._sink = trio.lowlevel.FdStream(os.dup(1))
+        self._fault: HaftError | None = None
+
+    async def run(self) -> None:
+        headers = [(b"Authorization", b"Bearer " + self._secrets.token.encode("ascii"))]
+        try:
+            async with open_websocket_url(
+                self._address.url,
+                extra_headers=headers,
+                max_message_size=_MAX_MESSAGE,
+                connect_timeout=_CONNECT_S,
+                disconnect_timeout=_CLOSE_S,
+                receive_buffer_size=_CHUNK,
+            ) as connection:
+                await self._greet(connection)
+                await self._sink.send_all(announcement(__version__))
+                await self._join(connection)
+        except HandshakeError as fault:
+            if self._fault is None and not self._is_done:
+                raise Unreachable(self._refusal(fault)) from None
+        except (ConnectionClosed, trio.BrokenResourceError):
+            if self._fault is None and not self._is_done:
+                raise Unreachable(f"{self._address.name} closed the connection") from None
+        if self._fault is not None:
+            raise self._fault
+
+    @property
+    def _is_done(self) -> bool:
+        return self._input_ended and not self._pending
+
+    async def _greet(self, connection: WebSocketConnection) -> None:
+        """Introduce the client and check the daemon's proof. Raises `Unreachable`."""
+        challenge = secrets.token_hex(32)
+        params = {**hello("haft", None), "challenge": challenge}
+        request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        reply = None
+        with trio.move_on_after(_CONNECT_S):
+            await connection.send_message(msgspec.json.encode(request).decode())
+            reply = await connection.get_message()
+        try:
+            greeted = _GREETED.decode(reply or b"")
+        except (msgspec.MsgspecError, TypeError):
+            greeted = _Greeted()
+        if isinstance(greeted.error, _Failure):
+            raise Unreachable(f"{self._address.name} refuses this client: {greeted.error.message}")
+        proof = None if isinstance(greeted.result, UnsetType) else greeted.result.proof
+        expected = hmac.new(
+            self._secrets.proof_key.encode("ascii"), challenge.encode("ascii"), "sha256"
+        ).hexdigest()
+        if proof is None or not hmac.compare_digest(proof.encode(), expected.encode()):
+            raise Unreachable(
+                f"{self._address.name} has not proven to be the daemon of this proof-key, so no request was sent; "
+                "if the daemon was started anew, copy `token` and `proof-key` again"
+            )
+
+    async def _join(self, connection: WebSocketConnection) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, connection, nursery.cancel_scope)
+            nursery.start_soon(self._receive, connection, nursery.cancel_scope)
+            nursery.start_soon(self._keep_alive, connection, nursery.cancel_scope)
+
+    async def _send(self, connection: WebSocketConnection, done: trio.CancelScope) -> None:
+        with suppress(ConnectionClosed):
+            while data := await self._read():
+                for message in self._framer.feed(data):
+                    await self._send_message(connection, message)
+                if self._framer.fault is not None:
+                    await self._refuse(self._framer.fault)
+                    done.cancel()
+                    return
+            for message in self._framer.finish():
+                await self._send_message(connection, message)
+            self._input_ended = True
+            if self._is_done:
+                done.cancel()
+
+    async def _read(self) -> bytes:
+        try:
+            return bytes(await self._client.receive_some(_CHUNK))
+        except (trio.BrokenResourceError, OSError):
+            return b""
+
+    async def _send_message(self, connection: WebSocketConnection, message: bytes) -> None:
+        for envelope in _envelopes(message):
+            if envelope.id not in (UNSET, None) and not isinstance(envelope.method, UnsetType):
+                assert isinstance(envelope.id, int | str)
+                self._pending.add(envelope.id)
+        try:
+            await connection.send_message(message.decode())
+        except UnicodeDecodeError:
+            await self._refuse(parse_error("the message is not UTF-8"))
+
+    async def _refuse(self, fault: RpcError) -> None:
+        error = {"code": fault.code, "message": fault.message, "data": fault.data}
+        reply = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
+        await self._write(self._framer.frame(reply))
+
+    async def _receive(self, connection: WebSocketConnection, done: trio.CancelScope) -> None:
+        while True:
+            try:
+                message = await connection.get_message()
+            except ConnectionClosed as closed:
+                if not self._is_done:
+                    reason = closed.reason.reason if closed.reason is not None else None
+                    words = f": {reason}" if reason else ""
+                    self._fault = Unreachable(f"{self._address.name} closed the connection{words}")
+                done.cancel()
+                return
+            data = message.encode() if isinstance(message, str) else bytes(message)
+            if not await self._write(self._framer.frame(data)):
+                self._input_ended = True
+                self._pending.clear()
+                done.cancel()
+                return
+            for envelope in _envelopes(data):
+                if isinstance(envelope.method, UnsetType) and isinstance(envelope.id, int | str):
+                    self._pending.discard(envelope.id)
+            if self._is_done:
+                done.cancel()
+                return
+
+    async def _write(self, data: bytes) -> bool:
+        """Write to the client; return False if it has gone."""
+        try:
+            await self._sink.send_all(data)
+        except (trio.BrokenResourceError, OSError):
+            return False
+        return True
+
+    async def _keep_alive(self, connection: WebSocketConnection, done: trio.CancelScope) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await trio.sleep(_ALIVE_S)
+                with trio.move_on_after(_ALIVE_S) as pong:
+                    await connection.ping()
+                if pong.cancelled_caught:
+                    self._fault = Unreachable(f"{self._address.name} does not answer any more")
+                    done.cancel()
+                    return
+
+    def _refusal(self, fault: HandshakeError) -> str:
+        name = self._address.name
+        if isinstance(fault, ConnectionTimeout):
+            return f"{name} did not answer within {_CONNECT_S:.0f} s"
+        if isinstance(fault, ConnectionRejected):
+            if fault.status_code == _UNAUTHORIZED:
+                return f"{name} refuses the token; the daemon makes another one at each start: copy it anew"
+            if fault.status_code == _FORBIDDEN:
+                return f"{name} refuses the name of the machine: add it to `[websocket] hosts` of its configuration"
+            return f"what answers at {name} is no haftd: HTTP status {fault.status_code}"
+        return f"{name} cannot be reached: {_first_reason(fault) or 'what answers there is no WebSocket'}"
+
+
+def _first_reason(error: BaseException) -> str | None:
+    """Return the first message of the system or of TLS in the chain of errors."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = (
+            cause.exceptions[0]
+            if isinstance(cause, BaseExceptionGroup)
+            else cause.__cause__ or cause.__context__
+        )
+    return None
+
+
+def _envelopes(message: bytes) -> Iterator[_Envelope]:
+    try:
+        decoded = _ENVELOPES.decode(message)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    yield from decoded if isinstance(decoded, list) else [decoded]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""`haft hosts`: several machines at once, their needs, and the reasons of those that do not answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haft.__main__ import main
+from haft.addresses import Address, Local, Ssh
+from haft.cli.commands.hosts import HostReport, _ask_all
+from haft.cli.completion import complete
+from haft.cli.host_list import host_list, listed_hosts
+from haft.errors import Misplaced
+from tests.client.conftest import Serve
+from tests.client.fake import Peer
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of hosts; ssh fails."""
+    monkeypatch.delenv("HAFT_HOST", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\necho 'ssh: connect: Connection refused' >&2\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HAFT_SSH", str(program))
+    (tmp_path / "haft").mkdir()
+    return tmp_path / "haft" / "hosts"
+
+
+def handle(number: int, state: str, needs: str) -> dict[str, Any]:
+    common = {"id": f"h{number}", "tool": "run", "session": "s", "cursor": 0, "elapsed_ms": 1}
+    more = {"ended_by": {"by": "exit"}, "result": ""} if state == "stopped" else {"needs": needs}
+    shown = {
+        "command": "c",
+        "age_s": 1.0,
+        "bytes": 0,
+        "root": "/",
+        "started_at": 1.0,
+        "generation": 1,
+    }
+    return {**common, "state": state, **more, **shown}
+
+
+def answer(request: dict[str, Any], peer: Peer) -> Any:
+    assert request["params"].get("session") == "*"
+    states = [("running", "nothing"), ("running", "line"), ("running", "secret"), ("stopped", "")]
+    return {"handles": [handle(n, *state) for n, state in enumerate(states)]}
+
+
+def test_handles_and_needs_are_counted_and_a_failure_has_its_reason(
+    serve: Serve, capsys: Capture
+) -> None:
+    serve(answer)
+    assert main(["hosts", "ssh://me@box", "unix://"]) == 1
+    head, *lines = sorted(capsys.readouterr().out.splitlines())
+    assert head.split() == ["HOST", "STATE", "VERSION", "HANDLES", "NEEDS"]
+    assert "me@box has no ssh server" in lines[0]
+    assert lines[1].split() == ["unix://", "running", "0.1.0", "3", "2"]
+
+
+def test_the_json_document_has_the_order_of_the_command_line(serve: Serve, capsys: Capture) -> None:
+    serve(answer)
+    assert main(["hosts", "ssh://b", "unix://", "ssh://a", "--json"]) == 1
+    hosts = json.loads(capsys.readouterr().out)["hosts"]
+    assert [host["host"] for host in hosts] == ["ssh://b", "unix://", "ssh://a"]
+    assert [host.get("needs") for host in hosts] == [None, 2, None]
+    assert [host["state"] for host in hosts] == ["unreachable", "running", "unreachable"]
+
+
+def test_no_answer_at_all_is_status_3(capsys: Capture) -> None:
+    assert main(["hosts", "ssh://b", "ssh://a"]) == 3
+    assert capsys.readouterr().out.count("unreachable") == 2
+
+
+def test_a_machine_that_does_not_answer_holds_up_no_other() -> None:
+    is_shown = threading.Event()
+
+    def ask(text: str, address: Address) -> HostReport:
+        assert text == "fast" or is_shown.wait(20)
+        return HostReport(host=text, state="running")
+
+    reports = _ask_all({"slow": Ssh("slow"), "fast": Local()}, ask)
+    assert next(reports).host == "fast"
+    is_shown.set()
+    assert next(reports).host == "slow"
+
+
+def test_the_file_lists_machines_beside_this_one(config: Path) -> None:
+    assert host_list(None, {"XDG_CONFIG_HOME": str(config.parent.parent)}) == ["unix://"]
+    config.write_text("# mine\nssh://box  # at work\n\nssh://other\nssh://box\n")
+    env = {"XDG_CONFIG_HOME": str(config.parent.parent), "HAFT_HOST": "ssh://env"}
+    assert listed_hosts(env) == ["ssh://box", "ssh://other", "ssh://box"]
+    assert host_list(None, env) == ["unix://", "ssh://env", "ssh://box", "ssh://other"]
+    assert host_list("ssh://other", env) == ["unix://", "ssh://other", "ssh://box"]
+    completed = [value for value, _ in complete(["--host", "ssh://o"])]
+    assert completed == ["ssh://other"]
+
+
+@pytest.mark.parametrize("content", [b"\xff", None])
+def test_an_unreadable_file_is_named(config: Path, content: bytes | None) -> None:
+    config.mkdir() if content is None else config.write_bytes(content)
+    with pytest.raises(Misplaced, match="hosts cannot be read"):
+        listed_hosts({"XDG_CONFIG_HOME": str(config.parent.parent)})

@@ -1,0 +1,143 @@
+"""The relay to a WebSocket: secrets from files of one user, the daemon's proof, both framings, losses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from haft import ConnectionLost, Haft, Unreachable, aio
+from haft.addresses import WebSocket
+from haft.websocket_relay import Secrets, read_secrets
+from tests.running import RunningDaemon
+
+HERE = WebSocket("ws://127.0.0.1:1/", "127.0.0.1")
+THERE = WebSocket("wss://box/", "box")
+TOKEN, KEY = "t0ken", "k3y"
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    for name, text in (("token", TOKEN), ("proof-key", KEY)):
+        (tmp_path / name).write_text(f"{text}\n")
+        (tmp_path / name).chmod(0o600)
+    return tmp_path / "token"
+
+
+def test_secrets_are_read_from_the_named_file_and_the_key_beside_it(token: Path) -> None:
+    known = read_secrets(THERE, {"HAFT_TOKEN_FILE": str(token)})
+    assert known == Secrets(TOKEN, KEY)
+    assert TOKEN not in repr(known) and KEY not in repr(known)
+
+
+def test_only_this_machine_gets_the_token_of_the_local_daemon(token: Path) -> None:
+    env = {"HAFT_SOCKET": str(token.with_name("haftd.sock"))}
+    assert read_secrets(HERE, env).token == TOKEN
+    with pytest.raises(Unreachable, match="HAFT_TOKEN_FILE"):
+        read_secrets(THERE, env)
+
+
+@pytest.mark.parametrize("name", ["token", "proof-key"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: path.chmod(0o640), "chmod 600"),
+        (lambda path: path.unlink(), "there is no file"),
+        (lambda path: path.write_text(" \n"), "holds no token"),
+        (lambda path: path.write_text("two\nlines"), "holds no token"),
+        (lambda path: path.write_bytes(b"\xff"), "holds no token"),
+    ],
+)
+def test_a_file_that_is_no_secret_is_named(
+    token: Path, name: str, change: object, words: str
+) -> None:
+    assert callable(change)
+    change(token.with_name(name))
+    with pytest.raises(Unreachable, match=words) as refused:
+        read_secrets(HERE, {"HAFT_TOKEN_FILE": str(token)})
+    assert name in str(refused.value)
+    assert TOKEN not in str(refused.value) and KEY not in str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+    base = tmp_path_factory.mktemp("ws")
+    daemon = RunningDaemon(base, config="[websocket]\nport = 0\n").start()
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture
+def address(listening: RunningDaemon, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the daemon's address, with its environment."""
+    for name, value in listening.env.items():
+        monkeypatch.setenv(name, value)
+    with Haft.connect(str(listening.socket)) as haft:
+        shown = haft.status().websocket
+    return f"ws://127.0.0.1:{shown.port}"  # type: ignore[union-attr]
+
+
+async def test_both_clients_speak_through_it(address: str, listening: RunningDaemon) -> None:
+    with Haft.connect(host=address, session="ws") as haft:
+        state = haft.spawn("run", "a", {"argv": ["echo", "x" * 100_000]}, wait="stopped")
+        assert state.cursor == 100_001
+        async with aio.connect(host=address, session="ws") as other:
+            assert (await other.server()).pid == listening.pid
+            (listed,) = (await other.call("handles/list")).handles
+            assert listed["id"] == "a"
+
+
+def test_the_replies_to_a_closed_input_come_in_its_framing(address: str) -> None:
+    spawn = {"tool": "run", "id": "s", "args": {"argv": ["sleep", "0.2"]}, "wait": "stopped"}
+    calls = [{"method": "spawn", "params": spawn}, {"method": "ping", "params": {}}]
+    blocks = b""
+    for number, call in enumerate(calls):
+        body = json.dumps({"jsonrpc": "2.0", "id": number, **call}).encode()
+        blocks += b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", "--host", address, "connect"],
+        input=blocks,
+        env={**os.environ},
+        capture_output=True,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"Content-Length: ") == 2 and b'"stopped"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("proof-key", "has not proven"), ("token", "refuses the token")]
+)
+def test_a_wrong_secret_ends_the_connection_before_a_request(
+    address: str, listening: RunningDaemon, tmp_path: Path, name: str, words: str
+) -> None:
+    for file in ("token", "proof-key"):
+        text = (listening.socket.with_name(file)).read_text()
+        (tmp_path / file).write_text("wr0ng" if file == name else text)
+        (tmp_path / file).chmod(0o600)
+    os.environ["HAFT_TOKEN_FILE"] = str(tmp_path / "token")
+    try:
+        with pytest.raises(Unreachable, match=words) as refused:
+            Haft.connect(host=address)
+    finally:
+        del os.environ["HAFT_TOKEN_FILE"]
+    assert "wr0ng" not in str(refused.value)
+
+
+def test_a_port_without_a_daemon_is_one_sentence(address: str) -> None:
+    with pytest.raises(Unreachable, match=r"^ws://127.0.0.1:1/ cannot be reached: .*refused$"):
+        Haft.connect(host="ws://127.0.0.1:1")
+
+
+def test_the_end_of_the_daemon_is_a_loss_within_the_call(
+    address: str, listening: RunningDaemon
+) -> None:
+    with Haft.connect(host=address) as haft:
+        haft.ping()
+        listening.kill9()
+        with pytest.raises(ConnectionLost, match=r"lost: ws://.* closed the connection"):
+            haft.ping()
