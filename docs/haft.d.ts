@@ -1231,6 +1231,8 @@ export interface StatusResult {
   path?: string;
   /** true if a service manager has started the daemon */
   managed?: boolean;
+  /** the cache of an installer that the daemon's program is in, which may be emptied under it; absent for an installation */
+  cache?: string;
   /** the address at which the WebSocket listens */
   websocket?: WebSocketInfo;
   /** process ids that could not be ended, of this run and of an earlier one */

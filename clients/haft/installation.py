@@ -20,6 +20,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
+from haft_protocol.paths import cache_above
+
 from .errors import SetupFailed
 
 _DISTRIBUTION = "haftd"
@@ -48,6 +50,14 @@ class CopyFailed(SetupFailed):
 def is_installed() -> bool:
     """Return True for code from a wheel, not from a source tree (also one that is installed editable)."""
     return _packaged("systemd").is_dir()
+
+
+CACHE_REMEDY = "install it: `uv tool install haftd` or `pipx install haftd`"
+
+
+def cache_folder() -> str | None:
+    """Return the cache that this process runs from, as with `uvx` and `pipx run`."""
+    return cache_above(sys.prefix, os.path.exists)
 
 
 def unit_templates() -> Path:

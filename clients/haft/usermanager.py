@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
-from haft_protocol.paths import config_home
+from haft_protocol.paths import config_home, with_login_folder
 
 from .errors import SetupFailed
 
@@ -62,6 +63,22 @@ class UserManager:
     @property
     def unit_folder(self) -> Path:
         return Path(config_home(self.environment), "systemd", "user")
+
+
+class AbsentManager(UserManager):
+    """Stands for the manager of a later login in a dry run: no unit is loaded, nothing can be called."""
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> AbsentManager:
+        """Return the manager that a login with these variables would have."""
+        env = with_login_folder(env, os.getuid(), os.lstat)
+        return cls({"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **env})
+
+    def call(self, *words: str) -> None:
+        raise AssertionError("a dry run calls nothing")
+
+    def properties(self, unit: str, *names: str) -> dict[str, str]:
+        return {}
 
 
 def _systemctl(*words: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ import trio
 from msgspec import UNSET
 
 from haft_protocol.methods import Problem
+from haft_protocol.paths import cache_above
 from haft_protocol.states import Notice
 from haftd import __version__
 from haftd.audit import Audit, input_fields
@@ -270,6 +272,7 @@ def assemble(
         began=trio.current_time(),
         path=parts.environ.get("PATH", ""),
         managed="INVOCATION_ID" in parts.environ,
+        cache=cache_above(sys.prefix, os.path.exists) or UNSET,
         containment="processes" if parts.base is None else "cgroup",
         recovered=recovery_counts(parts.report),
         unconfirmed=parts.report.unconfirmed,

@@ -43,6 +43,7 @@ class Facts:
     containment: str = "processes"
     path: str = ""
     managed: bool = False
+    cache: str | UnsetType = UNSET
     websocket: WebSocketInfo | UnsetType = UNSET
     prove: Callable[[str], str] | None = None
     """Proof for a WebSocket client's challenge."""

@@ -17,6 +17,7 @@ __all__ = [
     "PathError",
     "Runtime",
     "audit_log",
+    "cache_above",
     "config_file",
     "config_home",
     "data_folder",
@@ -138,6 +139,23 @@ def state_folder(env: Mapping[str, str]) -> str:
 def data_folder(env: Mapping[str, str]) -> str:
     """Return the folder of the service's Python environment."""
     return f"{_home(env, 'XDG_DATA_HOME', '.local/share')}/haft"
+
+
+def cache_above(prefix: str, exists: Callable[[str], bool]) -> str | None:
+    """Return the cache that the Python environment `prefix` stands in, None if it was installed to stay.
+
+    A cache is marked by a file of the Cache Directory Tagging Specification. uv and pipx also mark each
+    environment, so a mark in `prefix` itself does not count.
+
+    >>> cache_above("/home/me/.cache/uv/archive-v0/x", {"/home/me/.cache/uv/CACHEDIR.TAG"}.__contains__)
+    '/home/me/.cache/uv'
+    """
+    folder = prefix.rstrip("/")
+    while folder:
+        folder = folder.rpartition("/")[0]
+        if exists(f"{folder}/CACHEDIR.TAG"):
+            return folder
+    return None
 
 
 def audit_log(env: Mapping[str, str]) -> str:

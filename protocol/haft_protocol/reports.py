@@ -121,6 +121,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     questions: tuple[OpenQuestion, ...] = ()
     path: str = ""
     managed: bool = False
+    cache: str | UnsetType = UNSET
     websocket: WebSocketInfo | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
     recovered: dict[str, int] | UnsetType = UNSET

@@ -8,8 +8,11 @@ import pytest
 
 from haft import Haft
 from haft.__main__ import main
-from haft.cli.commands.setup import _quoted, _Running
+from haft.cli.commands import setup
+from haft.cli.commands.setup import _Running
+from haft.cli.service_units import quoted
 from haft.errors import SetupFailed
+from haft.usermanager import AbsentManager, UserManager
 from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
@@ -26,7 +29,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return short_tmp
 
 
-@pytest.mark.parametrize("words", [[], ["--yes"], ["--dry-run"], ["--undo"], ["--undo", "--yes"]])
+@pytest.mark.parametrize("words", [[], ["--yes"], ["--undo"], ["--undo", "--yes"]])
 def test_nothing_is_left_without_a_user_manager(
     home: Path, capsys: Capture, words: list[str]
 ) -> None:
@@ -34,6 +37,37 @@ def test_nothing_is_left_without_a_user_manager(
     out, err = capsys.readouterr()
     assert out == "" and "systemd" in err and err.count("\n") == 1
     assert "without a service the first `haft spawn` starts the daemon" in err
+    assert list(home.iterdir()) == []
+
+
+def test_a_dry_run_needs_no_user_manager(home: Path, capsys: Capture) -> None:
+    assert main(["setup", "service", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert f"write haftd.socket and haftd.service to {home}/.config/systemd/user" in out
+    assert "would be refused: no systemd user manager can be reached" in err
+    assert main(["setup", "service", "--dry-run", "--json"]) == 0
+    reply = json.loads(capsys.readouterr().out)
+    assert len(reply["steps"]) >= 2 and len(reply["obstacles"]) == 1 and not reply["done"]
+    assert main(["setup", "service", "--undo", "--dry-run"]) == 0
+    assert "there is nothing to remove" in capsys.readouterr().err
+    assert list(home.iterdir()) == []
+
+
+def test_a_service_of_a_program_in_a_cache_is_refused(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "cache_folder", lambda: "/home/me/.cache/uv")
+    monkeypatch.setattr(
+        UserManager,
+        "connect",
+        lambda: AbsentManager.of({"XDG_RUNTIME_DIR": "/run/x", "HOME": str(home)}),
+    )
+    monkeypatch.setattr(setup, "find_socket", lambda chosen: "/run/x/haft/haftd.sock")
+    assert main(["setup", "service", "--yes"]) == 1
+    error = capsys.readouterr().err
+    assert "/home/me/.cache/uv" in error and "uv tool install haftd" in error
+    assert main(["setup", "service", "--dry-run"]) == 0
+    assert "would be refused" in capsys.readouterr().err
     assert list(home.iterdir()) == []
 
 
@@ -73,5 +107,5 @@ def test_a_handle_started_after_the_confirmation_is_not_ended_unasked(
 
 def test_a_word_in_a_unit_is_quoted() -> None:
     """See systemd.syntax(7): `%` is a specifier everywhere, `$` a variable in a command line."""
-    assert _quoted('/a b/"c"\\d%h$e') == '"/a b/\\"c\\"\\\\d%%h$e"'
-    assert _quoted("/a$b", exec_start=True) == '"/a$$b"'
+    assert quoted('/a b/"c"\\d%h$e') == '"/a b/\\"c\\"\\\\d%%h$e"'
+    assert quoted("/a$b", exec_start=True) == '"/a$$b"'

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from haft.cli.setup_record import SetupRecord
 from tests.e2e.usermanager import UserManager, needs_user_manager
 
 pytestmark = [*needs_user_manager]
@@ -87,6 +88,51 @@ def test_removing_the_service_names_ended_handles_and_leaves_nothing(
     assert units(manager) == [] and not (short_tmp / "XDG_DATA_HOME" / "haft").exists()
     assert manager.properties("haftd.socket")["LoadState"] == "not-found"
     assert manager.run("haft", "ps").returncode == 3
+
+
+def findings(manager: UserManager) -> list[dict[str, str]]:
+    printed = manager.run("haft", "doctor", "--json").stdout
+    found = json.loads(printed)["findings"]
+    return [one for one in found if one["check"] == "service"]
+
+
+def test_a_unit_changed_by_the_user_is_not_overwritten(manager: UserManager) -> None:
+    unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
+    mine = b"[Service]\nExecStart=/bin/true\n"
+    unit.write_bytes(mine)
+    refused = manager.run("haft", "setup", "service")
+    assert refused.returncode == 1 and f"{unit} was not written by" in refused.stderr
+    assert "systemctl --user edit haftd.service" in refused.stderr and unit.read_bytes() == mine
+    shown = manager.run("haft", "setup", "service", "--dry-run")
+    assert (shown.returncode, "would be refused" in shown.stderr) == (0, True)
+    assert manager.run("haft", "setup", "service", "--replace").returncode == 0
+    assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
+
+    # As of an older version: the unit differs, and is the one that haft wrote.
+    env = {"XDG_DATA_HOME": manager.env["XDG_DATA_HOME"]}
+    written = unit.read_bytes()
+    SetupRecord(env).write("service", {unit: written + b"# older\n"})
+    (stale, _) = findings(manager)
+    assert stale["level"] == "note" and "haftd.service" in stale["message"]
+    assert manager.run("haft", "setup", "service").returncode == 0
+    assert unit.read_bytes() == written
+
+    assert manager.run("haft", "setup", "service", "--undo").returncode == 0
+    assert unit.read_bytes() == mine and units(manager) == ["haftd.service"]
+
+
+def test_the_doctor_reports_a_unit_whose_program_is_missing(manager: UserManager) -> None:
+    assert manager.run("haft", "setup", "service").returncode == 0
+    assert [one["level"] for one in findings(manager)] == ["ok"]
+    unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
+    text = unit.read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
+    unit.write_text(text.replace(line, "ExecStart=/gone/bin/python -P -m haftd"))
+    assert manager.run("systemctl", "--user", "daemon-reload").returncode == 0
+    (missing, *_) = findings(manager)
+    assert (
+        missing["level"] == "problem" and "/gone/bin/python, which is missing" in missing["message"]
+    )
 
 
 def test_the_service_runs_from_its_own_environment(manager: UserManager, data: Path) -> None:

@@ -383,6 +383,7 @@ MEANINGS: dict[str, str] = {
     "OpenQuestion.handle": "its handle; absent at a turn's end, and where a client asks",
     "StatusResult.path": "the PATH of tools for clients that send no environment",
     "StatusResult.managed": "true if a service manager has started the daemon",
+    "StatusResult.cache": "the cache of an installer that the daemon's program is in, which may be emptied under it; absent for an installation",
     "StatusResult.websocket": "the address at which the WebSocket listens",
     "StatusResult.unconfirmed": "process ids that could not be ended, of this run and of an earlier one",
     "StatusResult.recovered": "counts of the last start's recovery: `ended`, `lost` and `dropped` handles, `killed` processes",

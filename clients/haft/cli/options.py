@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_S = 10.0
-"""Time of a start: twice that of a busy machine."""
+"""Time of an answer: twice that of a busy machine."""
+_START_S = 30.0
+"""Time of a start: the first one of an installation without bytecode compiles some hundred modules."""
 
 
 _MIN_COLUMNS = 40
@@ -226,7 +228,9 @@ def open_address(address: Address, *, start: bool) -> socket.socket:
     from ..addresses import Local
     from ..connection import open_connection
 
-    bound = _PATIENCE_S if isinstance(address, Local) else None
+    bound = None
+    if isinstance(address, Local):
+        bound = _START_S if start else _PATIENCE_S
     return open_connection(address, autostart=start, timeout=bound)
 
 

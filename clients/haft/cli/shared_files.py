@@ -1,50 +1,57 @@
 """Files that `haft setup` writes for other programs: completions, manual pages, the Neovim plugin.
 
-They are written to the person's own data folders, where the programs look by themselves. A link in
-the place of a file belongs to another installation, and is left alone.
+They are written to the person's own data folders, where the programs look by themselves. A file that the person has
+changed is kept, and named, until its replacement is asked for. A link in the place of a file belongs to another
+installation, and is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import msgspec
 
 from haft_protocol.paths import config_home, data_folder
 
-from ..errors import SetupFailed
 from ..installation import completion, nvim_plugin
 from .manual import page, pages
+from .setup_record import SetupRecord, read
 
-Texts = dict[Path, str]
-"""Text by path."""
+Contents = dict[Path, bytes]
+"""Content by path."""
+
+_MAN_DATE = re.compile(rb"\A(\.TH \S+ \S+) \S+")
 
 
 def _data_home(env: Mapping[str, str]) -> Path:
     return Path(data_folder(env)).parent
 
 
-def _completions(env: Mapping[str, str]) -> Texts:
+def _completions(env: Mapping[str, str]) -> Contents:
     data = _data_home(env)
     places = {
         "bash": data / "bash-completion" / "completions" / "haft",
         "zsh": data / "zsh" / "site-functions" / "_haft",
         "fish": Path(config_home(env)) / "fish" / "completions" / "haft.fish",
     }
-    return {path: completion(shell).read_text() for shell, path in places.items()}
+    return {path: completion(shell).read_bytes() for shell, path in places.items()}
 
 
-def _manual(env: Mapping[str, str]) -> Texts:
-    return {_data_home(env) / "man" / "man1" / f"{name}.1": page(name) for name in pages()}
+def _manual(env: Mapping[str, str]) -> Contents:
+    folder = _data_home(env) / "man" / "man1"
+    return {folder / f"{name}.1": page(name).encode() for name in pages()}
 
 
-def _nvim(env: Mapping[str, str]) -> Texts:
+def _nvim(env: Mapping[str, str]) -> Contents:
     plugin = nvim_plugin()
     start = _data_home(env) / "nvim" / "site" / "pack" / "haft" / "start" / "haft"
     files = (file for file in sorted(plugin.rglob("*")) if file.suffix in (".lua", ".txt"))
-    return {start / file.relative_to(plugin): file.read_text() for file in files}
+    return {start / file.relative_to(plugin): file.read_bytes() for file in files}
 
 
-PARTS: dict[str, Callable[[Mapping[str, str]], Texts]] = {
+PARTS: dict[str, Callable[[Mapping[str, str]], Contents]] = {
     "completions": _completions,
     "man": _manual,
     "nvim": _nvim,
@@ -57,56 +64,77 @@ REMARKS = {
 """Further steps of the person."""
 
 
+class Changes(msgspec.Struct, frozen=True):
+    """Files to write, files to restore, and those to keep, each with the reason."""
+
+    written: list[Path]
+    restored: list[Path]
+    kept: dict[Path, str]
+
+    def steps(self, record: SetupRecord) -> list[str]:
+        """Describe the changes."""
+        files = ((path, record.find(path)) for path in self.restored)
+        return [
+            *(f"write {path}" for path in self.written),
+            *(
+                f"{'remove' if file is None or file.before is None else 'put back'} {path}"
+                for path, file in files
+            ),
+            *(f"keep {path}: it {why}" for path, why in self.kept.items()),
+        ]
+
+
 class SharedFiles:
     """One part's files, compared with those that are there."""
 
-    def __init__(self, part: str, env: Mapping[str, str]) -> None:
-        self._texts = PARTS[part](env)
+    def __init__(self, part: str, env: Mapping[str, str], record: SetupRecord) -> None:
+        self._part = part
+        self._contents = PARTS[part](env)
+        self._record = record
         remark = REMARKS[part]
         self.remark = remark.format(data=_data_home(env)) if remark else ""
 
-    def missing(self) -> list[Path]:
-        """Return the files to write."""
-        return [path for path, text in self._texts.items() if not _holds(path, text)]
-
-    def present(self) -> list[Path]:
-        """Return the files to remove."""
-        return [path for path in self._texts if path.is_file() and not path.is_symlink()]
-
-    def write(self) -> None:
-        """Write the missing files. Raises SetupFailed."""
-        for path in self.missing():
+    def to_write(self, *, replace: bool = False) -> Changes:
+        """Compare the files with those there; changed ones are written if `replace`."""
+        changes = Changes([], [], {})
+        for path, content in self._contents.items():
+            if _is_same(read(path), content):
+                continue
             if path.is_symlink():
-                raise SetupFailed(f"{path} is a link to {path.readlink()}; remove it first")
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(self._texts[path], encoding="utf-8")
-            except OSError as fault:
-                raise SetupFailed(f"{path} cannot be written: {fault.strerror}") from fault
+                changes.kept[path] = f"is a link to {path.readlink()}; remove it first"
+            elif not path.exists() or self._record.is_untouched(path) or replace:
+                changes.written.append(path)
+            elif self._record.find(path) is None:
+                changes.kept[path] = "was not written by `haft setup`; --replace replaces it"
+            else:
+                changes.kept[path] = (
+                    "was changed since haft wrote it; --replace replaces it, and --undo puts it back"
+                )
+        for path in self._record.of_part(self._part):
+            if path not in self._contents and self._record.is_untouched(path):
+                changes.restored.append(path)
+        return changes
 
-    def remove(self) -> None:
-        """Remove the files, and folders that are empty then. Raises SetupFailed."""
-        for path in self.present():
-            try:
-                path.unlink()
-            except OSError as fault:
-                raise SetupFailed(f"{path} cannot be removed: {fault.strerror}") from fault
-            for parent in _own_parents(path):
-                try:
-                    parent.rmdir()
-                except OSError:
-                    break
+    def to_undo(self, *, replace: bool = False) -> Changes:
+        """Compare the recorded files with those there; changed ones are removed if `replace`."""
+        changes = Changes([], [], {})
+        for path in self._record.of_part(self._part):
+            if self._record.is_untouched(path) or (replace and not path.is_symlink()):
+                changes.restored.append(path)
+            else:
+                changes.kept[path] = "was changed since haft wrote it; --replace removes it"
+        return changes
+
+    def make(self, changes: Changes) -> None:
+        """Carry the changes out. Raises SetupFailed."""
+        if changes.written:
+            self._record.write(self._part, {path: self._contents[path] for path in changes.written})
+        if changes.restored:
+            self._record.restore(changes.restored)
 
 
-def _own_parents(path: Path) -> Iterator[Path]:
-    """Yield the folders above a file that have the name of haft, the innermost first."""
-    parents = list(path.parents)
-    named = [number for number, parent in enumerate(parents) if parent.name == "haft"]
-    yield from parents[: max(named, default=-1) + 1]
-
-
-def _holds(path: Path, text: str) -> bool:
-    try:
-        return path.read_text(encoding="utf-8") == text
-    except (OSError, UnicodeDecodeError):
+def _is_same(present: bytes | None, content: bytes) -> bool:
+    """Compare contents; the date of a manual page is that of its installation."""
+    if present is None:
         return False
+    return present == content or _MAN_DATE.sub(rb"\1", present) == _MAN_DATE.sub(rb"\1", content)

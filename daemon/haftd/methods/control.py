@@ -75,6 +75,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         questions=tuple(_questions(daemon, caller)),
         path=facts.path,
         managed=facts.managed,
+        cache=facts.cache,
         websocket=facts.websocket,
         unconfirmed=facts.unconfirmed
         + tuple(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import UnsetType
 
 from haft_protocol.methods import StatusResult
 from haft_protocol.paths import (
@@ -31,9 +32,11 @@ from haft_protocol.paths import (
 from ... import __version__
 from ...client import Haft
 from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
 from .. import show
 from ..options import chosen_socket, connect, require_local
+from ..setup_findings import setup_findings, unit_findings
 from ..statuses import Status
 from .status import problem_line
 
@@ -63,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     require_local(options, subject="doctor looks at files and services")
-    findings = [*_places(options), *_editor()]
+    findings = [*_places(options), *_editor(), *_setup()]
     answers = True
     try:
         with connect(options, start=False) as haft:
@@ -179,6 +182,16 @@ def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> It
         yield Finding(label, "ok", f"{path}, mode {mode:04o}")
 
 
+def _setup() -> Iterator[Finding]:
+    try:
+        for check, level, message, advice in setup_findings(os.environ):
+            yield Finding(check, level, message, advice)
+    except PathError:
+        return  # Reported by the checks of folders.
+    except SetupFailed as fault:
+        yield Finding("setup", "problem", str(fault))
+
+
 def _daemon(haft: Haft) -> Iterator[Finding]:
     status = haft.status()
     yield Finding("daemon", "ok", f"answers, pid {status.pid}, up {show.duration(status.uptime_s)}")
@@ -190,6 +203,13 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
             "problem",
             f"the client is {__version__}, the daemon {status.version}",
             "`haft stop`; the next command starts the new one",
+        )
+    if not isinstance(status.cache, UnsetType):
+        yield Finding(
+            "installation",
+            "note",
+            f"the daemon runs from the cache {status.cache}, which may be emptied while it runs",
+            f"{CACHE_REMEDY}, then `haft stop`",
         )
     if status.containment == "cgroup":
         yield Finding("containment", "ok", "each handle has a cgroup of its own")
@@ -220,6 +240,8 @@ def _service(pid: int | None) -> Iterator[Finding]:
         return  # Without a user manager there is no service.
     if socket.get("LoadState") != "loaded":
         return
+    for check, level, message, advice in unit_findings(manager):
+        yield Finding(check, level, message, advice)
     path = socket.get("Listen", "").removesuffix(" (Stream)")
     if socket["ActiveState"] != "active":
         failed = f" ({socket['Result']})" if socket["ActiveState"] == "failed" else ""

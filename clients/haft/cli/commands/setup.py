@@ -1,7 +1,8 @@
 """`haft setup`: have the systemd user manager run haftd; write completions, manual pages and the
 Neovim plugin where their programs look (`shared_files`).
 
-Nothing is written without a user manager, or before the person agrees to the end of live handles.
+No unit is written without a user manager, or before the person agrees to the end of live handles.
+A file that the person has changed is never overwritten unasked; `--undo` restores each file that was there before.
 Harmless steps that may fail come first. Clients start no daemon meanwhile. A service that does not
 answer is rolled back.
 """
@@ -11,8 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
@@ -20,31 +20,34 @@ from typing import Protocol
 import msgspec
 
 from haft_protocol.methods import HandleInfo
-from haft_protocol.paths import PathError, config_home, data_folder, state_folder
+from haft_protocol.paths import PathError
 
 from ...autostart import is_in_handle, starts_barred
 from ...client import Haft
 from ...daemon_socket import find_socket
 from ...errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
-from ...installation import Environment, is_installed, unit_templates
-from ...usermanager import ManagerFailed, UserManager
+from ...installation import CACHE_REMEDY, cache_folder
+from ...usermanager import AbsentManager, ManagerFailed, NoUserManager, UserManager
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
 from ..options import UsageError, chosen_socket, connect, require_local, suggestion
+from ..service_units import SERVICE, SOCKET, UNITS, own_environment, service_folder, unit_contents
+from ..setup_record import SetupRecord, read
 from ..shared_files import PARTS, SharedFiles
 from ..statuses import Status
 from .stop import shut_down
 
-USAGE = "haft setup PART… [--dry-run | --undo] [--yes]"
+USAGE = "haft setup PART… [--dry-run] [--undo] [--replace] [--yes]"
 EPILOG = """\
 PART is one or more of service, completions, man, nvim. completions are those of bash, zsh and fish, man the manual
-pages, nvim the plugin for Neovim: files in your own data folder, which --undo removes.
+pages, nvim the plugin for Neovim: files in your own data folder. A file that you have changed is kept, and named,
+unless you add --replace. --undo restores what was there before. `haft doctor` reports files of another version.
 
 With service, haftd starts when the first client connects, is restarted when it fails, and keeps each handle in a
 cgroup of its own. A daemon that a command has started ends first, with its handles: they are listed,
 and you are asked (without a terminal: --yes). From a source tree, the service runs from an
 environment of its own in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
-and removes what this has written.
+and removes what this has written. --dry-run needs no service manager.
 
 examples:
   haft setup service --dry-run                      only show what would be done
@@ -54,15 +57,16 @@ examples:
 """
 
 _PARTS = ("service", *PARTS)
-_SOCKET, _SERVICE = UNITS = ("haftd.socket", "haftd.service")
 _START_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("parts", nargs="+", choices=_PARTS, metavar="PART", help="see below")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--dry-run", action="store_true", help="show the steps, change nothing")
-    how.add_argument("--undo", action="store_true", help="stop the service and remove it")
+    parser.add_argument("--dry-run", action="store_true", help="show the steps, change nothing")
+    parser.add_argument("--undo", action="store_true", help="restore what was there before")
+    parser.add_argument(
+        "--replace", action="store_true", help="write, or undo, also files that you have changed"
+    )
     parser.add_argument(
         "-y", "--yes", action="store_true", help="end running handles without asking"
     )
@@ -86,46 +90,75 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _files(options: argparse.Namespace, part: str) -> int:
-    """Write or remove the files of a part."""
+    """Write or restore the files of a part."""
+    record = _record()
+    files = SharedFiles(part, os.environ, record)
+    undo, replace = getattr(options, "undo", False), getattr(options, "replace", False)
+    changes = files.to_undo(replace=replace) if undo else files.to_write(replace=replace)
+    steps = changes.steps(record)
+    count = len(changes.written) + len(changes.restored)
+    done = not getattr(options, "dry_run", False)
+    if done:
+        files.make(changes)
+    _show(options, steps, part=part, done=done)
+    if not done:
+        return Status.DONE
+    if not options.json:
+        if count:
+            past = "restored or removed" if undo else "written"
+            show.line(f"haft setup: {part}: {count} files {past}", "green")
+        for path, why in changes.kept.items():
+            show.line(f"haft setup: {path} is kept: it {why}", "yellow")
+        if count and files.remark and not undo:
+            show.line(f"haft setup: {files.remark}")
+    return Status.FAILED if changes.kept else Status.DONE
+
+
+def _record() -> SetupRecord:
     try:
-        files = SharedFiles(part, os.environ)
+        return SetupRecord(os.environ)
     except PathError as fault:
         raise Misplaced(str(fault)) from fault
-    undo = getattr(options, "undo", False)
-    verb, past = ("remove", "removed") if undo else ("write", "written")
-    steps = [f"{verb} {path}" for path in (files.present() if undo else files.missing())]
-    done = not getattr(options, "dry_run", False)
-    if done and undo:
-        files.remove()
-    elif done:
-        files.write()
-    _show(options, steps, part=part, done=done)
-    if steps and done and not options.json:
-        show.line(f"haft setup: {part}: {len(steps)} files {past}", "green")
-        if files.remark and not undo:
-            show.line(f"haft setup: {files.remark}")
-    return Status.DONE
 
 
 def _service(options: argparse.Namespace) -> int:
-    if is_in_handle():
+    undo, dry_run = getattr(options, "undo", False), getattr(options, "dry_run", False)
+    if is_in_handle() and not dry_run:
         raise UsageError(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
         )
     require_local(options, subject="the service is one")
-    manager = UserManager.connect()
-    path = _socket_path(manager, options)
-    undo = getattr(options, "undo", False)
-    change: _Change = _Undo(manager) if undo else _Setup(manager, path)
+    obstacles: list[str] = []
+    try:
+        manager = UserManager.connect()
+        path = _socket_path(manager, options)
+    except NoUserManager as fault:
+        if not dry_run:
+            raise
+        manager = AbsentManager.of(os.environ)
+        path = f"{manager.environment['XDG_RUNTIME_DIR']}/haft/haftd.sock"
+        obstacles.append(str(fault))
+    if not undo and (cache := cache_folder()) is not None:
+        obstacles.append(
+            f"this haft runs from the cache {cache}, which may be emptied under a service; {CACHE_REMEDY}"
+        )
+        if not dry_run:
+            raise SetupFailed(f"nothing was changed: {obstacles[0]}")
+    record = _record()
+    change: _Change = _Undo(manager, record) if undo else _Setup(manager, record, path)
     with ExitStack() as stack:
         running = _Running.find(options, manager, stack)
         ends = running.is_the_service or running.is_unreachable or not undo
         steps: list[str] = []
         if change.is_needed(running):
             steps = [*change.steps(), *(running.steps() if ends else ())]
-        if not steps or getattr(options, "dry_run", False):
-            _show(options, steps, done=False)
+        if steps and not getattr(options, "replace", False):
+            obstacles += change.conflicts()
+        if not steps or dry_run:
+            _show(options, steps, done=False, obstacles=obstacles if steps else [])
             return 0
+        if obstacles:
+            raise SetupFailed(f"nothing was changed: {obstacles[0]}")
         if ends and running.ends_something and not _agreed(options, running):
             show.line("haft setup: nothing was changed")
             return Status.FAILED
@@ -151,16 +184,27 @@ def _agreed(options: argparse.Namespace, running: _Running) -> bool:
 
 
 def _show(
-    options: argparse.Namespace, steps: list[str], *, done: bool, part: str = "service"
+    options: argparse.Namespace,
+    steps: list[str],
+    *,
+    done: bool,
+    part: str = "service",
+    obstacles: Sequence[str] = (),
 ) -> None:
     if options.json:
-        show.document(msgspec.json.encode({"steps": steps, "done": done or not steps}))
+        reply = {"steps": steps, "done": done or not steps}
+        if obstacles:
+            reply["obstacles"] = list(obstacles)
+        show.document(msgspec.json.encode(reply))
     elif not steps:
         undo = getattr(options, "undo", False)
         state = "there is nothing to remove" if undo else "everything is set up already"
         show.line(f"haft setup: {part}: {state}")
     elif not done:
-        show.write(f"haft setup {part} would:\n" + "".join(f"  {step}\n" for step in steps))
+        words = f"{part} --undo" if getattr(options, "undo", False) else part
+        show.write(f"haft setup {words} would:\n" + "".join(f"  {step}\n" for step in steps))
+        for obstacle in obstacles:
+            show.line(f"haft setup: {part} would be refused: {obstacle}", "yellow")
 
 
 def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
@@ -169,7 +213,7 @@ def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
     if looked_at != path:
         raise UsageError(
             f"the service listens at {path}, and the clients of this shell look at {looked_at}; "
-            "unset HAFT_SOCKET, and set XDG_RUNTIME_DIR as a login does"
+            "unset HAFTSOCKET, and set XDG_RUNTIME_DIR as a login does"
         )
     return path
 
@@ -185,7 +229,7 @@ class _Running:
 
     @classmethod
     def find(cls, options: argparse.Namespace, manager: UserManager, stack: ExitStack) -> _Running:
-        main_pid = int(manager.properties(_SERVICE, "MainPID").get("MainPID", "0"))
+        main_pid = int(manager.properties(SERVICE, "MainPID").get("MainPID", "0"))
         try:
             return cls(stack.enter_context(connect(options)), main_pid)
         except NotRunning:
@@ -251,6 +295,9 @@ class _Change(Protocol):
     def steps(self) -> Iterator[str]:
         """Describe the steps in order, except the end of the daemon."""
 
+    def conflicts(self) -> Iterator[str]:
+        """Name the units that the person has changed."""
+
     def prepare(self) -> None:
         """Prepare without effect on running processes."""
 
@@ -264,18 +311,18 @@ class _Change(Protocol):
 class _Setup:
     done = "haftd starts when a client connects; `haft status` asks it, `haft setup service --undo` removes it"
 
-    def __init__(self, manager: UserManager, path: str) -> None:
+    def __init__(self, manager: UserManager, record: SetupRecord, path: str) -> None:
         self._manager = manager
+        self._record = record
         self._path = path
-        self._folder = manager.unit_folder
-        self._environment = None if is_installed() else Environment(_data_folder())
-        self._units = {name: self._unit(name) for name in UNITS}
-        self._before = {name: _read(self._folder / name) for name in UNITS}
+        self._environment = own_environment()
+        self._units = unit_contents(manager, self._environment)
+        self._before = {unit: read(unit) for unit in self._units}
 
     def is_needed(self, running: _Running) -> bool:
         """Return False if exactly this service is set up and works."""
         copied = self._environment is None or self._environment.is_complete
-        listens = self._manager.properties(_SOCKET, "ActiveState")["ActiveState"] == "active"
+        listens = self._manager.properties(SOCKET, "ActiveState").get("ActiveState") == "active"
         return not (
             copied
             and listens
@@ -284,14 +331,20 @@ class _Setup:
             and (running.is_the_service or running.pid == 0)
         )
 
+    def conflicts(self) -> Iterator[str]:
+        for unit, content in self._units.items():
+            if self._before[unit] not in (None, content) and not self._record.is_untouched(unit):
+                yield _conflict(unit, self._record)
+
     def steps(self) -> Iterator[str]:
         if self._environment is not None and not self._environment.is_complete:
             yield f"copy this installation to {self._environment.path}"
-        yield f"write {' and '.join(UNITS)} to {self._folder}"
+        yield f"write {' and '.join(UNITS)} to {self._manager.unit_folder}"
         yield f"have the user manager listen at {self._path}"
 
     def prepare(self) -> None:
         if self._environment is not None:
+            self._record.make_folder(Path(service_folder(os.environ)))
             self._environment.create()
 
     def make(self) -> None:
@@ -315,89 +368,78 @@ class _Setup:
             for old in self._environment.others():
                 shutil.rmtree(old, ignore_errors=True)
 
-    def _unit(self, name: str) -> str:
-        """Return a unit's text: the template with the command, and this shell's folders where the
-        manager's differ."""
-        text = (unit_templates() / name).read_text(encoding="utf-8")
-        lines = [f"ExecStart={self._command()}"]
-        for variable, folder in (
-            ("XDG_CONFIG_HOME", config_home),
-            ("XDG_STATE_HOME", lambda env: state_folder(env).removesuffix("/haft")),
-        ):
-            if (ours := folder(os.environ)) != folder(self._manager.environment):
-                lines.append(f"Environment={_quoted(f'{variable}={ours}')}")
-        return "".join(
-            "\n".join(lines) + "\n" if line.startswith("ExecStart=") else line
-            for line in text.splitlines(keepends=True)
-        )
-
-    def _command(self) -> str:
-        python = sys.executable if self._environment is None else str(self._environment.python)
-        # -P: no module from the working folder.
-        return f"{_quoted(python, exec_start=True)} -P -m haftd"
-
-    def _install(self, units: dict[str, str]) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for name, text in units.items():
-            _write(self._folder / name, text)
+    def _install(self, units: dict[Path, bytes]) -> None:
+        self._record.write("service", units)
         self._manager.call("daemon-reload")
         with suppress(ManagerFailed):  # Loaded only when failed or active.
             self._manager.call("reset-failed", *UNITS)
-        self._manager.call("enable", _SOCKET)
+        self._manager.call("enable", SOCKET)
         # The service requires its socket, so both restart.
-        self._manager.call("restart", _SOCKET)
+        self._manager.call("restart", SOCKET)
 
     def _check(self) -> None:
-        self._manager.call("start", _SERVICE)
+        self._manager.call("start", SERVICE)
         with Haft.connect(self._path, name="haft setup", timeout=_START_S) as haft:
             pid = haft.server.pid
-        main_pid = int(self._manager.properties(_SERVICE, "MainPID").get("MainPID", "0"))
+        main_pid = int(self._manager.properties(SERVICE, "MainPID").get("MainPID", "0"))
         if pid != main_pid:
             raise SetupFailed(f"another daemon (pid {pid}) answers at {self._path}")
 
     def _result(self) -> str:
-        properties = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
+        properties = self._manager.properties(SERVICE, "ActiveState", "Result", "ExecMainStatus")
         if properties.get("ActiveState") == "active":
             return ""
         status = properties.get("ExecMainStatus", "?")
         return (
             f" (service: {properties.get('Result')}, exit status {status}; "
-            f"`journalctl --user -u {_SERVICE}` has its log)"
+            f"`journalctl --user -u {SERVICE}` has its log)"
         )
 
     def _put_back(self) -> None:
+        before = {unit: content for unit, content in self._before.items() if content is not None}
         with suppress(ManagerFailed):
-            if all(self._before.values()):
-                self._install({name: str(text) for name, text in self._before.items()})
+            if len(before) == len(UNITS):
+                self._install(before)
             else:
-                _remove_units(self._manager)
+                _remove_units(self._manager, self._record)
 
 
 class _Undo:
     done = "the service is removed; the first `haft spawn` starts a daemon itself"
 
-    def __init__(self, manager: UserManager) -> None:
+    def __init__(self, manager: UserManager, record: SetupRecord) -> None:
         self._manager = manager
-        self._folder = manager.unit_folder
-        self._data = Path(_data_folder())
+        self._record = record
+        self._units = [manager.unit_folder / name for name in UNITS]
+        self._data = Path(service_folder(os.environ))
 
     def is_needed(self, running: _Running) -> bool:
-        return any((self._folder / name).exists() for name in UNITS) or bool(self._copies())
+        return any(unit.exists() for unit in self._units) or bool(self._copies())
 
     def steps(self) -> Iterator[str]:
-        yield f"stop and disable {' and '.join(UNITS)}, and remove them from {self._folder}"
+        folder = self._manager.unit_folder
+        yield f"stop and disable {' and '.join(UNITS)}, and remove them from {folder}"
+        for unit, file in self._record.of_part("service").items():
+            if file.before is not None:
+                yield f"put back {unit} as it was before"
         for copy in self._copies():
             yield f"remove {copy}"
+
+    def conflicts(self) -> Iterator[str]:
+        for unit in self._units:
+            if unit.exists() and not self._record.is_untouched(unit):
+                yield _conflict(unit, self._record)
 
     def prepare(self) -> None:
         pass
 
     def make(self) -> None:
-        _remove_units(self._manager)
+        _remove_units(self._manager, self._record)
 
     def clean(self) -> None:
         for copy in self._copies():
             shutil.rmtree(copy, ignore_errors=True)
+        self._record.restore([])
         with suppress(OSError):  # The folder may hold other files, or be missing.
             self._data.rmdir()
 
@@ -405,39 +447,27 @@ class _Undo:
         return sorted(self._data.glob("env-*"))
 
 
-def _remove_units(manager: UserManager) -> None:
-    """Stop, disable and remove the units; missing ones are no failure."""
+def _conflict(unit: Path, record: SetupRecord) -> str:
+    how = (
+        "was not written by `haft setup`"
+        if record.find(unit) is None
+        else "was changed since haft wrote it"
+    )
+    return (
+        f"{unit} {how}; keep your lines with `systemctl --user edit {unit.name}`, which haft leaves alone, "
+        "and add --replace"
+    )
+
+
+def _remove_units(manager: UserManager, record: SetupRecord) -> None:
+    """Stop, disable and restore the units; missing ones are no failure."""
     with suppress(ManagerFailed):
         manager.call("disable", "--now", *UNITS)
     with suppress(ManagerFailed):  # Loaded only when failed or active.
         manager.call("reset-failed", *UNITS)
+    recorded = list(record.of_part("service"))
     for name in UNITS:
-        (manager.unit_folder / name).unlink(missing_ok=True)
+        if (unit := manager.unit_folder / name) not in recorded:
+            unit.unlink(missing_ok=True)
+    record.restore(recorded)
     manager.call("daemon-reload")
-
-
-def _data_folder() -> str:
-    try:
-        return data_folder(os.environ)
-    except PathError as fault:
-        raise Misplaced(str(fault)) from fault
-
-
-def _quoted(text: str, *, exec_start: bool = False) -> str:
-    """Quote a word for a unit; only a command line expands variables. See systemd.syntax(7)."""
-    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{text.replace("$", "$$") if exec_start else text}"'
-
-
-def _read(file: Path) -> str | None:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def _write(file: Path, text: str) -> None:
-    """Replace a file atomically."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(file)

@@ -74,6 +74,8 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
             ),
         ),
     ]
+    if not isinstance(status.cache, UnsetType):
+        lines.append(("cache", f"{status.cache} has this daemon's program, and may be emptied"))
     if not isinstance(status.websocket, UnsetType):
         lines.append(("websocket", f"ws://{status.websocket.host}:{status.websocket.port}/"))
     for name, figures in (("recovered", status.recovered), ("refused", status.refused)):

@@ -1,0 +1,59 @@
+"""The units of haftd as a user service: templates, with the command and the folders of this installation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from haft_protocol.paths import PathError, config_home, data_folder, state_folder
+
+from ..errors import Misplaced
+from ..installation import Environment, is_installed, unit_templates
+from ..usermanager import UserManager
+
+SOCKET, SERVICE = UNITS = ("haftd.socket", "haftd.service")
+
+
+def own_environment() -> Environment | None:
+    """Return the copy that the service of a source tree runs from, None for an installation.
+
+    Raises `CopyFailed`.
+    """
+    return None if is_installed() else Environment(service_folder(os.environ))
+
+
+def service_folder(env: Mapping[str, str]) -> str:
+    """Return the folder of copies. Raises `Misplaced`."""
+    try:
+        return data_folder(env)
+    except PathError as fault:
+        raise Misplaced(str(fault)) from fault
+
+
+def unit_contents(manager: UserManager, environment: Environment | None) -> dict[Path, bytes]:
+    """Return the units by path: this shell's folders stand in them where the manager's differ."""
+    python = sys.executable if environment is None else str(environment.python)
+    # -P: no module from the working folder.
+    lines = [f"ExecStart={quoted(python, exec_start=True)} -P -m haftd"]
+    for variable, folder in (
+        ("XDG_CONFIG_HOME", config_home),
+        ("XDG_STATE_HOME", lambda env: state_folder(env).removesuffix("/haft")),
+    ):
+        if (ours := folder(os.environ)) != folder(manager.environment):
+            lines.append(f"Environment={quoted(f'{variable}={ours}')}")
+    command = "\n".join(lines) + "\n"
+    return {manager.unit_folder / name: _unit(name, command) for name in UNITS}
+
+
+def _unit(name: str, command: str) -> bytes:
+    text = (unit_templates() / name).read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    return "".join(command if line.startswith("ExecStart=") else line for line in lines).encode()
+
+
+def quoted(text: str, *, exec_start: bool = False) -> str:
+    """Quote a word for a unit; only a command line expands variables. See systemd.syntax(7)."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text.replace("$", "$$") if exec_start else text}"'
