@@ -24,6 +24,9 @@ hypothesis.settings.load_profile("haft")
 # A suite in the background or under nohup inherits ignored signals, and so would all its children.
 accept_terminal_signals()
 
+# The daemons of the tests are of this machine, whatever the shell's clients use.
+os.environ.pop("HAFT_HOST", None)
+
 # Until all tests are collected, next to nothing is garbage.
 gc.disable()
 

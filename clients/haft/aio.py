@@ -108,9 +108,23 @@ async def _open(address: Address, *, autostart: bool, timeout: float | None) -> 
         except NotRunning:
             if not autostart:
                 raise
-    return await trio.to_thread.run_sync(
-        lambda: open_connection(address, autostart=autostart, timeout=timeout)
-    )
+    opened: list[sockets.socket] = []
+    is_cancelled = False
+
+    def open_in_thread() -> None:
+        opened.append(open_connection(address, autostart=autostart, timeout=timeout))
+        if is_cancelled:
+            opened[0].close()
+
+    try:
+        await trio.to_thread.run_sync(open_in_thread, abandon_on_cancel=True)
+    except trio.Cancelled:
+        # The thread looks at this behind its append, so one of the two closes the connection.
+        is_cancelled = True
+        for connected in opened:
+            connected.close()
+        raise
+    return opened[0]
 
 
 class Haft(AsyncCalls):

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from haft import ConnectionLost, Haft, NotRunning, ProtocolFault, Unreachable, aio
 from haft.__main__ import main
 from haft.tunnel import announcement
 from tests.client.conftest import Serve
-from tests.client.fake import Peer, running, stopped
+from tests.client.fake import Peer, Refuse, running, stopped
 from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
@@ -72,8 +74,6 @@ def test_both_clients_reach_the_daemon_behind_the_text_of_a_login_shell(
     async def look() -> int:
         async with aio.connect(session="tunnel") as haft:
             return (await haft.server()).pid
-
-    import trio
 
     assert trio.run(look) == box.pid
 
@@ -238,3 +238,57 @@ def test_threads_that_connect_at_once_reap_each_program_once(install: Install) -
 
     with ThreadPoolExecutor(8) as pool:
         assert {*pool.map(fail, range(64))} == {"ssh to me@box failed: it gave no reason"}
+
+
+async def test_a_cancelled_connect_does_not_wait_for_the_machine(install: Install) -> None:
+    install("exec sleep 600")
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def connect() -> None:
+                async with aio.connect(timeout=5):
+                    raise AssertionError("nothing answers")
+
+            nursery.start_soon(connect)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught
+
+
+def test_the_version_of_an_unreachable_machine_is_not_called_stopped(
+    install: Install, capsys: Capture
+) -> None:
+    install("exit 127")
+    assert main(["version"]) == 0
+    assert "there is no `haft` on me@box" in capsys.readouterr().err
+
+
+def test_another_protocol_there_names_no_process_of_this_machine(
+    install: Install, serve: Serve, capsys: Capture
+) -> None:
+    install(scripted())
+    daemon = serve(lambda request, peer: running())
+    mismatch = {"field": "protocol", "protocol": 9, "version": "9.0", "pid": os.getpid()}
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32602, "invalid_params", "another version", **mismatch)
+
+    daemon.answer = answer
+    assert main(["stop"]) == 4
+    assert "run `haft stop` there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (["--root", "/there"], 0, '"--host",\n        "ssh://me@box"\n'),
+        ([], 2, "name the folder on the other machine"),
+        (["--root", "here"], 2, "absolute path"),
+    ],
+)
+def test_the_entry_of_a_host_of_mcp_names_the_machine_and_a_folder_there(
+    install: Install, capsys: Capture, words: list[str], status: int, text: str
+) -> None:
+    install("exit 9")
+    assert main(["mcp", "--print", "cursor", "--host", HOST, *words]) == status
+    assert text in "".join(capsys.readouterr())

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pexpect
 import pytest
@@ -167,3 +168,10 @@ def test_the_daemon_there_is_stopped_from_here(box: Box) -> None:
     stopped = box.haft("stop", "--yes")
     assert stopped.returncode == 0 and b"haftd: stopped" in stopped.stderr
     assert box.haft("ps").returncode == 3
+
+
+def test_more_connections_than_the_server_allows_on_one_are_served(box: Box) -> None:
+    with Haft.connect(autostart=True), ExitStack() as opened:
+        # MaxSessions of sshd is 10.
+        many = [opened.enter_context(Haft.connect()) for _ in range(12)]
+        assert {haft.server.pid for haft in many} == {many[0].server.pid}
