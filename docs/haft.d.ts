@@ -1401,6 +1401,8 @@ export interface ToolDescription {
   actions: string[];
   /** the tool's own parameters; of a stateful tool, those of spawn */
   parameters: ParameterInfo[];
+  /** what the tool may do, a sentence for each rule; absent for a tool without rules */
+  access?: string[];
 }
 
 /** A tool's own failure. `transient`: the same call may succeed later. */

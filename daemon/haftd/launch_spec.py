@@ -8,6 +8,34 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights at an absolute path and below: some of `read`, `create`, `update`, `delete`, `execute`, and
+    `control` (of devices)."""
+
+    path: str
+    rights: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Confinement of a process and its descendants.
+
+    `grants` are all rights on files beside those that every sandbox has; None leaves files open. `network`
+    permits internet sockets, and no others. No link below `root` leads out of it.
+    """
+
+    root: str
+    grants: tuple[Grant, ...] | None = ()
+    network: bool = False
+
+    @property
+    def may_write(self) -> bool:
+        return self.grants is None or any(
+            grant.rights & {"create", "update", "delete"} for grant in self.grants
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """A process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
 
@@ -29,3 +57,4 @@ class LaunchSpec:
     splits_stderr: bool = False
     limits: Mapping[str, float] = field(default_factory=dict)
     nofile: int | None = None
+    sandbox: Sandbox | None = None

@@ -175,6 +175,7 @@ class ToolDescription(msgspec.Struct, frozen=True):
     stateful: bool
     actions: tuple[str, ...]
     parameters: tuple[ParameterInfo, ...]
+    access: tuple[str, ...] | UnsetType = UNSET
 
 
 class ToolsDescribeResult(msgspec.Struct, frozen=True):

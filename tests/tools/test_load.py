@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from haftd.tools.definitions import fields
+from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
 
 from .making import called, read, tool
@@ -34,7 +35,8 @@ result = "unattended"
 format = "ask"
 options = { image = "i" }
 style = { inline_results = "off" }
-access = { fs = ["a"] }
+access = { fs.read = ["a"] }
+sandbox = "root"
 unsafe = true
 limits = { memory = "1 GiB", cpu_s = 1.5, wall_s = "{{ tool.arguments.t }}", processes = 5, output = 100 }
 env = { A = "{{ tool.name }}", B = 3, C = true, D = false }
@@ -65,7 +67,8 @@ def test_every_field_is_read_and_kept() -> None:
     assert found.kept == {"format": "ask"}
     assert found.options == {"image": "i"}
     assert found.style == {"inline_results": "off"}
-    assert found.access == {"fs": ["a"]}
+    assert found.access == {"fs": {"read": ["a"]}}
+    assert found.unsafe and found.policy is None
     assert found.limits == {
         "memory": 2**30,
         "cpu_s": 1.5,
@@ -360,26 +363,15 @@ def test_the_documentation_names_every_field() -> None:
     assert set(fields.READERS) - {"command", "format", "cancellation_response"} <= named
 
 
-@pytest.mark.parametrize("access", ["access = { fs = ['a'] }", "access = {}"])
-def test_access_makes_a_definition_invalid_unless_marked_unsafe(access: str) -> None:
-    tools, problems = read(f'[tools.x]\ncommand = "a"\n{access}\n')
-    assert tools == {}
-    assert [(one.key, one.line) for one in problems] == [("tools.x.access", 3)]
-    assert "not enforced" in problems[0].message and "unsafe = true" in problems[0].message
-    tools, problems = read(f'[tools.x]\ncommand = "a"\n{access}\nunsafe = true\n')
-    assert (list(tools), problems) == (["x"], [])
-
-
-def test_access_of_an_older_definition_is_a_problem_and_the_tool_is_used() -> None:
+def test_the_form_that_has_the_rules_decides_about_kinds_without_rules() -> None:
     older = '[conversation.tools.x]\ncommand = "a"\naccess = { fs = [] }\n'
     tools, problems = read(older)
-    assert tools["x"].access == {"fs": []}
-    assert [(one.key, one.line) for one in problems] == [("conversation.tools.x.access", 3)]
-    assert "not enforced" in problems[0].message
+    assert problems == [] and tools["x"].access == {"fs": []}
+    assert tools["x"].policy == AccessPolicy(fs=())
     tools, problems = read(older, "[tools.x]\nunsafe = true\n")
-    assert (list(tools), problems) == (["x"], [])
+    assert problems == [] and tools["x"].policy is None
     tools, problems = read(older, "[tools.x]\naccess = { net = [] }\n")
-    assert tools == {}
+    assert problems == [] and tools["x"].policy == AccessPolicy((), (), (), ())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 COMMANDS: dict[str, str] = {
     "init": "write a commented definition of a tool",
     "tools": "list the tools, or show one",
+    "access": "show what a tool may do",
     "trust": "show the commands that a folder's definitions run, and trust them",
     "run": "run a command with its own streams, signals and exit status",
     "spawn": "start a tool under an id",

@@ -27,7 +27,7 @@ from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
-from haftd.launch_spec import LaunchSpec
+from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.runtimes.base import Call
 from haftd.tools.calls.environment import build, call_value
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
@@ -110,6 +110,14 @@ class Prepared:
     @property
     def key(self) -> SpawnKey:
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
+
+
+def _with_call_file(sandbox: Sandbox | None, env: Mapping[str, str]) -> Sandbox | None:
+    """Let a sandboxed process read the file of a long call."""
+    path = env.get("HAFT_CALL", "")
+    if sandbox is None or sandbox.grants is None or not path.startswith("/"):
+        return sandbox
+    return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
 
 
 @dataclass(slots=True)
@@ -201,7 +209,9 @@ class Calls:
         launch = replace(resolved.launch, terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, replace(resolved, launch=launch), client)
-        return self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
+        call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
+        sandbox = _with_call_file(launch.sandbox, call.launch.env)
+        return replace(call, launch=replace(call.launch, sandbox=sandbox))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
@@ -237,13 +247,17 @@ class Calls:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
             env = self._env(once_more, client, str(mark))
             argv, cwd = once_more.launch.argv, once_more.launch.cwd
-            return replace(first, launch=replace(first.launch, argv=argv, cwd=cwd, env=env))
+            sandbox = _with_call_file(once_more.launch.sandbox, env)
+            launch = replace(first.launch, argv=argv, cwd=cwd, env=env, sandbox=sandbox)
+            return replace(first, launch=launch)
 
+        env = self._env(resolved, client, str(mark))
         first = Call(
             tool=tool.name,
             launch=replace(
                 resolved.launch,
-                env=self._env(resolved, client, str(mark)),
+                env=env,
+                sandbox=_with_call_file(resolved.launch.sandbox, env),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
                 and resolved.launch.output == "raw"
@@ -314,6 +328,8 @@ class Calls:
             outer=self.settings.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
+            may_see=None if resolved.policy is None else resolved.policy.may_see,
+            is_confined=resolved.launch.sandbox is not None,
         )
 
     def _recorder(

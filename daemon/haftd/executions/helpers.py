@@ -57,7 +57,13 @@ class HelperRunner:
             return Failed("start", "It has no command.")
         path = path_of(self.calls.settings.environ, client)
         context = CallContext(
-            root=root, session=session, handle=handle, action=action, path=path, vars=vars or {}
+            root=root,
+            session=session,
+            handle=handle,
+            action=action,
+            path=path,
+            vars=vars or {},
+            variables=self.calls.settings.environ,
         )
         async with self._turns:
             try:

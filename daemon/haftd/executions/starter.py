@@ -76,6 +76,7 @@ class Starter:
             action="run",
             path=path_of(self.launch_settings.environ, client),
             vars=vars or {},
+            variables=self.launch_settings.environ,
         )
         ready = self._prepared(tool, params.args, context, call_id, client)
         return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)

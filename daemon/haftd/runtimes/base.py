@@ -126,7 +126,8 @@ class ToolFailed(Exception):
 
 class StartFailed(Exception):
     """The tool could not be started, and no process is left. `reason` is `program`, `folder`,
-    `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime` or `server`."""
+    `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `sandbox`, `runtime` or
+    `server`."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)

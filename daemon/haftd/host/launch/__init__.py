@@ -1,5 +1,6 @@
 """Start a program: recorded first, run second.
 
 `program` resolves the command, `gate` is the process that waits for permission to execute,
-`spawn_fds` makes the pipes, `limits` the resource limits, `spawn` starts the child.
+`spawn_fds` makes the pipes, `limits` the resource limits, `landlock` and `syscall_filter` the sandbox that the
+gate applies, `spawn` starts the child.
 """

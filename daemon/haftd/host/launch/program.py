@@ -16,7 +16,15 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 Reason = Literal[
-    "program", "folder", "interpreter", "size", "permission", "resources", "record", "format"
+    "program",
+    "folder",
+    "interpreter",
+    "size",
+    "permission",
+    "resources",
+    "record",
+    "format",
+    "sandbox",
 ]
 
 MAX_WORD = 131_071

@@ -26,7 +26,15 @@ import trio
 from haftd.host import pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room, shortage
-from haftd.host.launch.gate import GATE_FD, REPORT_FD, Gate, best_gate
+from haftd.host.launch import landlock, syscall_filter
+from haftd.host.launch.gate import (
+    CONFINEMENT_FAILED,
+    GATE_FD,
+    REPORT_FD,
+    RULESET_FD,
+    Gate,
+    best_gate,
+)
 from haftd.host.launch.limits import limits_of
 from haftd.host.launch.program import (
     LaunchFailed,
@@ -40,7 +48,7 @@ from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.host.process.process_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
-from haftd.launch_spec import LaunchSpec
+from haftd.launch_spec import LaunchSpec, Sandbox
 
 PIPE_SIZE = 262_144
 """Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""
@@ -78,6 +86,7 @@ class LaunchedProcess:
     __slots__ = (
         "_closed",
         "_exit",
+        "_is_sandboxed",
         "_report",
         "_turn",
         "cwd",
@@ -93,7 +102,9 @@ class LaunchedProcess:
         "stdout",
     )
 
-    def __init__(self, path: str, cwd: str, mark: str, report: int) -> None:
+    def __init__(
+        self, path: str, cwd: str, mark: str, report: int, *, is_sandboxed: bool = False
+    ) -> None:
         self.path = path
         self.mark = mark
         self.cwd = cwd
@@ -106,6 +117,7 @@ class LaunchedProcess:
         self.master: int | None = None
         self.slave = ""
         self._report = report
+        self._is_sandboxed = is_sandboxed
         self._exit: Exit | None = None
         self._closed = False
         self._turn = trio.Lock()
@@ -138,12 +150,23 @@ class LaunchedProcess:
             await self.wait_exit()  # the gate exits by itself, at once
         self.close()
         code = int.from_bytes(answer, sys.byteorder, signed=True)
+        if code >= CONFINEMENT_FAILED:
+            why = os.strerror(code - CONFINEMENT_FAILED).lower()
+            raise _no_sandbox(f"{landlock.kernel()} refuses it: {why}")
         if code > 0:
             check_folder(self.cwd)
             raise LaunchFailed(
                 f"Cannot start in the folder {self.cwd}: {os.strerror(code).lower()}.", "folder"
             )
-        raise explain(-code, self.path, self.cwd)
+        failed = explain(-code, self.path, self.cwd)
+        if self._is_sandboxed and -code in (errno.EACCES, errno.EPERM):
+            raise LaunchFailed(
+                f"{failed.message} The tool's sandbox lets it read and execute the system's program "
+                "folders, its own file, and the paths of its rules: an interpreter elsewhere needs "
+                "`read` and `execute` in `access.fs`.",
+                failed.reason,
+            )
+        raise failed
 
     async def wait_exit(self) -> Exit:
         """Wait for the leader's end, and take the status. Any number of tasks may wait."""
@@ -238,7 +261,9 @@ def launch(
     """
     check_words(spec.argv, spec.env)
     path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
-    gate = gate or best_gate()
+    gate = gate or best_gate(_confinement(spec.sandbox))
+    if (spec.sandbox is None) != (gate.confinement is None):
+        raise AssertionError("a sandboxed program runs behind a gate that confines")
     mark = spec.env.get(VARIABLE, "")
     limits = limits_of(spec.limits, spec.nofile, mark)
     fds = SpawnFds()
@@ -247,8 +272,15 @@ def launch(
         keep_out = fds.pipe_to_child(GATE_FD)
         if not has_room(keep_out, "start"):
             raise LaunchFailed(shortage(), "resources", no_descriptor=True)
-        launched = LaunchedProcess(path, spec.cwd, mark, fds.pipe_from_child(REPORT_FD))
+        launched = LaunchedProcess(
+            path,
+            spec.cwd,
+            mark,
+            fds.pipe_from_child(REPORT_FD),
+            is_sandboxed=spec.sandbox is not None,
+        )
         _connect(spec, launched, fds)
+        ruleset = _give_ruleset(spec.sandbox, launched, fds)
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {})
         # A session also on pipes: /dev/tty is then no terminal of the daemon's, and no job control
         # of a child can stop the daemon.
@@ -270,11 +302,16 @@ def launch(
         if not gate.sets_limits:
             for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)
+        if ruleset is not None:
+            landlock.add_own_proc(ruleset, pid)
+            fds.close_one(ruleset)
         _record(record, launched.identity)
         os.write(keep_out, b"\n")
         fds.close_one(keep_out)
     except BaseException as error:
         _undo(pid, fds)
+        if isinstance(error, landlock.CannotEnforce):
+            raise _no_sandbox(str(error)) from None
         if isinstance(error, OSError):
             raise _no_room(error, path) from error
         raise
@@ -304,6 +341,31 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
         fcntl.fcntl(launched.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     except OSError:
         pass  # the user's share of pipe memory is used up
+
+
+def _confinement(sandbox: Sandbox | None) -> syscall_filter.Confinement | None:
+    if sandbox is None:
+        return None
+    found = syscall_filter.confinement(
+        network=sandbox.network, metadata=sandbox.may_write, is_root=os.geteuid() == 0
+    )
+    if found is None:
+        raise _no_sandbox(f"the system calls of this machine, {os.uname().machine}, are not known")
+    return found
+
+
+def _give_ruleset(sandbox: Sandbox | None, launched: LaunchedProcess, fds: SpawnFds) -> int | None:
+    if sandbox is None:
+        return None
+    ruleset = fds.adopt(landlock.make_ruleset(sandbox, launched.path, launched.slave))
+    fds.dup_in_child(ruleset, RULESET_FD)
+    return ruleset
+
+
+def _no_sandbox(why: str) -> LaunchFailed:
+    return LaunchFailed(
+        f"The tool's sandbox cannot be enforced, so nothing was run: {why}.", "sandbox"
+    )
 
 
 def _record(record: Callable[[Identity], None], identity: Identity) -> None:

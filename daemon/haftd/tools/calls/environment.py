@@ -47,6 +47,10 @@ _REMOVED = frozenset(f"{_MANAGER} {_SYSTEMD} {_ELSEWHERE}".split())
 _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
 _NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _FOR_TERMINALS = {"TERM": "xterm-256color"}
+_MINIMAL = frozenset(
+    ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"]
+)
+"""Variables that a tool gets whatever its rules are."""
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
@@ -109,19 +113,25 @@ def build(
     outer: str = "",
     mark: str,
     call: str,
+    may_see: Callable[[str], bool] | None = None,
+    is_confined: bool = False,
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
     `askpass` is the program that asks for secrets. `socket` addresses this daemon, since a tool's
     environment lacks the folders to search for it. `outer` has the tags of the handles that contain
-    the daemon.
+    the daemon. `may_see` decides about further variables of a tool with rules. A process that
+    `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket.
     """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))
     env = {
         name: value
         for name, value in source.items()
-        if name not in _REMOVED and not name.startswith("HAFT_") and not secret.match(name)
+        if name not in _REMOVED
+        and not name.startswith("HAFT_")
+        and not secret.match(name)
+        and (may_see is None or name in _MINIMAL or may_see(name))
     }
     if terminal:
         env.update(_FOR_TERMINALS)
@@ -130,7 +140,7 @@ def build(
             env.pop(name, None)
         env.update(_FOR_PIPES)
     env.update(_EVERYWHERE)
-    if askpass is not None:
+    if askpass is not None and not is_confined:
         _set_askpass(env, askpass, terminal=terminal)
     if not _UTF8.search(env.get("LANG", "")):
         env["LANG"] = "C.UTF-8"
@@ -147,7 +157,8 @@ def build(
         else:
             env.pop(name, None)
     env["HAFT_CALL"] = call
-    env["HAFT_SOCKET"] = socket
+    if not is_confined:
+        env["HAFT_SOCKET"] = socket
     if outer:
         env["HAFT_OUTER"] = outer
     env.pop("HAFT_HANDLE", None)

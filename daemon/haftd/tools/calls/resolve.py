@@ -24,6 +24,7 @@ from haft_protocol.errors import (
     unsupported_source,
 )
 from haftd.launch_spec import LaunchSpec
+from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
 from haftd.tools.definitions.parameters import InvalidField
@@ -31,6 +32,8 @@ from haftd.tools.definitions.runtime_names import served_names, unserved_runtime
 from haftd.tools.definitions.server_tools import server_of
 from haftd.tools.templates import shelltext, template
 from haftd.tools.templates.words import CLOSE, OPEN
+
+from .confinement import policy_in_force, sandbox_of
 
 _VALUE = "HAFT_VALUE_{}"
 
@@ -47,6 +50,8 @@ class CallContext:
     answers: Mapping[str, Any] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
     """Values from the client for the tool."""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The daemon's environment, for `${VAR}` in access rules: the client's could widen a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,14 @@ class ResolvedCall:
 
     `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets a
     variable, None removes it, and True passes the caller's variable even if secret. `context_json`
-    is for HAFT_CALL.
+    is for HAFT_CALL. `policy` has absolute paths.
     """
 
     launch: LaunchSpec
     runtime: str
     env_overlay: Mapping[str, str | bool | None] = field(default_factory=dict, repr=False)
     context_json: str = field(default="", repr=False)
+    policy: AccessPolicy | None = None
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
@@ -72,6 +78,9 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         return _server_call(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
+    policy = policy_in_force(tool, context.root, dict(context.variables))
+    # The older format's programs know their rules as written.
+    in_force = tool.access if policy is None or tool.older else policy.as_data()
     call: dict[str, dict[str, Any]] = {
         "tool": {
             "name": tool.entry or tool.name,
@@ -85,7 +94,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
             "root": context.root,
             "session": context.session,
             "handle": context.handle,
-            "access": tool.access,
+            "access": in_force,
             "vars": dict(context.vars),
         },
     }
@@ -113,8 +122,9 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
         output=output,
         limits=renderer.limits(),
+        sandbox=sandbox_of(tool, policy, context.root, runtime),
     )
-    return ResolvedCall(launch, runtime, overlay, msgspec.json.encode(call).decode())
+    return ResolvedCall(launch, runtime, overlay, msgspec.json.encode(call).decode(), policy)
 
 
 def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:

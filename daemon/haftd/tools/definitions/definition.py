@@ -12,6 +12,7 @@ import msgspec
 from haft_protocol.methods import Annotations
 from haftd.notice_settings import NoticeSettings
 
+from .access import AccessPolicy
 from .runtime_names import served_names, unserved_runtime
 
 BUILTIN = frozenset({"ask_user", "describe_tools"})
@@ -156,6 +157,11 @@ class Tool:
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     access: Mapping[str, Any] | None = None
+    """The rules as written."""
+    unsafe: bool = False
+    """The rules are not enforced."""
+    policy: AccessPolicy | None = None
+    """The rules in force; None: none."""
     run: RunMode | Mapping[str, RunMode] | None = None
     result: RunMode | None = None
     style: Mapping[str, Any] = field(default_factory=dict)

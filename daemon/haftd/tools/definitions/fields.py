@@ -16,6 +16,7 @@ from msgspec import UNSET
 from haft_protocol.errors import shown
 from haft_protocol.methods import Annotations
 
+from .access_fields import read_access, read_sandbox
 from .approval_policy import PARAMETERS
 from .commands import read_command, read_template
 from .definition import (
@@ -319,14 +320,15 @@ READERS: dict[str, Callable[[object], Any]] = {
     "result": _one_of(*_MODES),
     "questions": _read_questions,
     "options": _table,
-    "access": _table,
+    "access": read_access,
+    "sandbox": read_sandbox,
     "unsafe": _flag,
     "style": _read_style,
     "format": _any,
     "cancellation_response": _any,
 }
 _KEPT = ("format", "cancellation_response")
-_NOT_THE_TOOLS = (*_KEPT, "unsafe")
+_NOT_THE_TOOLS = (*_KEPT, "sandbox")
 _OF_PROGRAMS = ("command", "env", "cwd", "rows", "cols", "output")
 
 

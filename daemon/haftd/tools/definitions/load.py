@@ -4,8 +4,9 @@
   shipped tool by a definition with a `command`.
 - A definition with a wrong field leaves the merge; the layers below stay in force.
 - `[tools.<name>]` is strict: an unknown field, which may be a misspelt limit, invalidates the
-  definition, and so does `access`, which is not enforced, without `unsafe = true`.
-  `[conversation.tools.<name>]`, another program's format, only has both reported.
+  definition. `[conversation.tools.<name>]`, another program's format, only has it reported.
+- A rule of `access` that cannot be enforced invalidates the definition in both forms, without
+  `unsafe = true`. In `[tools.<name>]` a kind without rules grants nothing, in the other it stays open.
 - The name `'*'` holds defaults for the tools of its form.
 """
 
@@ -20,18 +21,21 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from . import fields, parameters
+from .access import AccessPolicy
+from .access_fields import policy_of
 from .definition import Tool
 from .document import Document
 from .parameters import read_details
+from .runtime_names import added_runtimes
 from .self_description import is_described_later, mark_self_describing
 from .server_tools import NOT_ASKED, server_of
 from .table_merge import merge
 from .template_names import check_names
 
+_CONFINED = ("stdio", "pty")
 FORMS = (("tools",), ("conversation", "tools"))
-_NOT_ENFORCED = "it is not enforced by this version"
 _UNSAFE = (
-    "so the tool is not used; take `access` out, or add `unsafe = true` to use the tool without it"
+    "so the tool is not used; change the rule, or add `unsafe = true` to use the tool without any"
 )
 
 
@@ -175,12 +179,20 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
         return None
-    if "access" in read and not read.get("unsafe", False):
-        layer = origins["access"]
-        if layer.form == ("tools",):
-            problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}, {_UNSAFE}"))
+    if ("access" in read or "sandbox" in read) and not tool.unsafe:
+        layer = origins.get("access") or origins["sandbox"]
+        try:
+            policy = policy_of(
+                read.get("access"), read.get("sandbox"), strict=layer.form == ("tools",)
+            )
+        except parameters.InvalidField as wrong:
+            problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
-        problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
+        faults = list(_unenforceable(tool, policy, "access" if "access" in read else "sandbox"))
+        problems.extend(layer.problem(path, f"{why}, {_UNSAFE}") for path, why in faults)
+        if faults:
+            return None
+        tool = replace(tool, policy=policy)
     for path, message in fields.remarks(tool, read):
         problems.append(origins.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
@@ -194,3 +206,15 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.append(origins.get(wrong.path[0], last).problem(wrong.path, wrong.message))
         return None
     return tool
+
+
+def _unenforceable(
+    tool: Tool, policy: AccessPolicy, key: str
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    if tool.source != "local":
+        yield (key,), f"it is not enforced for a tool of the source {tool.source!r}"
+    elif "{" in tool.runtime or tool.runtime in _CONFINED:
+        for path, why in policy.unenforceable():
+            yield ("access", *path), why
+    elif tool.runtime in added_runtimes():
+        yield (key,), f"the runtime {tool.runtime!r} does not enforce it"

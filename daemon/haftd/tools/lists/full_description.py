@@ -13,6 +13,7 @@ from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
 from haftd.tools.definitions.definition import Tool
 
+from .access_text import describe_access
 from .tool_list import AWAIT
 from .verb_tools import HANDLE_TOOLS, start_parameters
 
@@ -28,6 +29,7 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
     form = tool.verbs if is_start else None
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
+    is_unsafe = tool.unsafe and tool.access is not None
     try:
         schema = start_parameters(tool) if is_start else tool.parameters
         own, notes = flatten(normalize(schema))
@@ -46,6 +48,7 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
         stateful=tool.stateful,
         actions=() if is_start else tool.actions,
         parameters=tuple(parameters),
+        access=describe_access(tool.policy, is_unsafe=is_unsafe) or UNSET,
     )
 
 

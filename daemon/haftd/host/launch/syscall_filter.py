@@ -1,0 +1,261 @@
+"""The seccomp filter of a sandboxed process: system calls that Landlock does not hold.
+
+- No network is no socket: a filter needs no namespace, which many systems refuse to users, and also keeps
+  the process from the sockets of other programs (the daemon's, D-Bus, Docker), which a network namespace
+  does not. A pair of connected stream sockets stays, as runtimes need one.
+- `clone3` and io_uring do not exist for the process, as a filter sees neither's arguments; libraries then
+  take the older calls.
+- A number is compared with one instruction; the order is that of the tables.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+_LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER, _ARCH = 0, 4
+_X32 = 0x40000000
+
+_NEW_NAMESPACES = 0x7E020000  # NS, CGROUP, UTS, IPC, USER, PID, NET
+_NEW_TIME = 0x80  # in `clone` a bit of the signal's number
+_AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
+_STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """Numbers of system calls. `metadata`: modes, owners, times and extended attributes of files."""
+
+    arch: int
+    clone: int
+    unshare: int
+    socket: int
+    socketpair: int
+    connect: int
+    prlimit: int
+    denied: tuple[int, ...]
+    ipc: tuple[int, ...]
+    metadata: tuple[int, ...]
+    capset: int
+    seccomp: int
+
+
+_MISSING: Final = (425, 426, 427, 435)  # io_uring_*, clone3: the same numbers on both machines
+_MOUNTS: Final = (428, 429, 430, 431, 432, 433, 442, 443, 467, 469)
+"""open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr, quotactl_fd,
+open_tree_attr, file_setattr."""
+
+_MACHINES: Final = {
+    "x86_64": _Machine(
+        arch=0xC000003E,
+        clone=56,
+        unshare=272,
+        socket=41,
+        socketpair=53,
+        connect=42,
+        prlimit=302,
+        # mount, umount2, pivot_root, setns, kexec_load, kexec_file_load, init_module, finit_module,
+        # delete_module, bpf, perf_event_open, userfaultfd, open_by_handle_at, swapon, swapoff, reboot,
+        # acct, quotactl, iopl, ioperm, syslog
+        denied=(
+            165,
+            166,
+            155,
+            308,
+            246,
+            320,
+            175,
+            313,
+            176,
+            321,
+            298,
+            323,
+            304,
+            167,
+            168,
+            169,
+            163,
+            179,
+            172,
+            173,
+            103,
+        ),
+        # add_key, request_key, keyctl, shmget, semget, msgget, mq_open
+        ipc=(248, 249, 250, 29, 64, 68, 240),
+        # chmod, fchmod, chown, fchown, lchown, fchownat, fchmodat, fchmodat2, (l|f)setxattr,
+        # (l|f)removexattr, setxattrat, removexattrat, utime, utimes, futimesat, utimensat
+        metadata=(
+            90,
+            91,
+            92,
+            93,
+            94,
+            260,
+            268,
+            452,
+            188,
+            189,
+            190,
+            197,
+            198,
+            199,
+            463,
+            466,
+            132,
+            235,
+            261,
+            280,
+        ),
+        capset=126,
+        seccomp=317,
+    ),
+    "aarch64": _Machine(
+        arch=0xC00000B7,
+        clone=220,
+        unshare=97,
+        socket=198,
+        socketpair=199,
+        connect=203,
+        prlimit=261,
+        denied=(
+            40,
+            39,
+            41,
+            268,
+            104,
+            294,
+            105,
+            273,
+            106,
+            280,
+            241,
+            282,
+            265,
+            224,
+            225,
+            142,
+            89,
+            60,
+            116,
+        ),
+        ipc=(217, 218, 219, 194, 190, 186, 180),
+        metadata=(52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 88),
+        capset=91,
+        seccomp=277,
+    ),
+}
+
+
+_OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
+"""CAP_CHOWN, DAC_OVERRIDE, FOWNER, FSETID: the rights of root on files, which Landlock narrows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`."""
+
+    filter: bytes = field(repr=False)
+    capabilities: int
+    numbers: tuple[int, int]
+
+
+@cache
+def confinement(*, network: bool, metadata: bool, is_root: bool) -> Confinement | None:
+    """Return the confinement for this machine; None on a machine with unknown system calls."""
+    machine = _MACHINES.get(platform.machine())
+    if machine is None or sys.byteorder != "little":
+        return None
+    return Confinement(
+        make_filter(network=network, metadata=metadata),
+        _OF_ROOT if is_root else 0,
+        (machine.capset, machine.seccomp),
+    )
+
+
+@cache
+def make_filter(*, network: bool, metadata: bool) -> bytes:
+    """Return the filter's instructions; `metadata` allows changes of modes, owners and times."""
+    machine = _MACHINES[platform.machine()]
+    code = [
+        _instruction(_LD, _ARCH),
+        _instruction(_JEQ, machine.arch, 1, 0),
+        _instruction(_RET, _KILL),
+        _instruction(_LD, _NUMBER),
+        _instruction(_JGE, _X32, 0, 1),
+        _refuse(errno.ENOSYS),
+    ]
+    for number in _MISSING:
+        code += _when(number, _refuse(errno.ENOSYS))
+    for number in (*machine.denied, *_MOUNTS):
+        code += _when(number, _refuse(errno.EPERM))
+    for number in (*machine.ipc, *(() if metadata else machine.metadata)):
+        code += _when(number, _refuse(errno.EACCES))
+    for number, flags in (
+        (machine.clone, _NEW_NAMESPACES),
+        (machine.unshare, _NEW_NAMESPACES | _NEW_TIME),
+    ):
+        code += _when(
+            number,
+            _instruction(_LD, _argument(0)),
+            _instruction(_JSET, flags, 0, 1),
+            _refuse(errno.EPERM),
+            _instruction(_RET, _ALLOW),
+        )
+    # The limits of another process; 0 is the caller.
+    code += _when(
+        machine.prlimit,
+        _instruction(_LD, _argument(0)),
+        _instruction(_JEQ, 0, 1, 0),
+        _refuse(errno.EPERM),
+        _instruction(_RET, _ALLOW),
+    )
+    # A datagram socket of a pair could send to any other.
+    code += _when(
+        machine.socketpair,
+        _instruction(_LD, _argument(1)),
+        _instruction(_AND, _TYPE),
+        _instruction(_JEQ, _STREAM, 2, 0),
+        _instruction(_JEQ, _SEQPACKET, 1, 0),
+        _refuse(errno.EACCES),
+        _instruction(_RET, _ALLOW),
+    )
+    if network:
+        code += _when(
+            machine.socket,
+            _instruction(_LD, _argument(0)),
+            _instruction(_JEQ, _AF_INET, 5, 0),
+            _instruction(_JEQ, _AF_INET6, 4, 0),
+            _instruction(_JEQ, _AF_NETLINK, 0, 2),
+            _instruction(_LD, _argument(2)),
+            _instruction(_JEQ, 0, 1, 0),  # routes only, which name resolution reads
+            _refuse(errno.EACCES),
+            _instruction(_RET, _ALLOW),
+        )
+    else:
+        for number in (machine.socket, machine.connect):
+            code += _when(number, _refuse(errno.EACCES))
+    return b"".join((*code, _instruction(_RET, _ALLOW)))
+
+
+def _instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, when_true, when_false, value)
+
+
+def _refuse(code: int) -> bytes:
+    return _instruction(_RET, _ERRNO | code)
+
+
+def _when(number: int, *then: bytes) -> list[bytes]:
+    return [_instruction(_JEQ, number, 0, len(then)), *then]
+
+
+def _argument(index: int) -> int:
+    """Return the offset of the lower half of an argument, on a little-endian machine."""
+    return 16 + 8 * index

@@ -1,0 +1,48 @@
+"""From an access policy to the sandbox of a process."""
+
+from __future__ import annotations
+
+from haft_protocol.errors import RpcError, shown, spawn_failed
+from haftd.launch_spec import Grant, Sandbox
+from haftd.tools.definitions.access import AccessPolicy, UnsetVariable
+from haftd.tools.definitions.definition import Tool
+
+CONFINED_RUNTIMES = ("stdio", "pty")
+"""The runtimes that start a process by `host/launch`, which applies the sandbox."""
+
+
+def policy_in_force(tool: Tool, root: str, variables: dict[str, str]) -> AccessPolicy | None:
+    """Return the tool's policy with absolute paths; raises `RpcError`."""
+    if tool.policy is None:
+        return None
+    try:
+        policy = tool.policy.at(root, variables)
+    except UnsetVariable as unset:
+        raise _refusal(tool, str(unset)) from None
+    # Absolute and relative rules may turn out to lie within each other.
+    for _, why in policy.unenforceable():
+        raise _refusal(tool, why)
+    return policy
+
+
+def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str) -> Sandbox | None:
+    """Return the sandbox that enforces the policy; raises `RpcError`."""
+    if policy is None:
+        return None
+    if runtime not in CONFINED_RUNTIMES:
+        raise _refusal(tool, f"the runtime {shown(runtime)} enforces none")
+    grants = None
+    if policy.fs is not None:
+        grants = tuple(
+            Grant(rule.path, frozenset(rights))
+            for rule in policy.fs
+            if (rights := policy.rights(rule.path))
+        )
+    network = policy.net is None or any(rule.allow for rule in policy.net)
+    return Sandbox(root, grants, network)
+
+
+def _refusal(tool: Tool, why: str) -> RpcError:
+    return spawn_failed(
+        f"the access rules of {shown(tool.name)} cannot be enforced: {why}", reason="sandbox"
+    )

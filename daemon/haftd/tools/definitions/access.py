@@ -1,0 +1,313 @@
+"""Access policy of a tool: the rules of a definition, and pure decisions by them.
+
+- A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty kind grants nothing.
+- `fs`: for each right, the rule with the longest path that names the right decides.
+- `net`: the most specific matching rule decides, and of two equal ones the denial.
+- Paths and URLs are compared as texts: whoever opens a path or follows a redirect resolves it first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+from urllib.parse import unquote
+
+Right = Literal["read", "create", "update", "delete", "execute"]
+RIGHTS: tuple[Right, ...] = ("read", "create", "update", "delete", "execute")
+WRITE: tuple[Right, ...] = ("create", "update", "delete")
+PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class UnsetVariable(ValueError):
+    """A path names a variable that is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Rights at `path` and below. `denies` takes away what a shorter rule grants."""
+
+    path: str
+    grants: frozenset[Right] = frozenset()
+    denies: frozenset[Right] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NetRule:
+    """Destinations. `host` is `*`, a name, `*.name` for all names below, or an IP address."""
+
+    host: str
+    scheme: str | None = None
+    port: int | None = None
+    path_prefix: str | None = None
+    allow: bool = True
+
+    @property
+    def specificity(self) -> tuple[int, int, bool, bool, int]:
+        kind = 0 if self.host == "*" else 1 if self.host.startswith("*.") else 2
+        path = len(self.path_prefix or "")
+        return kind, len(self.host), self.port is not None, self.scheme is not None, path
+
+    def matches(self, host: str, port: int, scheme: str | None, path: str | None) -> bool:
+        """Match a destination; a rule with a scheme or a path matches no connection without one."""
+        if self.port is not None and self.port != port:
+            return False
+        if self.scheme is not None and self.scheme != scheme:
+            return False
+        if self.path_prefix is not None and not _is_below(path, self.path_prefix):
+            return False
+        if self.host.startswith("*."):
+            return host.endswith(self.host[1:])
+        return self.host in ("*", host)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvRule:
+    """Variables of a name, in which `*` stands for any characters."""
+
+    name: str
+    read: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRule:
+    """A program with patterns of its arguments (None: any), and variables that it may get."""
+
+    program: str
+    args: tuple[tuple[str, ...], ...] | None = None
+    envs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Rules of a tool.
+
+    >>> policy = AccessPolicy(fs=(PathRule("/r", frozenset({"read"})),))
+    >>> policy.may_read("/r/a"), policy.may_read("/other"), policy.may("update", "/r/a")
+    (True, False, False)
+    """
+
+    fs: tuple[PathRule, ...] | None = None
+    net: tuple[NetRule, ...] | None = None
+    env: tuple[EnvRule, ...] | None = None
+    commands: tuple[CommandRule, ...] | None = None
+
+    def may(self, right: Right, path: str) -> bool:
+        """Decide on an absolute path without links; a `..` in the path denies."""
+        if self.fs is None:
+            return True
+        if not path.startswith("/") or ".." in path.split("/"):
+            return False
+        rules = [
+            rule
+            for rule in self.fs
+            if right in (rule.grants | rule.denies) and covers(rule.path, path)
+        ]
+        return bool(rules) and right in max(rules, key=_depth).grants
+
+    def may_read(self, path: str) -> bool:
+        return self.may("read", path)
+
+    def rights(self, path: str) -> frozenset[Right]:
+        return frozenset(right for right in RIGHTS if self.may(right, path))
+
+    def may_connect(
+        self, host: str, port: int, scheme: str | None = None, path: str | None = None
+    ) -> bool:
+        """Decide on one connection, or one request if `path` is given."""
+        if self.net is None:
+            return True
+        name = canonical_host(host)
+        rules = [rule for rule in self.net if rule.matches(name, port, scheme, path)]
+        if not rules:
+            return False
+        most = max(rule.specificity for rule in rules)
+        return all(rule.allow for rule in rules if rule.specificity == most)
+
+    def may_see(self, name: str) -> bool:
+        """Decide on a variable of the environment: a rule of the exact name before patterns."""
+        if self.env is None:
+            return True
+        exact = [rule for rule in self.env if rule.name == name]
+        rules = exact or [rule for rule in self.env if fnmatchcase(name, rule.name)]
+        return bool(rules) and all(rule.read for rule in rules)
+
+    def may_run(self, program: str, *args: str) -> bool:
+        if self.commands is None:
+            return True
+        return any(
+            rule.program == program
+            and (rule.args is None or any(_fits(pattern, args) for pattern in rule.args))
+            for rule in self.commands
+        )
+
+    def at(self, root: str, variables: Mapping[str, str]) -> AccessPolicy:
+        """Return the policy with absolute paths; raises `UnsetVariable`."""
+        if self.fs is None:
+            return self
+        rules = tuple(replace(rule, path=absolute(rule.path, root, variables)) for rule in self.fs)
+        return replace(self, fs=rules)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the policy for `context.access`, in the form of tables; an open kind is absent."""
+        data: dict[str, Any] = {}
+        if self.fs is not None:
+            data["fs"] = [
+                {
+                    "path": rule.path,
+                    **{right: right in rule.grants for right in RIGHTS if _names(rule, right)},
+                }
+                for rule in self.fs
+            ]
+        if self.net is not None:
+            data["net"] = [
+                {
+                    name: value
+                    for name in ("host", "scheme", "port", "path_prefix", "allow")
+                    if (value := getattr(rule, name)) is not None
+                }
+                for rule in self.net
+            ]
+        if self.env is not None:
+            data["env"] = [{"name": rule.name, "read": rule.read} for rule in self.env]
+        if self.commands is not None:
+            data["commands"] = {
+                rule.program: {
+                    **({} if rule.args is None else {"args": [list(args) for args in rule.args]}),
+                    "envs": list(rule.envs),
+                }
+                for rule in self.commands
+            }
+        return data
+
+    def unenforceable(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the rules that no sandbox of a process enforces: the key, and the reason."""
+        for rule in self.fs or ():
+            shorter = replace(self, fs=tuple(r for r in self.fs or () if r.path != rule.path))
+            lost = [
+                right for right in RIGHTS if right in rule.denies and shorter._may_at(right, rule)
+            ]
+            if lost:
+                yield (
+                    ("fs",),
+                    (
+                        f"the rule for {rule.path!r} takes away {', '.join(lost)}, which a rule above it "
+                        "grants; Linux (Landlock) only adds rights: grant the folders apart instead"
+                    ),
+                )
+            if "create" in rule.grants and not self._may_at("update", rule):
+                yield (
+                    ("fs",),
+                    (
+                        f"the rule for {rule.path!r} has `create` without `update`; Linux (Landlock) does "
+                        "not tell a new file from an old one: grant both, or `write`"
+                    ),
+                )
+        for destination in self.net or ():
+            if not destination.allow and any(other.allow for other in self.net or ()):
+                why = "forbids a part of what another rule allows"
+            elif destination.allow and destination.path_prefix is not None:
+                why = 'has a `path_prefix`, which only `runtime = "vfs"` enforces'
+            elif destination.allow and replace(destination, allow=True) != NetRule("*"):
+                why = "is for a part of the network, which needs a proxy that this version has not"
+            else:
+                continue
+            yield (
+                ("net",),
+                (
+                    f"the rule for {destination.host!r} {why}: a process has no network "
+                    '(`net = []`) or all of it (`host = "*"` alone)'
+                ),
+            )
+        if self.commands:
+            yield (
+                ("commands",),
+                (
+                    'patterns of commands are enforced by `runtime = "vfs"` only; a process of this '
+                    "runtime runs every program that its `fs` rules let it execute"
+                ),
+            )
+
+    def _may_at(self, right: Right, rule: PathRule) -> bool:
+        """Decide for a path as written, relative or not."""
+        rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, rule.path)]
+        return bool(rules) and right in max(rules, key=_depth).grants
+
+
+def covers(rule: str, path: str) -> bool:
+    """Return whether `path` is `rule` or below; both absolute, or both relative to one folder.
+
+    >>> covers("/a", "/a/b"), covers("/a", "/ab"), covers("/", "/a"), covers(".", "src")
+    (True, False, True, True)
+    """
+    if rule == ".":
+        return not path.startswith(("/", "$", "~"))
+    return path == rule or path.startswith(rule.rstrip("/") + "/")
+
+
+def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
+    """Expand `${VAR}` and `~/`, and join the root; raises `UnsetVariable`."""
+
+    def value(match: re.Match[str]) -> str:
+        found = variables.get(match[1], "")
+        if not found:
+            raise UnsetVariable(f"the path {path!r} names {match[1]}, which is not set")
+        return found
+
+    expanded = _VARIABLE.sub(value, f"${{HOME}}{path[1:]}" if path.startswith("~/") else path)
+    if ".." in expanded.split("/"):
+        raise UnsetVariable(f"the path {path!r} has a `..` in the value of a variable")
+    return os.path.normpath(os.path.join(root, expanded))  # noqa: PTH118
+
+
+def canonical_host(host: str) -> str:
+    """Return one form for all spellings of a host: `127.1` and `::ffff:7f00:1` are `127.0.0.1`.
+
+    >>> canonical_host("Example.COM."), canonical_host("0x7f.1"), canonical_host("[::1]")
+    ('example.com', '127.0.0.1', '::1')
+    """
+    text = host.strip("[]").rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        last = text.rpartition(".")[2]
+        if not re.fullmatch(r"\d+|0x[0-9a-f]*", last):
+            return text
+        try:  # the forms of inet_aton, which every resolver takes
+            return socket.inet_ntoa(socket.inet_aton(text))
+        except OSError:
+            return text
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+def _depth(rule: PathRule) -> int:
+    return 0 if rule.path in (".", "/") else rule.path.count("/") + 1
+
+
+def _names(rule: PathRule, right: Right) -> bool:
+    return right in rule.grants or right in rule.denies
+
+
+def _is_below(path: str | None, prefix: str) -> bool:
+    """Return whether the path of a URL is below the prefix, by whole segments."""
+    if path is None:
+        return False
+    plain = unquote(path.partition("?")[0])
+    if unquote(plain) != plain or "\\" in plain or {".", ".."} & set(plain.split("/")):
+        return False
+    return plain == prefix or plain.startswith(prefix.rstrip("/") + "/")
+
+
+def _fits(pattern: tuple[str, ...], args: tuple[str, ...]) -> bool:
+    """Match arguments; a final `**` stands for any rest, a `*` within a word for any characters."""
+    if pattern[-1:] == ("**",):
+        pattern, args = pattern[:-1], args[: len(pattern) - 1]
+    return len(pattern) == len(args) and all(map(fnmatchcase, args, pattern))

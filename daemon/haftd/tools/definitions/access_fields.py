@@ -1,0 +1,250 @@
+"""Readers of `access` and `sandbox`: TOML to an `AccessPolicy`.
+
+Both forms of definitions have one shape; a wrong rule raises `InvalidField` with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from haft_protocol.errors import shown
+
+from .access import (
+    RIGHTS,
+    WRITE,
+    AccessPolicy,
+    CommandRule,
+    EnvRule,
+    NetRule,
+    PathRule,
+    Right,
+    canonical_host,
+)
+from .parameters import InvalidField
+
+SANDBOXES = ("root",)
+_KINDS = ("fs", "net", "env", "commands")
+_WORDS: dict[str, tuple[Right, ...]] = {"write": WRITE, **{right: (right,) for right in RIGHTS}}
+_HOST = re.compile(
+    r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*"
+)
+_NAME = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), commands=())
+
+
+def read_access(value: object) -> dict[str, Any]:
+    """Check the rules; return the table as written, which layers merge by key."""
+    if not isinstance(value, dict):
+        raise _wrong("it must be a table of fs, net, env and commands")
+    for name in value:
+        if name not in _KINDS:
+            raise _wrong(f"there is no such kind of access; they are {', '.join(_KINDS)}", name)
+    policy_of(value, None, strict=True)
+    return value
+
+
+def read_sandbox(value: object) -> str:
+    if value in SANDBOXES:
+        return str(value)
+    raise _wrong(f'it is {shown(value)}; it must be "root"')
+
+
+def policy_of(
+    access: Mapping[str, Any] | None, sandbox: str | None, *, strict: bool
+) -> AccessPolicy:
+    """Return the policy of a definition; not `strict`, a kind without rules stays open.
+
+    `sandbox` is the policy that the rules of `access` are added to.
+    """
+    table = access or {}
+    base = _BASE if sandbox else AccessPolicy()
+    fs = _fs(table["fs"]) if "fs" in table else None
+    net = _list(table["net"], "net", _net) if "net" in table else None
+    env = _env(table["env"]) if "env" in table else None
+    commands = _commands(table["commands"]) if "commands" in table else None
+    if strict or sandbox:
+        fs, net, env, commands = fs or (), net or (), env or (), commands or ()
+    if sandbox:
+        fs = _merge((*(base.fs or ()), *(fs or ())))
+    return AccessPolicy(fs, net, env, commands)
+
+
+def _wrong(message: str, *path: str) -> InvalidField:
+    return InvalidField(path, message)
+
+
+def _list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _wrong(f"it must be a list of tables, as `[[tools.X.access.{kind}]]`", kind)
+    return tuple(read(item, str(at)) for at, item in enumerate(value))
+
+
+def _fs(value: object) -> tuple[PathRule, ...]:
+    if isinstance(value, dict):
+        rules = []
+        for word, paths in value.items():
+            if word not in _WORDS:
+                raise _wrong(f"there is no such right; they are {', '.join(_WORDS)}", "fs", word)
+            if not isinstance(paths, list):
+                raise _wrong("it must be a list of paths", "fs", word)
+            for at, path in enumerate(paths):
+                rules.append(PathRule(_path(path, "fs", word, str(at)), frozenset(_WORDS[word])))
+        return _merge(tuple(rules))
+    if isinstance(value, list) and any(not isinstance(item, dict) for item in value):
+        raise _wrong("a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs")
+    return _merge(_list(value, "fs", _path_rule))
+
+
+def _path_rule(item: dict[str, Any], at: str) -> PathRule:
+    _known(item, ("path", *_WORDS), "fs", at)
+    if "path" not in item:
+        raise _wrong("it needs a `path`", "fs", at)
+    path = _path(item["path"], "fs", at, "path")
+    grants: set[Right] = set()
+    denies: set[Right] = set()
+    # `write` first: `create`, `update` and `delete` refine it.
+    for word in _WORDS:
+        if word not in item:
+            continue
+        allowed = _flag(item[word], "fs", at, word)
+        for right in _WORDS[word]:
+            (grants if allowed else denies).add(right)
+            (denies if allowed else grants).discard(right)
+    if not grants and not denies:
+        raise _wrong(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
+    return PathRule(path, frozenset(grants), frozenset(denies))
+
+
+def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
+    """Join the rules of each path; raises `InvalidField` if two of them contradict each other."""
+    joined: dict[str, PathRule] = {}
+    for rule in rules:
+        other = joined.get(rule.path, PathRule(rule.path))
+        grants, denies = other.grants | rule.grants, other.denies | rule.denies
+        if both := grants & denies:
+            raise _wrong(
+                f"two rules for {rule.path!r} contradict each other about {', '.join(sorted(both))}",
+                "fs",
+            )
+        joined[rule.path] = PathRule(rule.path, grants, denies)
+    return tuple(joined.values())
+
+
+def _path(value: object, *place: str) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise _wrong("it must be a path, as text", *place)
+    parts = value.split("/")
+    if ".." in parts:
+        raise _wrong(
+            f"{shown(value)} has a `..`, which links change the meaning of; write the path itself",
+            *place,
+        )
+    if "*" in value:
+        raise _wrong(
+            f"{shown(value)} is a pattern; a path stands for itself and everything below", *place
+        )
+    kept = "/".join(part for part in parts if part not in ("", "."))
+    return f"/{kept}" if value.startswith("/") else kept or "."
+
+
+def _net(item: object, at: str) -> NetRule:
+    if not isinstance(item, dict):
+        raise _wrong("it must be a table with a `host`", "net", at)
+    _known(item, ("host", "scheme", "port", "path_prefix", "allow"), "net", at)
+    host = item.get("host")
+    if not isinstance(host, str) or not host:
+        raise _wrong("it needs a `host`", "net", at)
+    host = canonical_host(host)
+    if not _HOST.fullmatch(host) and ":" not in host:
+        raise _wrong(
+            f"{shown(host)} is no host: a name, `*.name`, an address, or `*`", "net", at, "host"
+        )
+    scheme = item.get("scheme")
+    if scheme is not None and not (isinstance(scheme, str) and _SCHEME.fullmatch(scheme)):
+        raise _wrong("it must be a scheme in small letters, as https", "net", at, "scheme")
+    port = item.get("port")
+    is_number = isinstance(port, int) and not isinstance(port, bool)
+    if port is not None and not (is_number and 1 <= port <= 65535):
+        raise _wrong("it must be a port from 1 to 65535", "net", at, "port")
+    prefix = item.get("path_prefix")
+    if prefix is not None and not (isinstance(prefix, str) and prefix.startswith("/")):
+        raise _wrong("it must be a path that begins with /", "net", at, "path_prefix")
+    return NetRule(host, scheme, port, prefix, _flag(item.get("allow", True), "net", at, "allow"))
+
+
+def _env(value: object) -> tuple[EnvRule, ...]:
+    if isinstance(value, dict):
+        for word in value:
+            if word != "read":
+                raise _wrong("there is no such right; it is `read`", "env", word)
+        names = value.get("read", [])
+        if not isinstance(names, list):
+            raise _wrong("it must be a list of names", "env", "read")
+        return tuple(
+            EnvRule(_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
+        )
+    return _list(value, "env", _env_rule)
+
+
+def _env_rule(item: object, at: str) -> EnvRule:
+    if not isinstance(item, dict):
+        raise _wrong("it must be a table with a `name`; or write `env.read = [...]`", "env", at)
+    _known(item, ("name", "read"), "env", at)
+    name = _variable(item.get("name"), "env", at, "name")
+    return EnvRule(name, _flag(item.get("read", True), "env", at, "read"))
+
+
+def _variable(value: object, *place: str) -> str:
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise _wrong(
+        "it must be the name of a variable, in which `*` stands for any characters", *place
+    )
+
+
+def _commands(value: object) -> tuple[CommandRule, ...]:
+    if not isinstance(value, dict):
+        raise _wrong("it must be a table of programs", "commands")
+    rules = []
+    for program, item in value.items():
+        if not isinstance(item, dict):
+            raise _wrong("it must be a table of `args` and `envs`", "commands", program)
+        for key in item:
+            if key not in ("args", "envs"):
+                raise _wrong("it has `args` and `envs`", "commands", program, key)
+        args = item.get("args")
+        if args is not None:
+            if not isinstance(args, list) or not all(_is_texts(words) for words in args):
+                raise _wrong(
+                    "it must be a list of lists of words, `**` at the end for the rest",
+                    "commands",
+                    program,
+                    "args",
+                )
+            if any("**" in words[:-1] for words in args):
+                raise _wrong("`**` stands at the end only", "commands", program, "args")
+            args = tuple(map(tuple, args))
+        envs = item.get("envs", [])
+        if not _is_texts(envs):
+            raise _wrong("it must be a list of names", "commands", program, "envs")
+        rules.append(CommandRule(program, args, tuple(envs)))
+    return tuple(rules)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _flag(value: object, *place: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _wrong("it must be true or false", *place)
+
+
+def _known(item: Mapping[str, Any], names: tuple[str, ...], *place: str) -> None:
+    for name in item:
+        if name not in names:
+            raise _wrong(f"a rule has no such key; they are {', '.join(names)}", *place, name)

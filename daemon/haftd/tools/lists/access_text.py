@@ -1,0 +1,80 @@
+"""An access policy in words, one sentence for each rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from haftd.tools.definitions.access import RIGHTS, WRITE, AccessPolicy, NetRule, PathRule, Right
+
+_ALWAYS = (
+    "Always granted: to read and execute the system's program folders (/usr, /bin, /lib and the like) "
+    "and the tool's own program file, to read its own /proc, and /dev/null, zero, urandom and tty."
+)
+
+
+def describe_access(policy: AccessPolicy | None, *, is_unsafe: bool) -> tuple[str, ...]:
+    """Return the sentences of a policy; none for a tool without rules."""
+    if is_unsafe:
+        return ("Its rules are not enforced (`unsafe = true`): it may do all that its user may.",)
+    return () if policy is None else tuple(_sentences(policy))
+
+
+def _sentences(policy: AccessPolicy) -> Iterator[str]:
+    if policy.fs is None:
+        yield "Files: as its user, as no rule is about them."
+    else:
+        if not policy.fs:
+            yield "Files: none of its own."
+        for rule in policy.fs:
+            yield from _path(rule)
+    yield from _net(policy)
+    yield from _env(policy)
+    if policy.fs is not None:
+        yield _ALWAYS
+
+
+def _path(rule: PathRule) -> Iterator[str]:
+    place = "the root" if rule.path == "." else rule.path
+    if rule.grants:
+        yield f"Files: may {_rights(rule.grants)} {place} and everything below."
+    if rule.denies:
+        yield f"Files: may not {_rights(rule.denies)} {place} and everything below."
+
+
+def _rights(rights: frozenset[Right]) -> str:
+    words: list[str] = [right for right in RIGHTS if right in rights]
+    if rights.issuperset(WRITE):
+        words = [word for word in words if word not in WRITE]
+        words.insert(1 if "read" in rights else 0, "write")
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _net(policy: AccessPolicy) -> Iterator[str]:
+    if policy.net is None:
+        yield "Network: as its user, as no rule is about it; but no sockets of other programs."
+    elif not any(rule.allow for rule in policy.net):
+        yield "Network: none, and no sockets of other programs."
+    else:
+        for rule in policy.net:
+            yield f"Network: {'may' if rule.allow else 'may not'} connect to {_destination(rule)}."
+
+
+def _destination(rule: NetRule) -> str:
+    host = "every host" if rule.host == "*" else rule.host
+    port = "" if rule.port is None else f", port {rule.port}"
+    scheme = "" if rule.scheme is None else f", by {rule.scheme}"
+    path = "" if rule.path_prefix is None else f", below {rule.path_prefix}"
+    return f"{host}{port}{scheme}{path}"
+
+
+def _env(policy: AccessPolicy) -> Iterator[str]:
+    if policy.env is None:
+        yield "Environment: that of every tool, as no rule is about it."
+        return
+    more = [rule.name for rule in policy.env if rule.read]
+    hidden = [rule.name for rule in policy.env if not rule.read]
+    yield (
+        f"Environment: {', '.join(['PATH, HOME, USER, the language and terminal', *more])}, and what "
+        f"its definition sets{f'; not {chr(44).join(hidden)}' if hidden else ''}."
+    )

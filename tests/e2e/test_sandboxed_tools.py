@@ -1,0 +1,194 @@
+"""Tools with access rules, from the definition to the kernel's refusal."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haftd.host.launch import landlock
+from tests.forkserver import run_haft
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+pytestmark = [
+    pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="needs x86_64"),
+    pytest.mark.skipif(landlock.abi() < 6, reason="needs a kernel with Landlock 6"),
+]
+
+SHELL = '{ program = "{{ tool.arguments.code }}", shell = true }'
+CODE = 'parameters.code = { type = "string" }'
+TOOLS = f"""
+[tools.reader]
+command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
+output = "raw"
+access.fs.read = ["."]
+access.env.read = ["GRANTED"]
+{CODE}
+
+[tools.worker]
+command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
+sandbox = "root"
+{CODE}
+
+[tools.screen]
+command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
+runtime = "pty"
+stateful = true
+sandbox = "root"
+{CODE}
+
+[tools.caller]
+command = ["{sys.executable}", "-c", "{{{{ tool.arguments.code }}}}", "{{{{ tool.arguments.socket }}}}"]
+output = "raw"
+access.fs.read = ["{sys.base_prefix}", "{sys.prefix}"]
+may = ["handles", "approvals", "questions"]
+parameters.code = {{ type = "string" }}
+parameters.socket = {{ type = "string" }}
+
+[tools.writer]
+command = ["true"]
+access.fs.write = ["missing"]
+
+[tools.free]
+command = ["true"]
+
+[tools.unsafe]
+command = ["cat", "/etc/passwd"]
+output = "raw"
+access = {{}}
+unsafe = true
+"""
+
+CONNECT = """
+import json, socket, sys
+ask = {"jsonrpc": "2.0", "id": 1, "method": "trust/grant", "params": {"root": "/", "digest": "0" * 64}}
+for make in (lambda: socket.socket(socket.AF_UNIX), lambda: socket.socketpair()[0]):
+    try:
+        wire = make()
+        wire.connect(sys.argv[1])
+        wire.sendall(json.dumps(ask).encode() + b"\\n")
+        print(wire.recv(65536))
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+@dataclass
+class Project:
+    daemon: RunningDaemon
+    wire: Wire
+    root: Path
+
+    def call(self, tool: str, **params: Any) -> dict[str, Any]:
+        arguments = params.pop("arguments", {})
+        state: dict[str, Any] = self.wire.call(
+            "tools/call", tool=tool, arguments=arguments, root=str(self.root), session="s",
+            call_id=f"c{next(_COUNT)}", **params,
+        )  # fmt: skip
+        return state
+
+    def spawn(self, tool: str, **args: Any) -> str:
+        """Run a tool as a handle to its end; return its output."""
+        name = f"h{next(_COUNT)}"
+        state = self.wire.call(
+            "spawn", tool=tool, id=name, session="s", root=str(self.root), args=args, wait="stopped"
+        )
+        text: str = state["result"]
+        return text
+
+    def run(self, tool: str, code: str, **params: Any) -> dict[str, Any]:
+        return self.call(tool, arguments={"code": code}, **params)
+
+
+_COUNT = iter(range(1, 1000))
+
+
+@pytest.fixture(scope="module")
+def project() -> Iterator[Project]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    root = folder / "root"
+    root.mkdir()
+    (root / "inside").write_text("inside")
+    (folder / "secret").write_text("secret")
+    daemon = RunningDaemon(folder, env={"PRIVATE": "private", "GRANTED": "granted"})
+    daemon.tools(TOOLS)
+    daemon.start()
+    with daemon.connect() as wire:
+        yield Project(daemon, wire, root)
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_tool_reads_its_root_and_nothing_else(project: Project) -> None:
+    assert project.run("reader", "cat inside")["result"] == "inside"
+    for code in ("cat ../secret", "echo >inside", f"ls {project.daemon.socket.parent}"):
+        stopped = project.run("reader", code)
+        assert "Permission denied" in stopped["content"] and "error" in stopped
+    assert (project.root / "inside").read_text() == "inside"
+
+
+def test_a_tool_gets_the_granted_variables_only(project: Project) -> None:
+    printed = project.run("reader", "env")["result"]
+    names = {line.partition("=")[0] for line in printed.splitlines()}
+    assert "GRANTED" in names and "PATH" in names
+    assert not names & {"PRIVATE", "HAFT_SOCKET", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"}
+
+
+def test_the_sandbox_of_the_root_permits_work_in_the_root(project: Project) -> None:
+    code = "cp /bin/echo made && ./made ran && rm made && cat ../secret 2>&- || echo refused"
+    assert project.run("worker", code)["result"] == "ran\nrefused\n"
+
+
+def test_a_terminal_in_a_sandbox_is_confined(project: Project) -> None:
+    text = project.spawn("screen", code="cat ../secret; tty; cat inside")
+    assert "Permission denied" in text and "/dev/pts/" in text and "inside" in text
+
+
+def test_the_daemons_socket_cannot_be_reached_by_a_tool_with_every_right(project: Project) -> None:
+    text = project.spawn("caller", code=CONNECT, socket=str(project.daemon.socket))
+    assert text == "13\n13\n"
+
+
+def test_the_policy_in_force_is_in_the_context(project: Project) -> None:
+    printed = project.run("worker", 'printf %s "$HAFT_CALL"')["result"]
+    access = json.loads(printed)["context"]["access"]
+    assert access["net"] == [] and access["env"] == []
+    assert access["fs"][0]["path"] == str(project.root) and access["fs"][0]["delete"] is True
+
+
+def test_a_long_call_is_read_from_its_file(project: Project) -> None:
+    code = f'# {"x" * 70_000}\nwc -c <"$HAFT_CALL"'
+    assert int(project.run("worker", code)["result"]) > 70_000
+
+
+def test_a_rule_that_cannot_be_enforced_refuses_the_call(project: Project) -> None:
+    with pytest.raises(Refused) as caught:
+        project.call("writer")
+    assert caught.value.data["reason"] == "sandbox"
+    assert f"{project.root}/missing" in caught.value.message
+
+
+def test_an_unsafe_tool_runs_without_its_rules(project: Project) -> None:
+    assert "root" in project.call("unsafe")["result"]
+
+
+def test_haft_access_shows_the_rules_in_words(project: Project) -> None:
+    def shown(*words: str) -> str:
+        return run_haft(["access", *words], env=project.daemon.env, cwd=project.root).stdout
+
+    assert "may read, write and execute the root" in shown("worker")
+    assert "no rules" in shown("free")
+    assert "not enforced" in shown("unsafe")
+    assert (
+        json.loads(shown("reader", "--json"))["access"][1]
+        == "Network: none, and no sockets of other programs."
+    )

@@ -1,0 +1,295 @@
+"""A sandboxed program gets what was granted and nothing else, as root and as another user.
+
+Each attempt of `attacks` is a test; all are made in one process for each user. The same attempts without a
+sandbox show that they are real.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.host.launch import landlock, spawn, syscall_filter
+from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
+from haftd.host.launch.program import LaunchFailed
+from haftd.launch_spec import Grant, LaunchSpec, Sandbox
+
+from .attacks import ATTEMPTS
+from .launching import new_mark, open_fds, plan, run
+from .sandboxed import READ, WRITE, attack, attack_as, make_folders, sandbox_of
+
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64"),
+    pytest.mark.skipif(landlock.abi() < 6, reason="needs a kernel with Landlock 6"),
+]
+
+NOBODY = 65534
+REFUSALS = {
+    "EACCES", "EPERM",
+    "EXDEV",  # a link or a move that would widen what may be done
+    "ENOSYS",  # clone3 and io_uring, which a filter cannot look into
+    "EBADF",  # no descriptor to be had
+}  # fmt: skip
+HARMLESS = [name for name in ATTEMPTS if not name.endswith("_")]
+REFUSED_ANYWAY = {
+    "use_an_inherited_descriptor": "EBADF",
+    "open_a_handle_of_a_file": "ESTALE",
+    "read_a_neighbours_memory": "EFAULT",
+    "reconnect_one_socket_of_a_pair": "EISCONN",
+}
+"""Attempts that fail without a sandbox, too, by another error or because of the gate."""
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that every user can enter, with the folders of the attempts."""
+    base = Path(tempfile.mkdtemp(prefix="haft-"))
+    base.chmod(0o777)
+    make_folders(base)
+    yield base
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> dict[str, str]:
+    return attack(folder, sandbox_of(folder))
+
+
+@pytest.fixture(scope="module")
+def anothers_outcomes(outcomes: dict[str, str]) -> Iterator[dict[str, str]]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can change to another user")
+    python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
+    if python is None or not os.stat(os.path.realpath(python)).st_mode & stat.S_IXOTH:
+        pytest.skip("the interpreter is not readable for another user")
+    base = Path(tempfile.mkdtemp(prefix="haft-"))
+    base.chmod(0o777)
+    make_folders(base)
+    yield attack_as(NOBODY, base, sandbox_of(base), python)
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_an_attempt_to_leave_the_sandbox_is_refused(outcomes: dict[str, str], name: str) -> None:
+    assert outcomes[name] in REFUSALS
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_an_attempt_as_another_user_is_refused(
+    anothers_outcomes: dict[str, str], name: str
+) -> None:
+    assert anothers_outcomes[name] in REFUSALS
+
+
+def test_the_attempts_succeed_without_a_sandbox(tmp_path: Path) -> None:
+    make_folders(tmp_path)
+    only = [name for name in HARMLESS if os.geteuid() == 0 or "capabilit" not in name]
+    found = attack(tmp_path, None, only)
+    refused = {name: end for name, end in found.items() if not end.startswith("reached")}
+    assert refused.items() <= REFUSED_ANYWAY.items()
+
+
+def sandboxed(*argv: str, sandbox: Sandbox, cwd: Path, terminal: bool = False) -> LaunchSpec:
+    return replace(plan(*argv, cwd=cwd, terminal=terminal, mark=new_mark()), sandbox=sandbox)
+
+
+def output(spec: LaunchSpec, gate: Gate | None = None) -> str:
+    return trio.run(run, spec, gate)
+
+
+def refusal(spec: LaunchSpec) -> str:
+    before = open_fds()
+    with pytest.raises(LaunchFailed) as caught:
+        output(spec)
+    assert caught.value.reason == "sandbox"
+    assert open_fds() == before
+    return caught.value.message
+
+
+USUAL = (
+    "echo in >new && cat new && mkdir -p a/b && mv new a/b/ && chmod 640 a/b/new && rm -r a; "
+    "echo err >/dev/stderr; cat <(echo piped) </dev/zero; head -c 1 /dev/urandom >/dev/null; "
+    "read -r name </proc/$$/comm; echo $name; nosuch() { :; }; ulimit -n 64; wait"
+)
+
+
+@pytest.mark.parametrize("kind", ["machine", "interpreter"])
+def test_what_is_granted_works(tmp_path: Path, kind: str) -> None:
+    """Files, moves between folders, modes, devices, pipes of the shell, and its own /proc."""
+    confinement = syscall_filter.confinement(
+        network=False, metadata=True, is_root=os.geteuid() == 0
+    )
+    gate = (machine_gate if kind == "machine" else interpreter_gate)(confinement)
+    assert gate is not None and gate.kind == kind
+    spec = sandboxed(
+        "bash",
+        "-c",
+        USUAL,
+        sandbox=Sandbox(str(tmp_path), (Grant(str(tmp_path), WRITE),)),
+        cwd=tmp_path,
+    )
+    assert output(spec, gate) == "in\nerr\npiped\nbash\n"
+
+
+def test_a_terminal_works_in_a_sandbox(tmp_path: Path) -> None:
+    script = "stty size </dev/tty; tty >/dev/tty; echo done >/dev/stdout; cat /etc/hostname"
+    lines = output(
+        sandboxed("sh", "-c", script, sandbox=Sandbox(str(tmp_path)), cwd=tmp_path, terminal=True)
+    ).splitlines()
+    assert lines[0] == "24 80" and lines[1].startswith("/dev/pts/") and lines[2] == "done"
+    assert "Permission denied" in lines[3]
+
+
+def test_programs_of_one_sandbox_signal_each_other(tmp_path: Path) -> None:
+    script = "sleep 1000 & kill $! && wait $! 2>/dev/null; echo $?"
+    assert output(sandboxed("sh", "-c", script, sandbox=Sandbox("/"), cwd=tmp_path)).endswith(
+        "143\n"
+    )
+
+
+def test_the_network_is_open_where_it_is_granted_and_other_programs_sockets_are_not(
+    tmp_path: Path,
+) -> None:
+    make_folders(tmp_path)
+    sandbox = replace(sandbox_of(tmp_path), network=True)
+    found = attack(
+        tmp_path,
+        sandbox,
+        [
+            name
+            for name in ATTEMPTS
+            if "socket" in name
+            or "tcp" in name
+            or name in ("send_a_datagram", "listen_on_a_port", "ask_for_routes")
+        ],
+    )
+    reached = {name for name, end in found.items() if end.startswith("reached")}
+    assert reached == {
+        "connect_by_tcp", "connect_by_tcp_over_ipv6", "send_a_datagram", "listen_on_a_port",
+        "ask_for_routes",
+    }  # fmt: skip
+
+
+def test_a_reader_changes_no_modes_owners_or_times(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), READ),))
+    script = "chmod 600 file; touch -d 2000-01-01 file; chown 1 file"
+    printed = output(sandboxed("sh", "-c", script, sandbox=sandbox, cwd=tmp_path))
+    assert printed.count("Permission denied") == 3
+
+
+def test_open_files_leave_the_rest_of_the_sandbox(tmp_path: Path) -> None:
+    make_folders(tmp_path)
+    sandbox = Sandbox(str(tmp_path), None)
+    found = attack(
+        tmp_path,
+        sandbox,
+        ["read_by_absolute_path", "read_a_neighbours_environment", "connect_to_a_socket_by_path"],
+    )
+    assert found == {
+        "read_by_absolute_path": "reached: secret",
+        "read_a_neighbours_environment": "EACCES",
+        "connect_to_a_socket_by_path": "EACCES",
+    }
+
+
+def test_a_rule_follows_no_link_that_the_tool_could_have_placed(tmp_path: Path) -> None:
+    """The tool may change `work`; between two calls it makes `work/out` a link to a secret."""
+    work, secret = tmp_path / "work", tmp_path / "secret"
+    work.mkdir()
+    secret.mkdir()
+    (work / "out").symlink_to(secret)
+    grants = (Grant(str(work), WRITE), Grant(str(work / "out"), READ | {"execute"}))
+    spec = sandboxed("true", sandbox=Sandbox(str(tmp_path), grants), cwd=tmp_path)
+    assert f"{work}/out goes through a link" in refusal(spec)
+
+
+def test_a_rule_follows_no_link_out_of_the_root(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "etc").symlink_to("/etc")
+    (root / "inner").mkdir()
+    (root / "alias").symlink_to("inner")
+    spec = sandboxed(
+        "true", sandbox=Sandbox(str(root), (Grant(str(root / "etc"), READ),)), cwd=root
+    )
+    assert "leads out of the root" in refusal(spec)
+    inside = Sandbox(str(root), (Grant(str(root / "alias"), READ),))
+    assert output(sandboxed("ls", "inner", sandbox=inside, cwd=root)) == ""
+
+
+def test_a_program_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Otherwise the grant of the own file would be one of any executable file."""
+    work = tmp_path / "work"
+    work.mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("#!/bin/sh\necho secret\n")
+    secret.chmod(0o755)
+    (work / "tool").symlink_to(secret)
+    sandbox = Sandbox(str(work), (Grant(str(work), WRITE),))
+    assert "goes through a link" in refusal(sandboxed("./tool", sandbox=sandbox, cwd=work))
+
+
+def test_writing_at_a_missing_path_is_refused_and_reading_is_not(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    spec = sandboxed("true", sandbox=Sandbox("/", (Grant(missing, WRITE),)), cwd=tmp_path)
+    assert f"the rule for {missing} grants writing" in refusal(spec)
+    readable = Sandbox("/", (Grant(missing, READ),))
+    assert output(sandboxed("echo", "ran", sandbox=readable, cwd=tmp_path)) == "ran\n"
+
+
+@pytest.mark.parametrize("abi", [0, 1, 2])
+def test_a_kernel_that_cannot_enforce_refuses_and_is_named(
+    tmp_path: Path, abi: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landlock, "abi", lambda: abi)
+    marker = tmp_path / "ran"
+    message = refusal(sandboxed("touch", str(marker), sandbox=Sandbox("/"), cwd=tmp_path))
+    assert "access.fs" in message and f"Linux {os.uname().release}" in message
+    assert not marker.exists()
+
+
+def test_an_unknown_machine_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syscall_filter, "confinement", lambda **_: None)
+    assert "this machine" in refusal(sandboxed("true", sandbox=Sandbox("/"), cwd=tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["machine", "interpreter"])
+def test_a_failed_confinement_runs_nothing(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An invalid filter stands for any refusal of the kernel."""
+    broken = syscall_filter.Confinement(bytes(8), 0, (126, 317))
+    gate = (machine_gate if kind == "machine" else interpreter_gate)(broken)
+    assert gate is not None
+    monkeypatch.setattr(spawn, "best_gate", lambda _: gate)
+    marker = tmp_path / "ran"
+    message = refusal(sandboxed("touch", str(marker), sandbox=Sandbox("/"), cwd=tmp_path))
+    assert os.strerror(errno.EINVAL).lower() in message
+    assert not marker.exists()
+
+
+def test_an_interpreter_outside_of_the_sandbox_is_explained(tmp_path: Path) -> None:
+    shutil.copy("/bin/sh", tmp_path / "shell")
+    (tmp_path / "tool").write_text(f"#!{tmp_path}/shell\necho ran\n")
+    (tmp_path / "tool").chmod(0o755)
+    with pytest.raises(LaunchFailed) as caught:
+        output(sandboxed("./tool", sandbox=Sandbox(str(tmp_path)), cwd=tmp_path))
+    assert "`read` and `execute` in `access.fs`" in caught.value.message
+    more = Sandbox(str(tmp_path), (Grant(str(tmp_path / "shell"), READ | {"execute"}),))
+    assert output(sandboxed("./tool", sandbox=more, cwd=tmp_path)) == "ran\n"
+
+
+def test_a_sandbox_never_starts_behind_a_gate_without_one(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="gate that confines"):
+        output(sandboxed("true", sandbox=Sandbox("/"), cwd=tmp_path), interpreter_gate())

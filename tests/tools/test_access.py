@@ -1,0 +1,350 @@
+"""Laws of the access policy: pure decisions, and the reading of rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.launch_spec import Grant, Sandbox
+from haftd.tools.calls.confinement import policy_in_force, sandbox_of
+from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.definitions.access import (
+    RIGHTS,
+    WRITE,
+    AccessPolicy,
+    NetRule,
+    PathRule,
+    Right,
+    canonical_host,
+    covers,
+)
+from haftd.tools.lists.full_description import describe
+
+from .making import environment, read, tool
+
+NAMES = st.sampled_from(["a", "b", "ab"])
+PATHS = st.lists(NAMES, max_size=3).map(lambda names: "/" + "/".join(names))
+RIGHT = st.sampled_from(RIGHTS)
+SETS = st.frozensets(RIGHT)
+RULES = st.builds(
+    lambda path, grants, denies: PathRule(path, grants, denies - grants), PATHS, SETS, SETS
+)
+POLICIES = st.lists(RULES, max_size=5, unique_by=lambda rule: rule.path).map(
+    lambda rules: AccessPolicy(fs=tuple(rules))
+)
+
+
+def policy(text: str, form: str = "tools") -> AccessPolicy:
+    found = tool(f'[{form}.x]\ncommand = "a"\n{text}').policy
+    assert found is not None
+    return found
+
+
+def problem(text: str, form: str = "tools") -> tuple[str, int | Any, str]:
+    """Return key, line and message of the single problem of a definition, which makes no tool."""
+    tools, problems = read(f'[{form}.x]\ncommand = "a"\n{text}')
+    assert tools == {}
+    (one,) = problems
+    return one.key, one.line, one.message
+
+
+@given(POLICIES, RIGHT, PATHS)
+def test_the_longest_rule_that_names_a_right_decides(
+    found: AccessPolicy, right: Right, path: str
+) -> None:
+    answer = False
+    parts = path.strip("/").split("/") if path != "/" else []
+    for length in range(len(parts) + 1):
+        for rule in found.fs or ():
+            if rule.path == "/" + "/".join(parts[:length]):
+                answer = (answer or right in rule.grants) and right not in rule.denies
+    assert found.may(right, path) is answer
+
+
+@given(POLICIES, RIGHT, PATHS, NAMES)
+def test_an_enforceable_policy_grants_below_what_it_grants_above(
+    found: AccessPolicy, right: Right, path: str, name: str
+) -> None:
+    """Landlock adds rights up along a path: a policy that takes some away is refused."""
+    if not list(found.unenforceable()) and found.may(right, path):
+        assert found.may(right, f"{path.rstrip('/')}/{name}")
+
+
+@given(POLICIES, RIGHT, PATHS)
+def test_dots_and_relative_paths_are_denied(found: AccessPolicy, right: Right, path: str) -> None:
+    assert not found.may(right, f"{path}/../b")
+    assert not found.may(right, path.lstrip("/") or "a")
+
+
+@given(PATHS, PATHS)
+def test_covering_goes_by_whole_names(above: str, path: str) -> None:
+    parts, prefix = path.split("/"), above.split("/")
+    assert covers(above, path) is (above == "/" or parts[: len(prefix)] == prefix)
+
+
+def test_nothing_is_granted_without_rules_and_all_by_an_open_kind() -> None:
+    nothing, everything = AccessPolicy((), (), (), ()), AccessPolicy()
+    for found, answer in ((nothing, False), (everything, True)):
+        assert found.may_read("/a") is answer
+        assert found.may_connect("a", 1) is answer
+        assert found.may_see("A") is answer
+        assert found.may_run("a") is answer
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "port", "scheme", "path", "answer"),
+    [
+        (NetRule("a.b"), "A.B.", 80, None, None, True),
+        (NetRule("a.b"), "x.a.b", 80, None, None, False),
+        (NetRule("a.b"), "a.b.evil", 80, None, None, False),
+        (NetRule("*.a.b"), "x.y.a.b", 80, None, None, True),
+        (NetRule("*.a.b"), "a.b", 80, None, None, False),
+        (NetRule("*.a.b"), "xa.b", 80, None, None, False),
+        (NetRule("*"), "anything", 1, None, None, True),
+        (NetRule("a", port=443), "a", 443, None, None, True),
+        (NetRule("a", port=443), "a", 80, None, None, False),
+        (NetRule("a", "https"), "a", 443, "https", "/", True),
+        (NetRule("a", "https"), "a", 443, "http", "/", False),
+        (NetRule("a", "https"), "a", 443, None, None, False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1", True),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1/x?y=/../z", True),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v10", False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1/../v2", False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1/%2e%2e/v2", False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1/%252e%252e/v2", False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", "/v1\\..\\v2", False),
+        (NetRule("a", path_prefix="/v1"), "a", 443, "https", None, False),
+        (NetRule("127.0.0.1"), "::ffff:127.0.0.1", 80, None, None, True),
+        (NetRule("127.0.0.1"), "[::ffff:7f00:1]", 80, None, None, True),
+        (NetRule("127.0.0.1"), "127.1", 80, None, None, True),
+        (NetRule("127.0.0.1"), "2130706433", 80, None, None, True),
+        (NetRule("127.0.0.1"), "0x7f000001", 80, None, None, True),
+        (NetRule("127.0.0.1"), "0177.0.0.1", 80, None, None, True),
+        (NetRule("::1"), "0:0:0:0:0:0:0:1", 80, None, None, True),
+    ],
+)  # fmt: skip
+def test_a_net_rule_matches_a_destination(
+    rule: NetRule, host: str, port: int, scheme: str | None, path: str | None, answer: bool
+) -> None:
+    assert AccessPolicy(net=(rule,)).may_connect(host, port, scheme, path) is answer
+
+
+@given(st.ip_addresses(v=4))
+def test_every_spelling_of_an_address_is_one_host(address: Any) -> None:
+    number = int(address)
+    for text in (str(address), str(number), hex(number), f"::ffff:{address}"):
+        assert canonical_host(text) == str(address)
+
+
+def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
+    rules = (
+        NetRule("*"),
+        NetRule("*.corp", allow=False),
+        NetRule("ok.corp"),
+        NetRule("ok.corp", port=22, allow=False),
+    )
+    found = AccessPolicy(net=rules)
+    assert found.may_connect("example.com", 443)
+    assert not found.may_connect("git.corp", 443)
+    assert found.may_connect("ok.corp", 443)
+    assert not found.may_connect("ok.corp", 22)
+    assert not AccessPolicy(net=(NetRule("a"), NetRule("a", allow=False))).may_connect("a", 1)
+
+
+def test_both_forms_of_rules_are_one_policy() -> None:
+    tables = policy(
+        '[[tools.x.access.fs]]\npath = "src/"\nread = true\nwrite = true\n'
+        '[[tools.x.access.fs]]\npath = "/etc/ssl"\nread = true\n'
+        '[[tools.x.access.env]]\nname = "A"\n'
+    )
+    lists = policy(
+        'access.fs.read = ["./src", "/etc//ssl"]\naccess.fs.write = ["src"]\naccess.env.read = ["A"]\n'
+    )
+    assert tables == lists
+    assert tables.fs == (
+        PathRule("src", frozenset({"read", *WRITE})),
+        PathRule("/etc/ssl", frozenset({"read"})),
+    )
+
+
+def test_a_kind_without_rules_is_closed_in_one_form_and_open_in_the_other() -> None:
+    text = 'access.fs.read = ["."]\n'
+    rules = (PathRule(".", frozenset({"read"})),)
+    assert policy(text) == AccessPolicy(rules, (), (), ())
+    assert policy(text, "conversation.tools") == AccessPolicy(rules)
+    assert policy("access = {}\n") == AccessPolicy((), (), (), ())
+
+
+def test_the_sandbox_of_the_root_is_extended_by_rules() -> None:
+    root = PathRule(".", frozenset(RIGHTS))
+    assert policy('sandbox = "root"\n') == AccessPolicy((root,), (), (), ())
+    found = policy('sandbox = "root"\naccess.fs.read = ["/opt"]\naccess.env.read = ["A"]\n')
+    assert found.fs == (root, PathRule("/opt", frozenset({"read"})))
+    assert found.may_see("A") and not found.may_see("B")
+
+
+def test_write_is_refined_by_its_parts() -> None:
+    (rule,) = policy('[[tools.x.access.fs]]\npath = "a"\nwrite = true\ndelete = false\n').fs or ()
+    assert rule == PathRule("a", frozenset({"create", "update"}), frozenset({"delete"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        ("access = 1", "access", "must be a table"),
+        ("access.files = []", "access.files", "no such kind"),
+        ('access.fs = ["a"]', "access.fs", "needs its right"),
+        ("access.fs = 1", "access.fs", "list of tables"),
+        ('access.fs.look = ["a"]', "access.fs.look", "no such right"),
+        ('access.fs.read = "a"', "access.fs.read", "list of paths"),
+        ('access.fs.read = ["../a"]', "access.fs.read.0", "`..`"),
+        ('access.fs.read = ["a/*"]', "access.fs.read.0", "pattern"),
+        ('access.fs.read = [""]', "access.fs.read.0", "a path"),
+        ("access.fs = [{ read = true }]", "access.fs.0", "needs a `path`"),
+        ('access.fs = [{ path = "a" }]', "access.fs.0", "names no right"),
+        ('access.fs = [{ path = "a", reads = true }]', "access.fs.0.reads", "no such key"),
+        ('access.fs = [{ path = "a", read = 1 }]', "access.fs.0.read", "true or false"),
+        ('access.fs = [{ path = "a", read = true }, { path = "./a", read = false }]', "access.fs", "contradict"),
+        ('access.net = ["a"]', "access.net.0", "table with a `host`"),
+        ("access.net = [{ port = 1 }]", "access.net.0", "needs a `host`"),
+        ('access.net = [{ host = "a b" }]', "access.net.0.host", "no host"),
+        ('access.net = [{ host = "a", port = 0 }]', "access.net.0.port", "65535"),
+        ('access.net = [{ host = "a", scheme = "HTTP" }]', "access.net.0.scheme", "small letters"),
+        ('access.net = [{ host = "a", path_prefix = "x" }]', "access.net.0.path_prefix", "begins with /"),
+        ('access.env = ["A"]', "access.env.0", "env.read"),
+        ('access.env.write = ["A"]', "access.env.write", "no such right"),
+        ('access.env.read = ["A=B"]', "access.env.read.0", "name of a variable"),
+        ("access.commands = []", "access.commands", "table of programs"),
+        ("access.commands.cargo = 1", "access.commands.cargo", "args"),
+        ('access.commands.cargo.args = ["check"]', "access.commands.cargo.args", "lists of words"),
+        ('access.commands.cargo.args = [["**", "a"]]', "access.commands.cargo.args", "at the end"),
+        ('sandbox = "none"', "sandbox", '"root"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["tools", "conversation.tools"])
+def test_a_wrong_rule_is_named_with_its_key(text: str, key: str, words: str, form: str) -> None:
+    found, line, message = problem(text + "\n", form)
+    assert (found, line) == (f"{form}.x.{key}", 3)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        ('access.fs = [{ path = ".", read = true }, { path = ".git", read = false }]', "access.fs", "takes away read"),
+        ('access.fs.create = ["a"]', "access.fs", "`create` without `update`"),
+        ('access.net = [{ host = "a" }]', "access.net", "a proxy"),
+        ('access.net = [{ host = "*", port = 443 }]', "access.net", "a proxy"),
+        ('access.net = [{ host = "a", path_prefix = "/x" }]', "access.net", "path_prefix"),
+        ('access.net = [{ host = "*" }, { host = "a", allow = false }]', "access.net", "forbids a part"),
+        ('access.commands.cargo.args = [["check", "**"]]', "access.commands", "vfs"),
+        ('source = "mcp.s.t"\naccess.net = []', "access", "the source"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["tools", "conversation.tools"])
+def test_a_rule_that_no_process_can_be_held_to_makes_no_tool(
+    text: str, key: str, words: str, form: str
+) -> None:
+    found, _, message = problem(text + "\n", form)
+    assert found == f"{form}.x.{key}"
+    assert words in message and "unsafe = true" in message
+    tools, problems = read(f'[{form}.x]\ncommand = "a"\n{text}\nunsafe = true\n')
+    assert [one for one in problems if "access" in one.key] == []
+    assert tools["x"].policy is None
+
+
+def test_a_denial_that_takes_nothing_away_is_no_problem() -> None:
+    text = 'access.fs = [{ path = "a", read = true }, { path = "b", read = false, write = true }]\n'
+    assert list(policy(text).unenforceable()) == []
+    assert list(policy('access.net = [{ host = "a", allow = false }]\n').unenforceable()) == []
+
+
+def called(text: str, variables: dict[str, str] | None = None, root: str = "/r") -> Any:
+    context = CallContext(root=root, session="s", handle="h", variables=variables or {})
+    return resolve(tool(f'[tools.x]\ncommand = "a"\n{text}'), {}, context)
+
+
+def test_paths_begin_at_the_root_and_variables_are_the_daemons() -> None:
+    text = 'access.fs.read = [".", "b", "~/c", "${DATA}/d", "/e"]\n'
+    found = called(text, {"HOME": "/h", "DATA": "/data"})
+    assert found.launch.sandbox == Sandbox(
+        "/r",
+        tuple(Grant(path, frozenset({"read"})) for path in ("/r", "/r/b", "/h/c", "/data/d", "/e")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"), [({}, "names DATA, which is not set"), ({"DATA": "/a/.."}, "`..`")]
+)
+def test_a_variable_without_a_usable_value_refuses_the_call(
+    variables: dict[str, str], words: str
+) -> None:
+    with pytest.raises(RpcError) as caught:
+        called('access.fs.read = ["${DATA}/d"]\n', variables)
+    assert words in caught.value.message and caught.value.data["reason"] == "sandbox"
+
+
+def test_rules_that_meet_only_at_the_root_are_checked_at_the_call() -> None:
+    text = 'access.fs = [{ path = "/", read = true }, { path = "b", read = false }]\n'
+    with pytest.raises(RpcError, match="takes away read"):
+        called(text)
+
+
+def test_a_runtime_that_enforces_nothing_refuses_the_call() -> None:
+    own = tool('[tools.x]\ncommand = "a"\naccess = {}\n')
+    with pytest.raises(RpcError, match="enforces none"):
+        sandbox_of(own, policy_in_force(own, "/r", {}), "/r", "other")
+
+
+def test_the_policy_in_force_is_handed_to_the_tool() -> None:
+    found = called('sandbox = "root"\naccess.env.read = ["A"]\naccess.net = [{ host = "*" }]\n')
+    assert '"access":{"fs":[{"path":"/r","read":true,' in found.context_json
+    assert found.policy.as_data()["net"] == [{"host": "*", "allow": True}]
+    assert found.policy.as_data()["env"] == [{"name": "A", "read": True}]
+    assert found.launch.sandbox.network is True
+
+
+def test_a_tool_without_rules_has_no_sandbox() -> None:
+    assert called("").launch.sandbox is None
+    assert called("access = {}\nunsafe = true\n").launch.sandbox is None
+    assert called("access = {}\n").launch.sandbox == Sandbox("/r", (), network=False)
+
+
+def test_the_rules_are_described_in_words() -> None:
+    def words(text: str) -> str:
+        found = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
+        return "\n".join(found or ())
+
+    assert words("") == ""
+    assert "`unsafe = true`" in words("access = {}\nunsafe = true\n")
+    root = words('sandbox = "root"\n')
+    assert "may read, write and execute the root and everything below" in root
+    assert "Network: none" in root and "Always granted" in root
+    more = words('access.fs.read = ["a"]\naccess.net = [{ host = "*" }]\naccess.env.read = ["A"]\n')
+    assert "may read a and everything below" in more
+    assert "may connect to every host" in more and "A, and what its definition sets" in more
+
+
+def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> None:
+    from haftd.tools.calls.environment import build
+
+    base = {"PATH": "/bin", "HOME": "/h", "KEPT": "1", "OTHER": "2", "API_KEY": "3", "LC_ALL": "C"}
+    found = policy('access.env.read = ["KEPT", "API_*"]\n')
+    env = build(
+        base,
+        secret_env=["*_KEY"],
+        overlay={"SET": "4"},
+        askpass="/askpass",
+        socket="/s",
+        mark="m",
+        call="{}",
+        may_see=found.may_see,
+        is_confined=True,
+    )
+    assert {"PATH", "HOME", "KEPT", "SET", "LC_ALL"} <= env.keys()
+    assert not {"OTHER", "API_KEY", "HAFT_SOCKET", "SUDO_ASKPASS", "SSH_ASKPASS"} & env.keys()
+    assert "HAFT_SOCKET" in environment(called(""))
