@@ -259,10 +259,14 @@ def _serve(connection: socket.socket) -> None:
     stub_unused_imports()
     import haftd.__main__
     import haftd.app  # noqa: F401
+    from haftd.tools.catalogue import USER_SHELL, Catalogue
+    from haftd.tools.definitions.definition import BUILTIN
 
     # Imported by a daemon when first needed; a terminal's library takes as long as half a start.
     for name in _LATE:
         importlib.import_module(name)
+    # Parses the definitions of the daemon itself, which are kept.
+    Catalogue(builtin=(*BUILTIN, USER_SHELL))
 
     gc.collect()
     gc.freeze()

@@ -6,6 +6,7 @@ the root, and a call of a user's tool does not depend on the root.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -372,7 +373,7 @@ class Catalogue:
         pack = [name for name in TOOLPACK if name in toolpack]
         paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
         # Any installer's files are trusted like the interpreter's own.
-        return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
+        return [_parse_packed(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:
         documents: _Documents = []
@@ -394,6 +395,12 @@ class Catalogue:
                 except UnreadableFile as error:
                     problems.append(problem(str(path), "", error.message, error.line))
         return documents
+
+
+@functools.lru_cache(maxsize=32)
+def _parse_packed(text: str, file: str) -> Document:
+    """Parse a file that each reload reads, and that changes with an upgrade only."""
+    return parse(text, file)
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:

@@ -22,6 +22,7 @@ from haftd.host.process.identity import machine_id, pid_namespace
 VARIABLE = "HAFT_HANDLE"
 OUTER = "HAFT_OUTER"
 _CARRIED = "HAFT_CARRIED_BY"
+_PREFIX = b"HAFT_"
 _FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
 _IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
 _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
@@ -58,12 +59,16 @@ def new_instance() -> str:
 
 
 def find_tag(environ: bytes) -> ProcessTag | None:
+    if _PREFIX not in environ:  # ten times as fast, and a recovery asks of every process
+        return None
     match = _IN_ENVIRON.search(environ)
     return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 
 
 def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
     """Find the tags in /proc/<pid>/environ: the process's own, then those of outer handles."""
+    if _PREFIX not in environ:
+        return ()
     outer = _OUTER.search(environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
     marks = (find_tag(environ), *map(ProcessTag.read, texts))
@@ -72,6 +77,8 @@ def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
 
 def has_tag(environ: bytes, mark: bytes) -> bool:
     """Return whether /proc/<pid>/environ has this whole tag, inner or outer."""
+    if mark not in environ:
+        return False
     if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
         return True
     outer = _OUTER.search(environ)
