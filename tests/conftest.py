@@ -18,7 +18,8 @@ from tests.running import RunningDaemon
 pytest.register_assert_rewrite("haftd.testing")
 
 # A busy machine is no reason for a law to fail.
-hypothesis.settings.register_profile("haft", deadline=None)
+hypothesis.settings.register_profile("haft", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile("haft")
 
 # A suite in the background or under nohup inherits ignored signals, and so would all its children.
@@ -57,6 +58,21 @@ LONGEST = (
     "tests/schemas/test_calls.py",
 )
 """Files that take the longest or mostly wait: first, so that no worker is left with one at the end."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give random laws many examples in the long form."""
+    if config.getoption("markexpr") == "soak":
+        hypothesis.settings.load_profile("soak")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Make each random law a test of the long form as well."""
+    if item.config.getoption("markexpr") == "soak" and hypothesis.is_hypothesis_test(
+        getattr(item, "obj", None)
+    ):
+        item.add_marker("soak")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
