@@ -13,6 +13,7 @@ from haft_protocol.states import HandleState, Stopped
 
 from ...asciicast import Header, Writer
 from ...client import Haft
+from ...svg import Grid, picture
 from .. import show
 from ..options import UsageError, connect
 from ..read_options import state_of
@@ -22,14 +23,20 @@ EPILOG = """\
 The daemon keeps the time of each output, so nothing has to be started before: a handle can be recorded when
 it has stopped, for as long as it can be read. What was typed is only in it where the program printed it.
 
+--svg draws a still picture instead: the screen of a terminal, the last one if it has stopped, or the last lines of
+other output, with colours and styles. It has no script and refers to nothing outside.
+
 examples:
   haft record build > build.cast
   haft record build --format v2 > build.cast
   haft record build | haft play -
+  haft record editor --svg > editor.svg
 """
 
 _PIECE = 1 << 20
 _POINTS = 10_000
+_MAX_DRAWN = 65_536
+"""Bytes of output of which the last lines are drawn."""
 _USUAL_SIZE = 80, 24
 
 Size = tuple[int, int]
@@ -43,12 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=["v3", "v2"],
         help="the version of the format (v3); asciinema 2 plays v2",
     )
-    parser.add_argument("--title", metavar="TEXT", help="a title for the recording")
+    parser.add_argument("--svg", action="store_true", help="draw the screen as it is, as an SVG")
+    parser.add_argument("--title", metavar="TEXT", help="a title for the recording or picture")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("record has no --json: its output is lines of JSON already")
+    if hasattr(options, "svg"):
+        return _draw(options)
     version = int(getattr(options, "format", "v3")[1:])
     with connect(options) as haft:
         state = state_of(
@@ -81,6 +91,29 @@ def run(options: argparse.Namespace) -> int:
         show.line(
             f"haft record: {recording.dropped} bytes are no longer kept, and left out", "yellow"
         )
+    return Status.DONE
+
+
+def _draw(options: argparse.Namespace) -> int:
+    """Draw the screen of a terminal, or the last lines of output."""
+    if hasattr(options, "format"):
+        raise UsageError("--svg and --format do not go together: a picture is no recording")
+    with connect(options) as haft:
+        timeline = haft.timeline(options.id, max_points=1)
+        fields: dict[str, object] = {"id": options.id, "cursor": 0}
+        cols, rows = _USUAL_SIZE
+        if _size(timeline) is None:
+            begin = max(timeline.cursor - _MAX_DRAWN, 0)
+            fields |= {"view": "raw", "cursor": begin, "max_bytes": _MAX_DRAWN}
+        else:
+            screen = state_of(haft.raw("fetch", {**fields, "view": "screen"})).screen
+            if screen:
+                cols, rows = screen.cols, screen.rows
+            fields["view"] = "paint"
+        text = show.bytes_of(state_of(haft.raw("fetch", fields))).decode("utf-8", "replace")
+    grid = Grid(rows, cols)
+    grid.draw(text if fields["view"] == "paint" else text.replace("\n", "\r\n"))
+    show.write(picture(grid.trimmed(), getattr(options, "title", options.id)))
     return Status.DONE
 
 
