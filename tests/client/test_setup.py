@@ -43,7 +43,7 @@ def test_nothing_is_left_without_a_user_manager(
 def test_a_dry_run_needs_no_user_manager(home: Path, capsys: Capture) -> None:
     assert main(["setup", "service", "--dry-run"]) == 0
     out, err = capsys.readouterr()
-    assert f"write haftd.socket and haftd.service to {home}/.config/systemd/user" in out
+    assert f"write haftd.socket and haftd.service to {home}/.config/systemd/user, to run " in out
     assert "would be refused: no systemd user manager can be reached" in err
     assert main(["setup", "service", "--dry-run", "--json"]) == 0
     reply = json.loads(capsys.readouterr().out)

@@ -72,8 +72,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def machine(short_tmp: Path, cache: Path) -> Iterator[Machine]:
     machine = Machine(short_tmp, cache)
     yield machine
-    programs = [*short_tmp.glob("venv/bin/haft"), *short_tmp.glob(".local/bin/haft")]
-    for program in programs:
+    programs = (*short_tmp.glob("venv/bin/haft"), *short_tmp.glob(".local/bin/haft"))
+    in_cache = (*cache.glob("uv/archive-v0/*/bin/haft"), *short_tmp.glob(".cache/pipx/*/bin/haft"))
+    for program in programs or in_cache[:1]:
         machine.run(program, "stop", "--yes")
 
 
@@ -104,9 +105,22 @@ def test_an_installation_holds_a_shell_in_two_commands(
     assert "nvim/site/pack/haft/start/haft/plugin/haft.lua" in steps
     status = json.loads(machine.out(haft, "status", "--json"))
     assert status["problems"] == []
+    python = haft.resolve().with_name("python")
+    assert f"to run {python}" in machine.out(haft, "setup", "service", "--dry-run")
     machine.out(haft, "stop", "--yes")
 
 
-def test_uv_runs_haft_without_an_installation(machine: Machine, wheel: Path) -> None:
-    out = machine.out(BIN / "uvx", "--from", wheel, "haft", "version")
-    assert out.startswith("haft 0.")
+@pytest.mark.parametrize("runner", ["uv", "pipx"])
+def test_a_daemon_from_a_cache_reports_it_and_gets_no_service(
+    machine: Machine, wheel: Path, runner: str
+) -> None:
+    uvx: list[str | Path] = [BIN / "uvx", "--from", wheel, "haft"]
+    haft = uvx if runner == "uv" else [BIN / "pipx", "run", "--spec", wheel, "haft"]
+    machine.out(*haft, "spawn", "shell", "--id", "work")
+    status = json.loads(machine.out(*haft, "status", "--json"))
+    assert runner in Path(status["cache"]).name
+    doctor = machine.run(*haft, "doctor").stdout
+    assert f"runs from the cache {status['cache']}" in doctor and "uv tool install haftd" in doctor
+    refusal = machine.run(*haft, "setup", "service", "--dry-run").stderr
+    assert f"would be refused: this haft runs from the cache {status['cache']}" in refusal
+    machine.out(*haft, "stop", "--yes")

@@ -32,11 +32,15 @@ def service_folder(env: Mapping[str, str]) -> str:
         raise Misplaced(str(fault)) from fault
 
 
+def service_python(environment: Environment | None) -> str:
+    """Return the Python that runs the service: of this installation, or of its copy."""
+    return sys.executable if environment is None else str(environment.python)
+
+
 def unit_contents(manager: UserManager, environment: Environment | None) -> dict[Path, bytes]:
     """Return the units by path: this shell's folders stand in them where the manager's differ."""
-    python = sys.executable if environment is None else str(environment.python)
     # -P: no module from the working folder.
-    lines = [f"ExecStart={quoted(python, exec_start=True)} -P -m haftd"]
+    lines = [f"ExecStart={quoted(service_python(environment), exec_start=True)} -P -m haftd"]
     for variable, folder in (
         ("XDG_CONFIG_HOME", config_home),
         ("XDG_STATE_HOME", lambda env: state_folder(env).removesuffix("/haft")),

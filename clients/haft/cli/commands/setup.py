@@ -31,7 +31,15 @@ from ...usermanager import AbsentManager, ManagerFailed, NoUserManager, UserMana
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
 from ..options import UsageError, chosen_socket, connect, require_local, suggestion
-from ..service_units import SERVICE, SOCKET, UNITS, own_environment, service_folder, unit_contents
+from ..service_units import (
+    SERVICE,
+    SOCKET,
+    UNITS,
+    own_environment,
+    service_folder,
+    service_python,
+    unit_contents,
+)
 from ..setup_record import SetupRecord, read
 from ..shared_files import PARTS, SharedFiles
 from ..statuses import Status
@@ -339,7 +347,8 @@ class _Setup:
     def steps(self) -> Iterator[str]:
         if self._environment is not None and not self._environment.is_complete:
             yield f"copy this installation to {self._environment.path}"
-        yield f"write {' and '.join(UNITS)} to {self._manager.unit_folder}"
+        program = service_python(self._environment)
+        yield f"write {' and '.join(UNITS)} to {self._manager.unit_folder}, to run {program}"
         yield f"have the user manager listen at {self._path}"
 
     def prepare(self) -> None:
