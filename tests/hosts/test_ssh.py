@@ -175,3 +175,16 @@ def test_more_connections_than_the_server_allows_on_one_are_served(box: Box) -> 
         # MaxSessions of sshd is 10.
         many = [opened.enter_context(Haft.connect()) for _ in range(12)]
         assert {haft.server.pid for haft in many} == {many[0].server.pid}
+
+
+def test_a_connection_that_a_person_has_opened_is_used(box: Box) -> None:
+    control = box.folder / "own"
+    login = [*box.ssh().split(), "-p", str(box.port), f"{box.user}@127.0.0.1"]
+    subprocess.run([*login, "-fNM", "-S", str(control)], check=True, stdout=subprocess.DEVNULL)
+    try:
+        # The key of a stranger stands for a login that wants a password.
+        done = box.haft("tools", HAFT_SSH=box.ssh("-S", str(control), key="stranger"))
+        assert (done.returncode, done.stderr) == (0, b"")
+    finally:
+        end = ["ssh", "-F", "none", "-S", str(control), "-O", "exit", "box"]
+        subprocess.run(end, check=True, capture_output=True)
