@@ -29,7 +29,9 @@ TABLES = ("calls", "cat", "spawn", "fifty", "flood", "readers", "memory", "start
 
 def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int) -> list[Section]:
     """Measure the named tables; `seconds` is the time for each but the last."""
-    daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n").start()
+    daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n")
+    daemon.tools(spawns.TOOL)
+    daemon.start()
     sections: dict[str, Callable[[], Section]] = {
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),

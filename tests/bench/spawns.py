@@ -15,6 +15,17 @@ from .sampling import Case, interleave
 _MANY = 50
 
 
+SANDBOXED = "bench_sandboxed"
+TOOL = f"""
+[tools.{SANDBOXED}]
+command = ["true"]
+output = "raw"
+stateful = true
+sandbox = "root"
+"""
+"""A definition of `true` in a sandbox, for the daemon of the benchmark."""
+
+
 def _spawn(id_: str, number: int = 1, **args: object) -> dict[str, object]:
     params = {"tool": "run", "id": id_, "args": {"argv": ["true"], **args}, "wait": "stopped"}
     return {"jsonrpc": "2.0", "id": number, "method": "spawn", "params": params}
@@ -25,7 +36,10 @@ def one(daemon: RunningDaemon, seconds: float) -> Section:
     with wires.lines(daemon.socket) as exchange:
         pipe = json.dumps(_spawn("true")).encode()
         terminal = json.dumps(_spawn("true", terminal=True)).encode()
-        for request in (pipe, terminal):
+        params = {"tool": SANDBOXED, "id": "sandboxed", "wait": "stopped"}
+        spawn = {"jsonrpc": "2.0", "id": 1, "method": "spawn", "params": params}
+        sandboxed = json.dumps(spawn).encode()
+        for request in (pipe, terminal, sandboxed):
             reply = json.loads(exchange(request))
             assert reply["result"]["exit"] == {"code": 0}, reply
         baseline = Case("`Popen`, `communicate`", _plain, per_round=10)
@@ -33,6 +47,7 @@ def one(daemon: RunningDaemon, seconds: float) -> Section:
             baseline,
             Case("`spawn`, `wait` = `stopped`, on a pipe", lambda: exchange(pipe), daemon.pid, 10),
             Case("the same on a terminal", lambda: exchange(terminal), daemon.pid, 10),
+            Case("the same on a pipe in a sandbox", lambda: exchange(sandboxed), daemon.pid, 10),
         ]
         interleave(cases, rounds=40, seconds=seconds)
     return timings(

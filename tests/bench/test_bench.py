@@ -63,7 +63,9 @@ def test_a_table_measured_alone_replaces_its_predecessor() -> None:
 
 @pytest.fixture
 def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
-    return make_daemon("[websocket]\nport = 0\n").start()
+    daemon = make_daemon("[websocket]\nport = 0\n")
+    daemon.tools(spawns.TOOL)
+    return daemon.start()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, Exit, ToolError
 from haftd.core.spool import Budget, Spool
@@ -75,6 +76,17 @@ def test_an_edited_result_replaces_the_text() -> None:
     assert withheld().release(SAID, ReviewDecision("edit", text="other"))[0].result == "other"
     told, _ = withheld().release(BROKE, ReviewDecision("edit", text="other"))
     assert told.failure == ToolError("other", (), True)
+
+
+def test_a_hint_that_quotes_the_output_is_released_with_the_output_only() -> None:
+    hinted = replace(PRINTED, hint="a path")
+    for decision in (
+        ReviewDecision("edit", text="other"),
+        ReviewDecision("deny", explanation="word"),
+        ReviewDecision("skip", explanation="word"),
+    ):
+        assert withheld().release(hinted, decision)[0].hint == ""
+    assert withheld().release(hinted, ReviewDecision("allow"))[0] == hinted
 
 
 @pytest.mark.parametrize("decision", ["deny", "skip"])

@@ -192,3 +192,11 @@ def test_haft_access_shows_the_rules_in_words(project: Project) -> None:
         json.loads(shown("reader", "--json"))["access"][1]
         == "Network: none, and no sockets of other programs."
     )
+
+
+def test_a_refused_access_is_named_in_the_error(project: Project) -> None:
+    for tool in ("reader", "worker"):
+        message = project.run(tool, "cat ../secret")["error"]["message"]
+        assert "An access to '../secret' was denied" in message
+        assert f"`haft access {tool}`" in message
+    assert "denied" not in project.run("reader", "exit 3")["error"]["message"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from haft_protocol.states import By, Exit, ToolError
 
@@ -27,13 +28,13 @@ def failure_of(termination: Termination) -> ToolError | None:
     If the output is the result, the exit status decides.
     """
     if termination.failure is not None:
-        return termination.failure
+        return _with_hint(termination.failure, termination.hint)
     by, exit, limit = termination.by, termination.exit, termination.limit
     went = exit_clause(exit)
     if by.by == "exit":
         if not termination.is_raw or exit is None or exit.code == 0:
             return None
-        return ToolError(f"{went[0].upper()}{went[1:]}.")
+        return _with_hint(ToolError(f"{went[0].upper()}{went[1:]}."), termination.hint)
     if by.by == "lost":
         return ToolError(f"{_SENTENCES['lost']}.", transient=True)
     sentence = _SENTENCES[by.by]
@@ -42,6 +43,10 @@ def failure_of(termination: Termination) -> ToolError | None:
     if by.client is not UNSET:
         sentence += f" by {by.client}"
     return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
+
+
+def _with_hint(error: ToolError, hint: str) -> ToolError:
+    return replace(error, message=f"{error.message} {hint}") if hint else error
 
 
 def exit_clause(exit: Exit | None) -> str:

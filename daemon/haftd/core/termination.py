@@ -17,7 +17,8 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
 
     A runtime that ends an execution on request does not know the requester and reports `by=LOST`.
     Without `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
-    `failure`. `unconfirmed` holds the pids of processes that survived KILL.
+    `failure`. `unconfirmed` holds the pids of processes that survived KILL. `hint` is a sentence about the
+    probable cause of a failure.
     """
 
     by: EndedBy = EXIT
@@ -27,6 +28,7 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
     exit: Exit | None = None
     limit: str | None = None
     unconfirmed: tuple[int, ...] = ()
+    hint: str = ""
 
     @property
     def is_raw(self) -> bool:

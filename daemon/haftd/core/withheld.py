@@ -88,6 +88,8 @@ class WithheldResult:
             self.spool.finish()
             return termination, self.spool
         self.drop()
+        if decision.decision != "allow":
+            termination = replace(termination, hint="")  # it quotes the output
         match decision.decision:
             case "allow":
                 return termination, None

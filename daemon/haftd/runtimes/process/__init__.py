@@ -2,5 +2,5 @@
 
 `runtime` runs a tool on `pipes`; `child` supervises a process, `control` acts on it,
 `resource_limits` bound it, `input_state` translates its wait state. An `interpreter` parses
-structured output (`oneshot`, `events`); a `helper` runs for its output only.
+structured output (`oneshot`, `events`), `denials` finds what a sandbox has refused; a `helper` runs for its output only.
 """

@@ -25,6 +25,7 @@ from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
+from .denials import DenialWatch
 from .interpreter import Interpreter, ToolResult, exit_state
 from .resource_limits import ResourceLimits
 
@@ -67,9 +68,13 @@ class Child:
         tree: ProcessTree,
         context: RuntimeContext,
         limits: ResourceLimits,
+        tool: str = "",
+        denials: DenialWatch | None = None,
     ) -> None:
         self.launched = launched
         self.tree = tree
+        self._tool = tool
+        self._denials = denials
         self._context = context
         self._limits = limits
         self._outputs: Sequence[Output] = ()
@@ -105,7 +110,9 @@ class Child:
             launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
-        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), context, limits)
+        tree = ProcessTree(launched, call.mark, call.cgroup)
+        denials = None if call.launch.sandbox is None else DenialWatch()
+        child = cls(launched, tree, context, limits, call.tool, denials)
         limits.follow(call.mark)
         try:
             await launched.confirm()
@@ -152,6 +159,8 @@ class Child:
         """Report output within the limit."""
         if not data:
             return
+        if self._denials is not None:
+            self._denials.feed(data)
         kept, passed = self._limits.count(data)
         if kept:
             self._context.emit(kept, is_stderr=is_stderr)
@@ -283,15 +292,15 @@ class Child:
             return
         self._reported = True
         limit = self._passed = self._passed or self._limits.exceeded(exit)
-        self._context.ended(
-            _ending(
-                exit,
-                result if limit is None else ToolResult(),
-                EXIT if limit is None else LIMIT,
-                limit,
-            ),
-            complete=self._complete,
+        termination = _ending(
+            exit,
+            result if limit is None else ToolResult(),
+            EXIT if limit is None else LIMIT,
+            limit,
         )
+        if self._denials is not None and (exit.code != 0 or result.failure is not None):
+            termination = replace(termination, hint=self._denials.hint(self._tool))
+        self._context.ended(termination, complete=self._complete)
 
     def _drain(self) -> None:
         for output in self._outputs:

@@ -1,0 +1,54 @@
+"""Refused accesses in the output of a sandboxed process.
+
+The kernel reports a refusal to the process alone, as EACCES or EPERM; most programs print it with the path.
+Another program's permissions read the same, so the hint is no more than one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from haft_protocol.errors import shown
+
+_MAX_TAIL = 4096
+_DENIED = re.compile(
+    rb"permission denied|operation not permitted|\bEACCES\b|\bEPERM\b", re.IGNORECASE
+)
+_QUOTED = re.compile(rb"['\"`\xe2\x80\x98]+([^'\"`\xe2\n]+)['\"`\xe2]")
+_BEFORE = re.compile(rb"([^\s:]+):? *$")
+
+
+class DenialWatch:
+    """The last 4 KiB of output, where a refusal is looked for once the process has failed."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def feed(self, data: bytes) -> None:
+        self._tail = (self._tail + data[-_MAX_TAIL:])[-_MAX_TAIL:]
+
+    def hint(self, tool: str) -> str:
+        """Return a sentence with the path of the last refusal, if printed; empty without a refusal."""
+        for line in reversed(self._tail.splitlines()):
+            if match := _DENIED.search(line):
+                path = _path(line, match.start())
+                to = f" to {shown(path)}" if path else ""
+                return (
+                    f"An access{to} was denied, perhaps by the tool's sandbox: "
+                    f"`haft access {tool}` shows what it may do."
+                )
+        return ""
+
+
+def _path(line: bytes, at: int) -> str:
+    """Return the path that the line names: in quotes, or the word before the refusal."""
+    for quoted in _QUOTED.finditer(line):
+        if not _DENIED.search(quoted[1]):
+            return quoted[1].decode(errors="replace")
+    word = _BEFORE.search(line[:at].rstrip(b": "))
+    found = word[1].decode(errors="replace") if word else ""
+    return (
+        found if "/" in found or "." in found or "cannot" in line.decode(errors="replace") else ""
+    )
