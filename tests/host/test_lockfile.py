@@ -147,6 +147,16 @@ def test_a_lock_on_a_replaced_file_is_lost(tmp_path: Path) -> None:
     assert not holds_daemon_lock(os.getpid())
 
 
+def test_a_descriptor_closed_meanwhile_hides_no_daemon_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: ["999999", *listdir(folder)])
+    lock = DaemonLock.acquire(tmp_path / "daemon.lock")
+    assert holds_daemon_lock(os.getpid())
+    lock.close()
+
+
 def test_a_second_daemon_learns_the_socket_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
