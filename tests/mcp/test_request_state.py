@@ -127,3 +127,21 @@ def test_an_invalid_answer_is_asked_again_twice_and_then_reported(host: Open) ->
         first, *rest = reply.splitlines()
         assert first.startswith("[the host's answers were refused 3 times, the last one with: ")
         assert "asks" in rest[0]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_refused_form_is_not_shown_again_and_leaves_the_question_open(
+    host: Open, action: str
+) -> None:
+    one = host(Modern)
+    asked = one.request("tools/call", name="ask_user", arguments=SURE)
+    result = one.request(
+        "tools/call",
+        name="ask_user",
+        arguments=SURE,
+        inputResponses={key: {"action": action} for key in asked["inputRequests"]},
+        requestState=asked["requestState"],
+    )
+    assert result["resultType"] == "complete"
+    assert "haft answer" in text_of(result)
+    assert ": asks, " in one.call("handle_list")
