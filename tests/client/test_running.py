@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from base64 import b64encode
 from typing import Any
 
+import pexpect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,3 +160,41 @@ def test_a_detached_terminal_leaves_the_command_running(place: Place) -> None:
 
 def in_terminal(place: Place, id: str, *more: str) -> Person:
     return Person(place.daemon, "--session", place.session, "--id", id, *more, command="run")
+
+
+def test_a_job_in_the_background_gets_pipes_and_is_not_stopped(place: Place) -> None:
+    haft = shlex.join(words(place, "--", "sh", "-c", "test -t 1 || echo pipes"))
+    shell = pexpect.spawn(
+        "bash",
+        ["--norc", "-c", f"set -m; {haft} & wait $!; echo status $?"],
+        env={**place.daemon.env, "TERM": "dumb"},
+    )
+    try:
+        shell.expect(r"pipes\r\n(.*\r\n)*status 0\r\n", timeout=60)
+    finally:
+        shell.close(force=True)
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_a_closed_stream_is_no_other_descriptor(place: Place, stream: int) -> None:
+    haft = shlex.join(words(place, "--", "sh", "-c", "echo out; echo err >&2; cat"))
+    done = subprocess.run(
+        ["sh", "-c", f"{haft} {stream}>&-"],
+        env=place.daemon.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert done.stdout == (b"" if stream == 1 else b"out\n")
+    assert done.stderr == (b"" if stream == 2 else b"err\n")
+
+
+def test_a_terminated_client_in_a_terminal_ends_the_command(place: Place) -> None:
+    script = "trap exit TERM; echo ready; while :; do read -r _ || exit; done"
+    with in_terminal(place, "h", "--", "sh", "-c", script) as person:
+        person.until("ready")
+        os.kill(person.pid, signal.SIGTERM)
+        assert person.ends() == 128 + signal.SIGTERM
+    state = place.call("fetch", id="h", wait="stopped")
+    assert (state["state"], state["ended_by"]) == ("stopped", {"by": "exit"})

@@ -69,8 +69,9 @@ class Relay:
         self._queue: deque[tuple[int, bytes]] = deque()
         """Output to write, in order."""
         self._size = 0
-        self._closed: set[int] = set()
-        """Streams without a reader."""
+        streams = {STDOUT: sys.stdout, STDERR: sys.stderr}
+        self._closed = {fd for fd, stream in streams.items() if stream is None}
+        """Streams without a reader; a number that was closed at the start may be a socket's now."""
         self._last: Stopped | None = None
         self._stdin: int | None = STDIN if sys.stdin is not None else None
         self._reads = True

@@ -99,7 +99,8 @@ def join(
     """Join the handle `options.id` to the person's terminal, its keys and screen; return the last state, or
     None after a detach, which is reported.
 
-    With `inline` the output of a handle that has just begun goes below that of other commands.
+    With `inline` the output of a handle that has just begun goes below that of other commands, and a signal other than
+    HUP is left to the caller.
     """
     own = OwnTerminal(*terminal)
     attached = Attachment(
@@ -131,9 +132,12 @@ def join(
         return own, last
     if left:
         show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
-    if last is None and own.ended_by is not None:
+    is_forwarded = inline and own.ended_by not in (None, signal.SIGHUP)
+    if last is not None or is_forwarded:
+        return own, last
+    if own.ended_by is not None:
         _say_detached(options, f"detached by {signal.Signals(own.ended_by).name}")
-    elif last is None:
+    else:
         _say_detached(options, "detached")
     return own, last
 

@@ -40,8 +40,8 @@ Runs COMMAND in this folder and with this environment. Its output, error output,
 status are those of `haft run`, as with `docker run`: it fits into pipes and scripts.
 
 In a terminal (standard input, output and error output are all one) the command gets a terminal, too, and keys go
-to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise it gets pipes, its standard error apart.
--t and -T choose.
+to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise, and in the background of a shell, it gets
+pipes, its standard error apart. -t and -T choose.
 
 The command belongs to a handle of haftd: it goes on when this client is killed, the terminal is closed or the
 connection is lost. With --host it runs on that machine, in its environment. `haft ps` lists it, `haft attach ID` or `haft logs -f ID` comes back, `haft abort ID` ends it.
@@ -147,7 +147,17 @@ def _gets_terminal(options: argparse.Namespace) -> bool:
     on_terminals = all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
     )
-    return wanted or (on_terminals and not refused and not hasattr(options, "detach"))
+    return wanted or (
+        on_terminals and not refused and not hasattr(options, "detach") and _is_in_foreground()
+    )
+
+
+def _is_in_foreground() -> bool:
+    """Return False for a job in the background, which may not take its terminal."""
+    try:
+        return os.tcgetpgrp(STDIN) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal: bool) -> int:
