@@ -197,6 +197,12 @@ class _App:
                             pid=os.getpid(),
                             **recovery_counts(report),
                         )
+                        if daemon.facts.cache:
+                            log.warning(
+                                "the program is in a cache, which may be emptied under it",
+                                cache=daemon.facts.cache,
+                                advice="install haftd, as by `uv tool install haftd`",
+                            )
                         await self.asked.wait()
                         listeners.cancel_scope.cancel()
                     await self._stop(daemon, rpc_context)

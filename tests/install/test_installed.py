@@ -119,6 +119,8 @@ def test_a_daemon_from_a_cache_reports_it_and_gets_no_service(
     machine.out(*haft, "spawn", "shell", "--id", "work")
     status = json.loads(machine.out(*haft, "status", "--json"))
     assert runner in Path(status["cache"]).name
+    log = (machine.home / ".local" / "state" / "haft" / "haftd.log").read_text()
+    assert "in a cache" in log and status["cache"] in log
     doctor = machine.run(*haft, "doctor").stdout
     assert f"runs from the cache {status['cache']}" in doctor and "uv tool install haftd" in doctor
     refusal = machine.run(*haft, "setup", "service", "--dry-run").stderr

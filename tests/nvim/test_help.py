@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from haft.cli.shared_files import PARTS
+from haft.installation import nvim_plugin
 from tests.nvim.editor import PLUGIN, Editor
 
 pytestmark = pytest.mark.clients
@@ -28,3 +34,12 @@ def test_an_unknown_word_names_those_that_are_known(editor: Editor) -> None:
     editor.command("Haft frob")
     shown = editor.lua("return vim.g.shown")
     assert shown.startswith('haft: ":Haft frob" is not known; one of: abort, ')
+
+
+def test_setup_writes_the_tags_that_neovim_writes(nvim: str, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    (tags,) = [path for path in PARTS["nvim"](env) if path.name == "tags"]
+    shutil.copytree(nvim_plugin() / "doc", tmp_path / "doc", ignore=shutil.ignore_patterns("tags"))
+    command = [nvim, "--headless", "-u", "NONE", "-c", f"helptags {tmp_path}/doc", "-c", "q"]
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    assert (tmp_path / "doc" / "tags").read_bytes() == PARTS["nvim"](env)[tags]

@@ -22,6 +22,7 @@ from .setup_record import SetupRecord, read
 Contents = dict[Path, bytes]
 """Content by path."""
 
+_HELP_TAG = re.compile(r"(?:^|(?<=[ \t]))\*([^*\s|]+)\*(?=[ \t\n])", re.MULTILINE)
 _MAN_DATE = re.compile(rb"\A(\.TH \S+ \S+) \S+")
 
 
@@ -48,7 +49,23 @@ def _nvim(env: Mapping[str, str]) -> Contents:
     plugin = nvim_plugin()
     start = _data_home(env) / "nvim" / "site" / "pack" / "haft" / "start" / "haft"
     files = (file for file in sorted(plugin.rglob("*")) if file.suffix in (".lua", ".txt"))
-    return {start / file.relative_to(plugin): file.read_bytes() for file in files}
+    contents = {start / file.relative_to(plugin): file.read_bytes() for file in files}
+    helps = sorted(plugin.glob("doc/*.txt"))
+    contents[start / "doc" / "tags"] = help_tags({file.name: file.read_text() for file in helps})
+    return contents
+
+
+def help_tags(helps: Mapping[str, str]) -> bytes:
+    """Return the file of tags that `:helptags` writes for these help files, by name.
+
+    With it `:help haft` works at once, and a later `:helptags ALL` changes no file of ours.
+    """
+    lines = []
+    for name, text in helps.items():
+        for tag in _HELP_TAG.findall(text):
+            pattern = tag.replace("\\", "\\\\").replace("/", "\\/")
+            lines.append(f"{tag}\t{name}\t/*{pattern}*\n".encode())
+    return b"".join(sorted(lines))
 
 
 PARTS: dict[str, Callable[[Mapping[str, str]], Contents]] = {
@@ -59,7 +76,7 @@ PARTS: dict[str, Callable[[Mapping[str, str]], Contents]] = {
 REMARKS = {
     "completions": "zsh: add {data}/zsh/site-functions to fpath before compinit",
     "man": "",
-    "nvim": "in Neovim: `:helptags ALL` once, then `:help haft`",
+    "nvim": "in Neovim: `:help haft`",
 }
 """Further steps of the person."""
 
