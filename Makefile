@@ -19,7 +19,7 @@ help:
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
-	@echo "make test-clients     Neovim; a real sshd; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
+	@echo "make test-clients     Neovim; all clients on one handle; a real sshd; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
 	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
@@ -77,7 +77,7 @@ conformance: $(CLIENTS)
 	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)
 
 test-clients: $(CLIENTS)
-	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim tests/hosts
+	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim tests/pairs tests/hosts
 
 INSTALLERS := $(VENV)/.installers
 $(INSTALLERS): $(VENV)/.made

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.conftest import Box
-from tests.nvim.conftest import _programs
+from tests.nvim.conftest import programs
 from tests.nvim.editor import Editor
 
 pytestmark = pytest.mark.clients
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture(params=["variable", "option"])
 def editor(request: pytest.FixtureRequest, box: Box, tmp_path: Path) -> Iterator[Editor]:
-    programs = [*_programs().values()]
-    if not programs:
+    installed = [*programs().values()]
+    if not installed:
         pytest.skip("needs Neovim")
     env = {**box.env, "PATH": box.path}
     if request.param == "option":
         del env["HAFT_HOST"]
-    opened = Editor(programs[-1], env, tmp_path / "editor", tmp_path)
+    opened = Editor(installed[-1], env, tmp_path / "editor", tmp_path)
     if request.param == "option":
         opened.lua(f"vim.g.haft = {{ host = '{box.address}' }}")
     yield opened

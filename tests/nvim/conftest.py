@@ -16,7 +16,7 @@ from tests.running import RunningDaemon
 OpenEditor = Callable[[], Editor]
 
 
-def _programs() -> dict[str, str]:
+def programs() -> dict[str, str]:
     """Return the Neovims that are installed, by version."""
     candidates = [shutil.which("nvim", path="/usr/local/bin:/usr/bin")]
     candidates.append(shutil.which("nvim", path=str(Path(sys.executable).parent)))
@@ -28,7 +28,7 @@ def _programs() -> dict[str, str]:
     return found
 
 
-@pytest.fixture(params=[*_programs().items()] or [("none", "")], ids=lambda item: item[0])
+@pytest.fixture(params=[*programs().items()] or [("none", "")], ids=lambda item: item[0])
 def nvim(request: pytest.FixtureRequest) -> str:
     program: str = request.param[1]
     if not program:

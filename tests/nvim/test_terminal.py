@@ -22,6 +22,11 @@ def test_a_shell_is_shown_and_typed_into(editor: Editor) -> None:
     editor.wait_for_text("\n42")
 
 
+def test_keys_before_the_terminal_is_there_do_not_change_the_buffer(editor: Editor) -> None:
+    editor.lua("vim.cmd('edit haft://default/none') vim.cmd('silent! normal! itext')")
+    assert editor.text() == "" and not editor.lua("return vim.bo.modified")
+
+
 def test_a_handle_outlives_its_editor_and_is_there_with_all_its_output(
     open_editor: OpenEditor,
 ) -> None:

@@ -273,6 +273,7 @@ function M.read(buffer)
   end
   vim.bo[buffer].swapfile = false
   vim.bo[buffer].bufhidden = "hide"
+  vim.bo[buffer].modifiable = false -- keys that come before the terminal is there are not text of a file
   local terminal = { buffer = buffer, session = session, id = id }
   terminals[buffer] = terminal
   vim.b[buffer].haft_session, vim.b[buffer].haft_id = session, id
