@@ -49,13 +49,23 @@ class AsyncCalls:
         call_id: str | None = None,
         env: Mapping[str, str | None] | None = None,
         stdin_from: str | None = None,
+        split_stderr: bool | None = None,
+        retain: bool | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Start `tool` under `id`. `env` replaces the daemon's environment; the output of the
-        handle `stdin_from` becomes the input."""
+        handle `stdin_from` becomes the input. `split_stderr` gives standard error a pipe of its own;
+        with `retain=False` the handle is forgotten soon after its end."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
-            tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source
+            tool=tool,
+            id=id,
+            args=args,
+            call_id=call_id,
+            env=env,
+            stdin_from=source,
+            split_stderr=split_stderr,
+            retain=retain,
         )
         state: HandleState = await self.call("spawn", **fields, **reading)
         return state
@@ -171,16 +181,19 @@ class AsyncCalls:
         start: Mapping[str, int] | None = None,
         reader: Reader | None = None,
         clipboard: bool | None = None,
+        backpressure: bool | None = None,
         **common: Unpack[Common],
     ) -> str:
         """Receive pushes by `hear`, of all sessions with `session="*"`; return the name of the subscription.
 
         `start` (`from` on the wire) has the offset of the output by id, `reader` is `for` on the wire.
+        With `backpressure` the programs of `handles` wait for this reader of `bytes`.
         """
         fields = drop_unset(
             events=tuple(events),
             handles=None if handles is None else tuple(handles),
             clipboard=clipboard,
+            backpressure=backpressure,
         )
         if start is not None:
             fields["from"] = dict(start)

@@ -38,6 +38,12 @@ CASES: list[tuple[Call, str, dict[str, Any], object]] = [
         {**SPAWN, "args": {"x": 1}, "call_id": "c", "env": {"V": None}, "stdin_from": {"id": "b"}, "view": "raw"},
         REPLY,
     ),
+    (
+        lambda c: c.spawn("t", "a", split_stderr=True, retain=False),
+        "spawn",
+        {**SPAWN, "split_stderr": True, "retain": False},
+        REPLY,
+    ),
     (lambda c: c.fetch("a"), "fetch", {"id": "a"}, REPLY),
     (
         lambda c: c.fetch("a", cursor=0, since_revision=0, reader="terminal", clipboard=False, view="raw"),
@@ -83,6 +89,12 @@ CASES: list[tuple[Call, str, dict[str, Any], object]] = [
         lambda c: c.subscribe([], handles=["a"], start={}, reader="terminal", clipboard=False, session="*"),
         "subscribe",
         {"events": (), "handles": ("a",), "from": {}, "for": "terminal", "clipboard": False, "session": "*"},
+        "p1",
+    ),
+    (
+        lambda c: c.subscribe(["bytes"], handles=["a"], backpressure=True),
+        "subscribe",
+        {"events": ("bytes",), "handles": ("a",), "backpressure": True},
         "p1",
     ),
     (lambda c: c.unsubscribe("p1"), "unsubscribe", {"subscription": "p1"}, None),
