@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Exit, Stopped
 from haftd.core import registry as registry_module
+from haftd.core.handle_settings import DEFAULT_SETTINGS, HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.registry import Admission, Registry
 from haftd.core.spool import Budget, Spool
@@ -34,6 +35,7 @@ def admit(
     call_id: str | None = None,
     args: dict[str, Any] | None = None,
     spool: Callable[[], Spool] = make,
+    settings: HandleSettings = DEFAULT_SETTINGS,
 ) -> Admission:
     return registry.admit(
         now,
@@ -44,6 +46,7 @@ def admit(
         args=args or {},
         root="/",
         make_spool=spool,
+        settings=settings,
     )
 
 
@@ -112,6 +115,19 @@ def test_a_forgotten_handle_is_reported_and_a_replaced_one_is_not() -> None:
     end(second, read=True)
     registry.sweep(99.0)
     assert events[2:] == [("forgotten", 2)]
+
+
+def test_a_transient_handle_goes_unread_but_not_while_a_reader_waits() -> None:
+    registry = Registry(retain_s=600.0)
+    settings = HandleSettings(is_transient=True)
+    handle = admit(registry, settings=settings).handle
+    handle.listen(object)
+    end(handle, 1.0)
+    assert registry.next_expiry(9.0) is None and registry.sweep(9.0) == []
+    handle.unlisten(object)
+    assert registry.next_expiry(1.0) == 6.0 and registry.sweep(5.9) == []
+    retained = end(admit(registry, "b").handle, 1.0, read=True)
+    assert registry.sweep(6.0) == [handle] and registry.list() == [retained]
 
 
 @pytest.mark.parametrize("how", ["session", "all"])

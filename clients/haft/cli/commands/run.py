@@ -36,17 +36,18 @@ from .spawn import environment, made_up_id
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
 EPILOG = r"""
-Runs COMMAND in this folder and with this environment. Its output, error output, input, signals and exit
+Runs COMMAND in this folder and with this environment, in which haftd sets PAGER=cat and a TERM of its own, and on pipes
+NO_COLOR. Its output, error output, input, signals and exit
 status are those of `haft run`, as with `docker run`: it fits into pipes and scripts.
 
 In a terminal (standard input, output and error output are all one) the command gets a terminal, too, and keys go
 to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise, and in the background of a shell, it gets
 pipes, its standard error apart. -t and -T choose.
 
-The command belongs to a handle of haftd: it goes on when this client is killed, the terminal is closed or the
-connection is lost. With --host it runs on that machine, in its environment. `haft ps` lists it, `haft attach ID` or `haft logs -f ID` comes back, `haft abort ID` ends it.
-INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
-both. In a terminal HUP detaches.
+The command belongs to a handle of haftd: it goes on when this client is killed, a terminal that it has is closed, or
+the connection is lost. With --host it runs on that machine, in its environment. `haft ps` lists it, `haft attach ID`
+or `haft logs -f ID` comes back, `haft abort ID` ends it. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
+both. With a terminal HUP only detaches.
 
 exit status of run:
   0-255  that of the command; 128 and the number of a signal that ended it
