@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -25,7 +26,7 @@ from trio_websocket import (
     ConnectionTimeout,
     HandshakeError,
     WebSocketConnection,
-    open_websocket_url,
+    wrap_client_stream,
 )
 
 from haft_protocol.errors import RpcError, parse_error
@@ -147,27 +148,53 @@ class _Relay:
         self._fault: HaftError | None = None
 
     async def run(self) -> None:
-        headers = [(b"Authorization", b"Bearer " + self._secrets.token.encode("ascii"))]
+        fault: Exception | None = None
         try:
-            async with open_websocket_url(
-                self._address.url,
-                extra_headers=headers,
-                max_message_size=_MAX_MESSAGE,
-                connect_timeout=_CONNECT_S,
-                disconnect_timeout=_CLOSE_S,
-                receive_buffer_size=_CHUNK,
-            ) as connection:
-                await self._greet(connection)
-                await self._sink.send_all(announcement(__version__))
-                await self._join(connection)
-        except HandshakeError as fault:
-            if self._fault is None and not self._is_done:
-                raise Unreachable(self._refusal(fault)) from None
-        except (ConnectionClosed, trio.BrokenResourceError):
-            if self._fault is None and not self._is_done:
-                raise Unreachable(f"{self._address.name} closed the connection") from None
+            async with trio.open_nursery() as nursery:
+                connection = await self._open(nursery)
+                try:
+                    await self._greet(connection)
+                    await self._sink.send_all(announcement(__version__))
+                    await self._join(connection)
+                finally:
+                    with trio.move_on_after(_CLOSE_S, shield=True):
+                        await connection.aclose()
+                    nursery.cancel_scope.cancel()
+        except ExceptionGroup as group:
+            fault = _first_of(group)
+        if self._fault is None and fault is not None and not self._is_done:
+            self._fault = self._explained(fault)
         if self._fault is not None:
-            raise self._fault
+            raise self._fault from None
+
+    async def _open(self, nursery: trio.Nursery) -> WebSocketConnection:
+        """Connect, and shake hands by TLS and as a WebSocket. Raises `OSError`, `HandshakeError`,
+        `trio.BrokenResourceError` for TLS."""
+        url = urlsplit(self._address.url)
+        is_secure = url.scheme == "wss"
+        host, port = url.hostname or "", url.port or (443 if is_secure else 80)
+        stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]
+        with trio.move_on_after(_CONNECT_S) as connecting:
+            if is_secure:
+                stream = await trio.open_ssl_over_tcp_stream(host, port, https_compatible=True)
+                # The library would wait for a reply that a failed handshake never brings.
+                await stream.do_handshake()
+            else:
+                stream = await trio.open_tcp_stream(host, port)
+            return await wrap_client_stream(
+                nursery,
+                stream,
+                # With the port, which the daemon compares too.
+                f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+                url.path,
+                extra_headers=[
+                    (b"Authorization", b"Bearer " + self._secrets.token.encode("ascii"))
+                ],
+                max_message_size=_MAX_MESSAGE,
+                receive_buffer_size=_CHUNK,
+            )
+        assert connecting.cancelled_caught
+        raise ConnectionTimeout
 
     @property
     def _is_done(self) -> bool:
@@ -283,17 +310,33 @@ class _Relay:
                     done.cancel()
                     return
 
-    def _refusal(self, fault: HandshakeError) -> str:
+    def _explained(self, fault: Exception) -> HaftError:
         name = self._address.name
-        if isinstance(fault, ConnectionTimeout):
-            return f"{name} did not answer within {_CONNECT_S:.0f} s"
-        if isinstance(fault, ConnectionRejected):
-            if fault.status_code == _UNAUTHORIZED:
-                return f"{name} refuses the token; the daemon makes another one at each start: copy it anew"
-            if fault.status_code == _FORBIDDEN:
-                return f"{name} refuses the name of the machine: add it to `[websocket] hosts` of its configuration"
-            return f"what answers at {name} is no haftd: HTTP status {fault.status_code}"
-        return f"{name} cannot be reached: {_first_reason(fault) or 'what answers there is no WebSocket'}"
+        match fault:
+            case HaftError():
+                return fault
+            case ConnectionTimeout():
+                words = f"{name} did not answer within {_CONNECT_S:.0f} s"
+            case ConnectionRejected(status_code=code) if code == _UNAUTHORIZED:
+                words = f"{name} refuses the token; the daemon makes another one at each start: copy it anew"
+            case ConnectionRejected(status_code=code) if code == _FORBIDDEN:
+                words = f"{name} refuses the name of the machine: add it, with the port, to `[websocket] hosts` of its configuration"
+            case ConnectionRejected(status_code=code):
+                words = f"what answers at {name} is no haftd: HTTP status {code}"
+            case ConnectionClosed():
+                words = f"{name} closed the connection"
+            case HandshakeError() | OSError() | trio.BrokenResourceError():
+                reason = _first_reason(fault) or "what answers there is no WebSocket"
+                words = f"{name} cannot be reached: {reason}"
+            case _:
+                raise fault
+        return Unreachable(words)
+
+
+def _first_of(group: ExceptionGroup[Exception]) -> Exception:
+    """Return the first exception in a group that is no group itself."""
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
 def _first_reason(error: BaseException) -> str | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 
 from haft import ConnectionLost, Haft, Unreachable, aio
 from haft.addresses import WebSocket
@@ -65,9 +69,20 @@ def test_a_file_that_is_no_secret_is_named(
 
 
 @pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+def proxy() -> Iterator[socket.socket]:
+    """The socket of a proxy, bound to its port."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+@pytest.fixture(scope="module")
+def listening(
+    proxy: socket.socket, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningDaemon]:
     base = tmp_path_factory.mktemp("ws")
-    daemon = RunningDaemon(base, config="[websocket]\nport = 0\n").start()
+    hosts = f'["127.0.0.1", "localhost:{proxy.getsockname()[1]}"]'
+    daemon = RunningDaemon(base, config=f"[websocket]\nport = 0\nhosts = {hosts}\n").start()
     yield daemon
     daemon.close()
 
@@ -131,6 +146,51 @@ def test_a_wrong_secret_ends_the_connection_before_a_request(
 def test_a_port_without_a_daemon_is_one_sentence(address: str) -> None:
     with pytest.raises(Unreachable, match=r"^ws://127.0.0.1:1/ cannot be reached: .*refused$"):
         Haft.connect(host="ws://127.0.0.1:1")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A self-signed certificate of localhost, with its key."""
+    path = tmp_path / "both.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost"
+    more = f"-addext subjectAltName=DNS:localhost -keyout {path} -out {tmp_path / 'cert.pem'}"
+    subprocess.run([*make.split(), *more.split()], check=True, capture_output=True)
+    with path.open("a") as both:
+        both.write((tmp_path / "cert.pem").read_text())
+    return path
+
+
+async def test_a_proxy_with_tls_is_used_only_with_a_trusted_certificate(
+    address: str, certificate: Path, proxy: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    port = int(address.rpartition(":")[2])
+
+    async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in source:
+                await sink.send_all(data)
+        await sink.aclose()
+
+    async def serve(client: trio.SSLStream[trio.SocketStream]) -> None:
+        daemon = await trio.open_tcp_stream("127.0.0.1", port)
+        async with daemon, trio.open_nursery() as nursery:
+            nursery.start_soon(copy, client, daemon)
+            nursery.start_soon(copy, daemon, client)
+
+    async with trio.open_nursery() as nursery:
+        proxy.listen()
+        accepting = trio.SocketListener(trio.socket.from_stdlib_socket(proxy.dup()))
+        nursery.start_soon(trio.serve_listeners, serve, [trio.SSLListener(accepting, context)])
+        there = f"wss://localhost:{proxy.getsockname()[1]}"
+        with pytest.raises(Unreachable, match="its certificate is not trusted"):
+            async with aio.connect(host=there):
+                raise AssertionError("the certificate is unknown")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("cert.pem")))
+        async with aio.connect(host=there) as haft:
+            assert (await haft.server()).pid
+        nursery.cancel_scope.cancel()
 
 
 def test_the_end_of_the_daemon_is_a_loss_within_the_call(

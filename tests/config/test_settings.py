@@ -218,6 +218,8 @@ def test_an_invalid_key_does_not_drop_its_neighbours(tmp_path: Path) -> None:
         "port = 70000",
         'port = "ws"',
         'hosts = ["a b"]',
+        'hosts = ["box:"]',
+        'hosts = ["box:port"]',
         'origins = "*"',
     ],
 )

@@ -43,7 +43,7 @@ MEANINGS: dict[str, str] = {
     "websocket.port": "TCP port; 0 takes a free one, which `daemon/status` shows",
     "websocket.host": "loopback address that it listens on",
     "websocket.origins": "values of `Origin` that may connect; a browser sends one, other clients none",
-    "websocket.hosts": "values of `Host` that may connect",
+    "websocket.hosts": "values of `Host` that may connect; `name:port` for the port of a proxy",
     "inquiry.backends": "backends to ask, in this order; see [Answers](inquiries.md)",
     "inquiry.command.argv": "program and arguments of the backend `command`",
     "inquiry.command.timeout_s": "how long one run of it may take; then it has declined",

@@ -136,7 +136,9 @@ def _host(value: object) -> str:
     )
 
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
+_HOST_NAME = re.compile(
+    r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?|[0-9A-Fa-f:]+"
+)
 
 
 def _hosts(value: object) -> tuple[str, ...]:
