@@ -164,6 +164,13 @@ def assemble(
             socket=parts.paths.socket,
             askpass=find_askpass((sys.executable, sys.argv[0])),
             outer=parts.environ.get(OUTER, ""),
+            own_paths=(
+                parts.paths.config,
+                parts.paths.tools,
+                parts.paths.state,
+                parts.paths.trust,
+                parts.paths.socket,
+            ),
         ),
         secret_env=own.secret_env,
         journal=parts.journal,

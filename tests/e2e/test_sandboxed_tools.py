@@ -26,6 +26,11 @@ pytestmark = [
 
 SHELL = '{ program = "{{ tool.arguments.code }}", shell = true }'
 CODE = 'parameters.code = { type = "string" }'
+ASKED = (
+    '{\\"type\\": \\"needs_input\\", \\"question\\": {\\"id\\": \\"sure\\", \\"text\\": \\"Sure?\\", '
+    '\\"answer_type\\": {\\"type\\": \\"boolean\\"}}}'
+)
+DESCRIBED = '{\\"tools\\": [{\\"name\\": \\"teller\\", \\"description\\": \\"It tells.\\", \\"parameters\\": {}}]}'
 TOOLS = f"""
 [tools.reader]
 command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
@@ -57,6 +62,16 @@ parameters.socket = {{ type = "string" }}
 [tools.writer]
 command = ["true"]
 access.fs.write = ["missing"]
+
+[tools.asker]
+command = ["sh", "-c", "case $HAFT_CALL in (*sure*) cat ../secret;; (*) echo '{ASKED}';; esac"]
+sandbox = "root"
+questions.sure.answer = true
+
+[tools.teller]
+command = ["sh", "-c", "cat ../secret; echo '{DESCRIBED}'"]
+output = "outcome"
+sandbox = "root"
 
 [tools.free]
 command = ["true"]
@@ -177,6 +192,20 @@ def test_a_rule_that_cannot_be_enforced_refuses_the_call(project: Project) -> No
     assert f"{project.root}/missing" in caught.value.message
 
 
+def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> None:
+    """A root above haft's configuration, its state, or its socket: by another name, too."""
+    alias = project.root / "alias"
+    alias.symlink_to(project.daemon.config)
+    for root in (project.daemon.config, project.daemon.base, project.daemon.state / "haft", alias):
+        with pytest.raises(Refused) as caught:
+            project.wire.call(
+                "spawn", tool="worker", id="own", root=str(root), args={"code": "true"}
+            )
+        assert caught.value.data["reason"] == "sandbox"
+        assert "change haft's own files" in caught.value.message
+    alias.unlink()
+
+
 def test_an_unsafe_tool_runs_without_its_rules(project: Project) -> None:
     assert "root" in project.call("unsafe")["result"]
 
@@ -200,3 +229,15 @@ def test_a_refused_access_is_named_in_the_error(project: Project) -> None:
         assert "An access to '../secret' was denied" in message
         assert f"`haft access {tool}`" in message
     assert "denied" not in project.run("reader", "exit 3")["error"]["message"]
+
+
+def test_a_run_with_an_answer_is_in_the_sandbox_too(project: Project) -> None:
+    error = project.call("asker")["error"]["message"]
+    assert "An access to '../secret' was denied" in error
+
+
+def test_a_program_that_describes_itself_is_in_the_sandbox(project: Project) -> None:
+    """Its description is read as printed, so a secret in front of it would be an error with it."""
+    listed = project.wire.call("tools/list", root=str(project.root))
+    (found,) = [tool for tool in listed["tools"] if tool["name"] == "teller"]
+    assert found["description"] == "It tells."

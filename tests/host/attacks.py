@@ -417,6 +417,39 @@ def signal_a_neighbour_by_descriptor(at: dict[str, Any]) -> object:
 
 
 @attempt
+def read_the_kernels_log_(at: dict[str, Any]) -> object:
+    return call(103, 3, ctypes.create_string_buffer(64), 64)
+
+
+@attempt
+def read_a_neighbours_threads(at: dict[str, Any]) -> object:
+    return text(f"/proc/{at['neighbour']}/task/{at['neighbour']}/environ")
+
+
+@attempt
+def change_a_neighbours_oom_score(at: dict[str, Any]) -> object:
+    return os.open(f"/proc/{at['neighbour']}/oom_score_adj", os.O_WRONLY)
+
+
+@attempt
+def map_a_secret_file(at: dict[str, Any]) -> object:
+    import mmap
+
+    file = os.open(f"{at['secret']}/file", os.O_RDONLY)
+    return mmap.mmap(file, 0, prot=mmap.PROT_READ)[:]
+
+
+@attempt
+def load_a_secret_file_by_the_loader(at: dict[str, Any]) -> object:
+    """`ld.so` runs what it can read."""
+    path = f"{at['secret']}/program"
+    ended = subprocess.run(["/lib64/ld-linux-x86-64.so.2", path], capture_output=True, check=False)
+    if ended.returncode:
+        raise OSError(errno.EACCES, ended.stderr.decode())
+    return True
+
+
+@attempt
 def limit_a_neighbour(at: dict[str, Any]) -> object:
     return call(302, at["neighbour"], 7, struct.pack("=QQ", 64, 64), None)
 
@@ -468,6 +501,15 @@ def send_by_one_socket_of_a_pair(at: dict[str, Any]) -> object:
 def reconnect_one_socket_of_a_pair(at: dict[str, Any]) -> object:
     """EISCONN without a sandbox: streams are connected once."""
     ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours.connect(at["path"])
+    return True
+
+
+@attempt
+def reconnect_the_rest_of_a_pair(at: dict[str, Any]) -> object:
+    """EISCONN without a sandbox, also when the other end is closed."""
+    ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    other.close()
     ours.connect(at["path"])
     return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -39,9 +40,10 @@ def make_folders(base: Path) -> None:
     (base / "readable/file").write_text("read me")
     for name in ("file", "movable", "over", "deletable"):
         (base / "secret" / name).write_text("secret")
+    shutil.copy("/bin/true", base / "secret/program")
     for path in base.glob("*/*"):
         if not path.is_symlink():
-            path.chmod(0o666)
+            path.chmod(0o777)
 
 
 @contextmanager

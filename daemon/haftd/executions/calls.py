@@ -58,7 +58,8 @@ _OF_SERVERS = [
 class LaunchSettings:
     """Environment, names and folders for launches.
 
-    `environ` is a tool's default environment, `nofile` the daemon's original soft limit of descriptors,
+    `own_paths` are haft's own files and folders, which no sandbox may let a tool change. `environ` is a tool's
+    default environment, `nofile` the daemon's original soft limit of descriptors,
     `base` the parent cgroup, `outer` the tags of the handles in which this daemon runs itself.
     """
 
@@ -72,6 +73,7 @@ class LaunchSettings:
     socket: str
     askpass: str | None = None
     outer: str = ""
+    own_paths: tuple[str, ...] = ()
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -112,12 +114,31 @@ class Prepared:
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
-def _with_call_file(sandbox: Sandbox | None, env: Mapping[str, str]) -> Sandbox | None:
-    """Let a sandboxed process read the file of a long call."""
+def _completed(
+    sandbox: Sandbox | None, env: Mapping[str, str], own_paths: Iterable[str]
+) -> Sandbox | None:
+    """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that lets the
+    tool change haft's own files: a definition or a trusted root of its making would run without any."""
     path = env.get("HAFT_CALL", "")
+    for grant in (sandbox.grants if sandbox is not None else None) or ():
+        if not grant.rights & {"create", "update", "delete"}:
+            continue
+        granted = os.path.realpath(grant.path)
+        for own in map(os.path.realpath, own_paths):
+            if _is_within(own, granted) or _is_within(granted, own):
+                raise spawn_failed(
+                    f"its access rule for {grant.path} lets it change haft's own files in {own}, and "
+                    "so its rules: grant a folder beside them, or call it with another root",
+                    reason="sandbox",
+                )
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
     return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Return whether an absolute path is the folder or below."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 @dataclass(slots=True)
@@ -210,7 +231,7 @@ class Calls:
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        sandbox = _with_call_file(launch.sandbox, call.launch.env)
+        sandbox = _completed(launch.sandbox, call.launch.env, self.settings.own_paths)
         return replace(call, launch=replace(call.launch, sandbox=sandbox))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
@@ -247,7 +268,7 @@ class Calls:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
             env = self._env(once_more, client, str(mark))
             argv, cwd = once_more.launch.argv, once_more.launch.cwd
-            sandbox = _with_call_file(once_more.launch.sandbox, env)
+            sandbox = _completed(once_more.launch.sandbox, env, self.settings.own_paths)
             launch = replace(first.launch, argv=argv, cwd=cwd, env=env, sandbox=sandbox)
             return replace(first, launch=launch)
 
@@ -257,7 +278,7 @@ class Calls:
             launch=replace(
                 resolved.launch,
                 env=env,
-                sandbox=_with_call_file(resolved.launch.sandbox, env),
+                sandbox=_completed(resolved.launch.sandbox, env, self.settings.own_paths),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
                 and resolved.launch.output == "raw"

@@ -145,7 +145,9 @@ def _add(ruleset: int, grant: Grant, sandbox: Sandbox, *, is_listed: bool) -> No
     try:
         fd = _open(grant.path, sandbox)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno == errno.ELOOP or (
+            error.errno == errno.EXDEV and _changeable(grant.path, sandbox)
+        ):
             raise CannotEnforce(
                 f"the rule for {grant.path} goes through a link in a folder that the tool may change"
             ) from None
@@ -171,17 +173,21 @@ def _open(path: str, sandbox: Sandbox) -> int:
 
     Below a folder that the tool may change no link is followed; below the root, none that leads out.
     """
-    changeable = [
-        grant.path
-        for grant in sandbox.grants or ()
-        if grant.rights & {"create", "delete"} and _is_below(path, grant.path)
-    ]
-    if changeable:
-        base = min(changeable, key=len)
+    if base := _changeable(path, sandbox):
         return _open_below(base, path, sandbox, _RESOLVE_NO_SYMLINKS)
     if _is_below(path, sandbox.root) and sandbox.root != "/":
         return _open_below(sandbox.root, path, sandbox, 0)
     return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _changeable(path: str, sandbox: Sandbox) -> str:
+    """Return the outermost folder above the path that the tool may change; empty without one."""
+    folders = [
+        grant.path
+        for grant in sandbox.grants or ()
+        if grant.rights & {"create", "delete"} and _is_below(path, grant.path)
+    ]
+    return min(folders, key=len, default="")
 
 
 def _open_below(base: str, path: str, sandbox: Sandbox, resolve: int) -> int:
