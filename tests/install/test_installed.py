@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from tests.e2e.usermanager import UserManager, needs_user_manager
 from tests.install.building import ROOT, build, unpacked_sdist
 
 pytestmark = pytest.mark.install
@@ -126,3 +128,41 @@ def test_a_daemon_from_a_cache_reports_it_and_gets_no_service(
     refusal = machine.run(*haft, "setup", "service", "--dry-run").stderr
     assert f"would be refused: this haft runs from the cache {status['cache']}" in refusal
     machine.out(*haft, "stop", "--yes")
+
+
+@pytest.fixture
+def manager(short_tmp: Path) -> Iterator[UserManager]:
+    manager = UserManager(short_tmp, short_tmp / ".local" / "share")
+    yield manager
+    manager.close()
+
+
+class TestService:
+    pytestmark: ClassVar = [*needs_user_manager]
+
+    def test_one_command_finishes_an_installation_and_another_takes_it_back(
+        self, manager: UserManager, wheel: Path, cache: Path
+    ) -> None:
+        env = {"UV_CACHE_DIR": str(cache / "uv")}
+        installed = manager.run(str(BIN / "uv"), "tool", "install", str(wheel), env=env)
+        assert installed.returncode == 0, installed.stderr
+        before = _files(manager.home)
+        haft = manager.home / ".local" / "bin" / "haft"
+        setup = (str(haft), "setup", "service", "completions", "man")
+        done = manager.run(*setup)
+        assert done.returncode == 0, done.stderr
+        unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
+        assert f'ExecStart="{haft.resolve().with_name("python")}" -P -m haftd' in unit.read_text()
+        status = json.loads(manager.run(str(haft), "status", "--json").stdout)
+        assert str(status["pid"]) == manager.properties("haftd.service")["MainPID"]
+        again = manager.run(*setup)
+        assert (again.returncode, again.stderr.count("is set up already")) == (0, 3)
+        assert manager.run(*setup, "--undo").returncode == 0
+        assert _files(manager.home) == before
+
+
+def _files(home: Path) -> set[Path]:
+    """The files that are not the daemon's own, nor bytecode."""
+    own = home / ".local" / "state"
+    files = (path for path in home.rglob("*") if path.is_file() or path.is_symlink())
+    return {path for path in files if path.suffix != ".pyc" and not path.is_relative_to(own)}

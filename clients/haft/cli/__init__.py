@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "hosts": "show the daemons of several machines",
     "stop": "stop the daemon and all handles",
     "reload": "reload configuration and tools",
-    "setup": "have systemd run the daemon as a user service",
+    "setup": "set up a service, completions, manual pages and the Neovim plugin",
     "doctor": "look for problems and suggest remedies",
     "completion": "print the completion of a shell",
     "man": "show a manual page",
