@@ -18,7 +18,6 @@ import socket
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 FLAGS = frozenset(sys.argv[1:])
@@ -399,84 +398,90 @@ def serve(message: dict[str, Any]) -> None:
         send({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Streamable HTTP: one request per connection, its messages as events."""
+def http_server(port: int) -> Any:
+    """Return the server; the import of `http.server` takes longer than the start of all else."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-    protocol_version = "HTTP/1.1"
-    sessions: ClassVar[set[str]] = set()
+    class Handler(BaseHTTPRequestHandler):
+        """Streamable HTTP: one request per connection, its messages as events."""
 
-    def log_message(self, *_: object) -> None:
-        pass
+        protocol_version = "HTTP/1.1"
+        sessions: ClassVar[set[str]] = set()
 
-    def refuse(self, status: int) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        def log_message(self, *_: object) -> None:
+            pass
 
-    def do_GET(self) -> None:
-        if "stream" not in FLAGS:
-            self.refuse(405)
-            return
-        _called.wait(0.5)
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        _streams.append(lambda message: self.write({"jsonrpc": "2.0", **message}))
-        while not self.gone():
-            time.sleep(0.01)
+        def refuse(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
 
-    def do_POST(self) -> None:
-        self.close_connection = True
-        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if "token" in FLAGS and self.headers["Authorization"] != "Bearer t0ken":
-            self.refuse(401)
-            return
-        modern = "io.modelcontextprotocol/protocolVersion" in message.get("params", {}).get(
-            "_meta", {}
-        )
-        if modern:
-            assert self.headers["Mcp-Method"] == message["method"]
-            assert self.headers["MCP-Protocol-Version"] == MODERN
-            assert self.headers["Mcp-Name"] == message["params"].get("name")
-        elif (
-            message.get("method") != "initialize"
-            and self.headers["Mcp-Session-Id"] not in self.sessions
-        ):
-            self.refuse(404)
-            return
-        if "id" not in message or "method" not in message:
+        def do_GET(self) -> None:
+            if "stream" not in FLAGS:
+                self.refuse(405)
+                return
+            _called.wait(0.5)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            _streams.append(lambda message: self.write({"jsonrpc": "2.0", **message}))
+            while not self.gone():
+                time.sleep(0.01)
+
+        def do_POST(self) -> None:
+            self.close_connection = True
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "token" in FLAGS and self.headers["Authorization"] != "Bearer t0ken":
+                self.refuse(401)
+                return
+            modern = "io.modelcontextprotocol/protocolVersion" in message.get("params", {}).get(
+                "_meta", {}
+            )
+            if modern:
+                assert self.headers["Mcp-Method"] == message["method"]
+                assert self.headers["MCP-Protocol-Version"] == MODERN
+                assert self.headers["Mcp-Name"] == message["params"].get("name")
+            elif (
+                message.get("method") != "initialize"
+                and self.headers["Mcp-Session-Id"] not in self.sessions
+            ):
+                self.refuse(404)
+                return
+            if "id" not in message or "method" not in message:
+                serve(message)
+                self.refuse(202)
+                return
+            self.send_response(200)
+            self.send_header(
+                "Content-Type", "application/json" if "json" in FLAGS else "text/event-stream"
+            )
+            if message["method"] == "initialize":
+                session = f"session{len(self.sessions)}-{os.getpid()}"
+                self.sessions.add(session)
+                self.send_header("Mcp-Session-Id", session)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            _local.send, _local.gone = self.write, self.gone
             serve(message)
-            self.refuse(202)
-            return
-        self.send_response(200)
-        self.send_header(
-            "Content-Type", "application/json" if "json" in FLAGS else "text/event-stream"
-        )
-        if message["method"] == "initialize":
-            session = f"session{len(self.sessions)}-{os.getpid()}"
-            self.sessions.add(session)
-            self.send_header("Mcp-Session-Id", session)
-        self.send_header("Connection", "close")
-        self.end_headers()
-        _local.send, _local.gone = self.write, self.gone
-        serve(message)
 
-    def write(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message)
-        self.wfile.write(
-            (data if "json" in FLAGS else f": hello\r\nid: 1\r\ndata: {data}\r\n\r\n").encode()
-        )
-        self.wfile.flush()
+        def write(self, message: dict[str, Any]) -> None:
+            data = json.dumps(message)
+            self.wfile.write(
+                (data if "json" in FLAGS else f": hello\r\nid: 1\r\ndata: {data}\r\n\r\n").encode()
+            )
+            self.wfile.flush()
 
-    def gone(self) -> bool:
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        def gone(self) -> bool:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 
 
 def main() -> None:
     note(f"started {os.getpid()}")
     if "http" in FLAGS:
-        web = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "0"))), Handler)
+        web = http_server(int(os.environ.get("PORT", "0")))
         note(f"port {web.server_address[1]}")
         web.serve_forever()
     if "deaf" in FLAGS:
