@@ -51,8 +51,9 @@ def test_RB_002_output_of_a_background_child_is_detached(desk: Desk) -> None:
         assert refused.code == -32008
 
 
-def test_RB_006_output_of_a_process_that_exits_at_once_is_kept(desk: Desk) -> None:
-    for _ in range(100):
+@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
+def test_RB_006_output_of_a_process_that_exits_at_once_is_kept(desk: Desk, rounds: int) -> None:
+    for _ in range(rounds):
         state = desk.done(desk.spawn(sh="echo boom >&2; exit 1"))
         assert state["content"] == "boom\n" and state["exit"] == {"code": 1}
     state = desk.done(desk.spawn(sys.executable, "-c", "import no_such_module_x"))

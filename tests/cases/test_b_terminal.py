@@ -11,7 +11,7 @@ HELLO = "import sys;sys.stdout.write('hello'*4096)"
 LAST = "import os;os.write(1,b'x'*{size});os.write(1,b'LAST');os._exit(7)"
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(100, marks=pytest.mark.soak)])
 def test_RB_005_every_byte_of_a_terminal_precedes_its_end(desk: Desk, rounds: int) -> None:
     for _ in range(rounds):
         state = desk.done(desk.spawn(sys.executable, "-S", "-c", HELLO, pty=True))
@@ -55,7 +55,7 @@ def test_RB_005_joined_deltas_are_the_whole_output(desk: Desk) -> None:
     assert "".join(parts) == "".join(f"{n}\n" for n in range(1, 10_001))
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(100, marks=pytest.mark.soak)])
 def test_RB_006_output_of_a_process_that_exits_at_once_is_kept(desk: Desk, rounds: int) -> None:
     for _ in range(rounds):
         state = desk.done(desk.spawn(sh="echo boom >&2; exit 1", pty=True))

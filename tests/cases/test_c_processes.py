@@ -68,9 +68,10 @@ def test_RB_011_a_stopped_process_is_ended(desk: Desk) -> None:
     assert state["exit"] == {"signal": "TERM"}, "it is let go on to its end, not killed in its stop"
 
 
-def test_RB_012_no_zombies(desk: Desk) -> None:
+@pytest.mark.parametrize("rounds", [15, pytest.param(100, marks=pytest.mark.soak)])
+def test_RB_012_no_zombies(desk: Desk, rounds: int) -> None:
     handles = []
-    for _ in range(100):
+    for _ in range(rounds):
         handles.append(desk.spawn("true"))
         handles.append(desk.spawn("true", pty=True))
     for handle in handles:
@@ -79,7 +80,8 @@ def test_RB_012_no_zombies(desk: Desk) -> None:
     assert [one for one in children if one.status() == psutil.STATUS_ZOMBIE] == []
 
 
-def test_RB_013_no_descriptor_leaks(desk: Desk) -> None:
+@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
+def test_RB_013_no_descriptor_leaks(desk: Desk, rounds: int) -> None:
     def counts() -> tuple[int, int]:
         """All descriptors of the daemon, and those of them that are terminals."""
         places = []
@@ -90,8 +92,8 @@ def test_RB_013_no_descriptor_leaks(desk: Desk) -> None:
 
     desk.done(desk.spawn("true", pty=True))
     before = counts()
-    handles = [desk.spawn("true", pty=True, wait="stopped") for _ in range(100)]
-    for _ in range(20):
+    handles = [desk.spawn("true", pty=True, wait="stopped") for _ in range(rounds)]
+    for _ in range(rounds):
         with pytest.raises(Exception, match="-32012"):
             desk.spawn("/no/such/program", pty=True)
     after = counts()

@@ -300,7 +300,7 @@ def test_RB_086_modes_set_by_the_user_are_kept(desk: Desk) -> None:
     desk.abort("sh", grace_ms=0)
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(300, marks=pytest.mark.soak)])
 def test_a_shell_survives_the_interrupt_of_a_loop_of_short_commands(
     desk: Desk, rounds: int
 ) -> None:

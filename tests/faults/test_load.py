@@ -74,25 +74,28 @@ def test_P25_unread_output_takes_bounded_memory(shared_daemon: RunningDaemon, wi
     def printed() -> int:
         return int(wire.call("handles/list")["handles"][0]["bytes"])
 
-    until(lambda: printed() > 600 * MIB, "much is printed")
+    until(lambda: printed() > 300 * MIB, "much is printed")
     assert rss(shared_daemon) - before < 32 * MIB
     state = wire.call("abort", id="zeros")
-    assert state["omitted"] > 400 * MIB, "what was dropped is counted"
+    assert state["omitted"] > 100 * MIB, "what was dropped is counted"
 
 
-def test_L12_ended_handles_leave_nothing(shared_daemon: RunningDaemon, wire: Wire) -> None:
+@pytest.mark.parametrize("rounds", [40, pytest.param(150, marks=pytest.mark.soak)])
+def test_L12_ended_handles_leave_nothing(
+    shared_daemon: RunningDaemon, wire: Wire, rounds: int
+) -> None:
     def many(count: int) -> None:
         for at in range(count):
-            run(wire, f"h{at % 50}", "true", terminal=at % 4 == 0, wait="stopped")
+            run(wire, f"h{at % 20}", "true", terminal=at % 4 == 0, wait="stopped")
 
     def facts() -> tuple[int, int]:
         process = psutil.Process(shared_daemon.pid)
         return process.num_fds(), len(process.children())
 
-    many(150)
+    many(rounds)
     settled = facts()
     before = rss(shared_daemon)
-    many(300)
+    many(2 * rounds)
     until(lambda: facts() <= settled, f"descriptors and children are as before: {settled}")
     assert rss(shared_daemon) - before < 8 * MIB
 

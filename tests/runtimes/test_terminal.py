@@ -70,14 +70,15 @@ def reads(port: Recorder) -> list[bytes]:
     return found
 
 
-async def test_RB_005_nothing_is_lost_at_the_end() -> None:
+@pytest.mark.parametrize("rounds", [5, pytest.param(25, marks=pytest.mark.soak)])
+async def test_RB_005_nothing_is_lost_at_the_end(rounds: int) -> None:
     script = "import sys; sys.stdout.write('hello' * 4096)"
-    for _ in range(25):
+    for _ in range(rounds):
         port = await run(kit.python(script, terminal=True))
         assert port.output == b"hello" * 4096
         assert port.end == termination(code=0)
     expected = "".join(f"{n}\r\n" for n in range(1, 10_001)).encode()
-    for _ in range(10):
+    for _ in range(rounds):
         port = await run(kit.call("seq", "10000", terminal=True))
         assert port.output == expected
 
