@@ -15,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import selectors
 import signal
@@ -122,11 +123,13 @@ def fork_haftd(
     cgroup: Path | None = None,
     pids: Sequence[str] = (),
     sockets: Sequence[int] = (),
+    descriptors: int | None = None,
 ) -> ForkedProcess:
     """Start `haftd` with these arguments in a session and, if given, a `cgroup` of its own, stdin
-    at /dev/null, stdout and stderr at `output`, `sockets` from 3 on, and its own pid as `pids`."""
+    at /dev/null, stdout and stderr at `output`, `sockets` from 3 on, its own pid as `pids`, and a
+    limit of `descriptors`."""
     procs = None if cgroup is None else str(cgroup / "cgroup.procs")
-    request = _Request("haftd", list(args), dict(env), cwd, procs, list(pids))
+    request = _Request("haftd", list(args), dict(env), cwd, procs, list(pids), descriptors)
     with open(os.devnull) as null:
         return _server().fork(request, [null.fileno(), output, output, *sockets])
 
@@ -184,6 +187,7 @@ class _Request:
     procs: str | None
     pids: list[str]
     """Variables that shall hold the child's own pid."""
+    descriptors: int | None = None
 
 
 class _Server:
@@ -327,6 +331,8 @@ def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
         os.chdir(request.cwd)
         if request.procs is not None:
             Path(request.procs).write_text(str(os.getpid()))
+        if request.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (request.descriptors, request.descriptors))
         env = {**request.env, **dict.fromkeys(request.pids, str(os.getpid()))}
         words = [sys.executable, "-m", request.program, *request.args]
         sys.argv[:] = [str(sys.modules[f"{request.program}.__main__"].__file__), *request.args]

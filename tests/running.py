@@ -84,10 +84,13 @@ class RunningDaemon:
         is some ten times as fast."""
         args = ("--log-format", "json", *args)
         limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)]
-        before = [*(limit if descriptors is not None else ()), *prefix]
+        can_be_forked = not as_child and not prefix and can_fork(self.env)
+        before = [*(limit if descriptors is not None and not can_be_forked else ()), *prefix]
         with self.log.open("ab") as log:
-            if not as_child and not before and can_fork(self.env):
-                self.process = fork_haftd(args, env=self.env, cwd="/", output=log.fileno())
+            if can_be_forked:
+                self.process = fork_haftd(
+                    args, env=self.env, cwd="/", output=log.fileno(), descriptors=descriptors
+                )
             else:
                 self.process = subprocess.Popen(
                     [*before, sys.executable, "-m", "haftd", *args],
