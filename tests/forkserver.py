@@ -36,8 +36,9 @@ import haft.mcp
 from tests.patience import PATIENCE_S
 
 _MAX_FDS = 64
-_ROOM = "x" * 32_000
-"""What the server's arguments and environment are filled up with, so that a child's fit."""
+_ROOM_OF_ARGS, _ROOM_OF_ENV = "x" * 32_000, "x" * 8_000
+"""What the server's arguments and environment are filled up with, so that a child's fit.
+Each daemon that starts reads all environments."""
 
 
 class Process(Protocol):
@@ -111,7 +112,10 @@ def can_fork(env: Mapping[str, str]) -> bool:
             if name.startswith(special) and name != "PYTHONDONTWRITEBYTECODE"
         }
 
-    return chosen(env) == chosen(os.environ) and sum(map(len, env)) < len(_ROOM) // 4
+    def size(variables: Mapping[str, str]) -> int:
+        return sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in variables.items())
+
+    return chosen(env) == chosen(os.environ) and size(env) - size(os.environ) < len(_ROOM_OF_ENV)
 
 
 def fork_haftd(
@@ -197,12 +201,12 @@ class _Server:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Through a shell that goes: tests look at the children of their process, and the server is
         # none of them.
-        words = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno()), _ROOM]
+        words = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno()), _ROOM_OF_ARGS]
         with theirs:
             subprocess.run(
                 ["sh", "-c", '"$@" &', "sh", *words],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "ROOM": _ROOM},
+                env={**os.environ, "ROOM": _ROOM_OF_ENV},
                 cwd=Path(__file__).parents[1],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

@@ -22,7 +22,6 @@ from haftd.host.process.identity import machine_id, pid_namespace
 VARIABLE = "HAFT_HANDLE"
 OUTER = "HAFT_OUTER"
 _CARRIED = "HAFT_CARRIED_BY"
-_PREFIX = b"HAFT_"
 _FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
 _IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
 _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
@@ -58,18 +57,21 @@ def new_instance() -> str:
     return secrets.token_hex(6)
 
 
+def _search(pattern: re.Pattern[bytes], literal: bytes, environ: bytes) -> re.Match[bytes] | None:
+    """Search for a pattern from where its literal is: recovery looks at every process's environment,
+    and a search for the literal is ten times as fast."""
+    at = environ.find(literal)
+    return None if at < 0 else pattern.search(environ, max(0, at - 1))
+
+
 def find_tag(environ: bytes) -> ProcessTag | None:
-    if _PREFIX not in environ:  # ten times as fast, and a recovery asks of every process
-        return None
-    match = _IN_ENVIRON.search(environ)
+    match = _search(_IN_ENVIRON, b"HAFT_HANDLE=", environ)
     return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 
 
 def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
     """Find the tags in /proc/<pid>/environ: the process's own, then those of outer handles."""
-    if _PREFIX not in environ:
-        return ()
-    outer = _OUTER.search(environ)
+    outer = _search(_OUTER, b"HAFT_OUTER=", environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
     marks = (find_tag(environ), *map(ProcessTag.read, texts))
     return tuple(mark for mark in marks if mark is not None)
