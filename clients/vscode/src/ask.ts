@@ -1,0 +1,125 @@
+/** Answer questions, decide approvals, type secrets. Nothing opens by itself: a command asks for it. */
+import * as vscode from "vscode";
+import type { Approval, HandleState, Inquiry, Question } from "../../../docs/haft";
+import type { Daemon } from "./core/daemon";
+import type { Needing } from "./core/model";
+
+const PROMPT_MS = 2000;
+
+type Value = boolean | number | string | null;
+
+async function choose(title: string, options: readonly Value[], detail?: string): Promise<{ value: Value } | undefined> {
+  const items = options.map((value) => ({
+    label: typeof value === "string" ? value : value === true ? "Yes" : value === false ? "No" : String(value),
+    value,
+  }));
+  return vscode.window.showQuickPick(items, { title, placeHolder: detail ?? "", ignoreFocusOut: true });
+}
+
+/** Ask the person; undefined: turned away. */
+async function ask(question: Question): Promise<{ value: unknown } | undefined> {
+  const type = question.answer_type;
+  const title = question.text;
+  const detail = question.pre_amble ?? undefined;
+  if (type.type === "boolean") return choose(title, [true, false], detail);
+  if (type.type === "select") return choose(title, type.options, detail);
+  if (type.type === "form") {
+    const value: { [name: string]: Value } = {};
+    for (const [name, field] of Object.entries(type.fields)) {
+      const choice = await choose(`${title} ${name}`, field.options, field.text);
+      if (!choice) return undefined;
+      value[name] = choice.value;
+    }
+    return { value };
+  }
+  const password = type.type === "secret";
+  const value = await vscode.window.showInputBox({
+    title,
+    ignoreFocusOut: true,
+    password,
+    ...(detail ? { prompt: detail } : {}),
+    ...(!password && typeof question.default === "string" ? { value: question.default } : {}),
+  });
+  return value === undefined ? undefined : { value };
+}
+
+async function answer(daemon: Daemon, inquiry: Inquiry): Promise<void> {
+  const { question, session, inquiry_id } = inquiry;
+  if (question.url) {
+    const open = "Open the Page";
+    if ((await vscode.window.showInformationMessage(`${question.text}\n${question.url}`, open)) !== open) return;
+    await vscode.env.openExternal(vscode.Uri.parse(question.url, true));
+  }
+  const given = await ask(question);
+  if (given) await daemon.request("inquiries/answer", { session, inquiry_id, question: question.id, answer: given.value });
+}
+
+interface Decision extends vscode.QuickPickItem {
+  decision: "allow" | "deny" | "edit" | "skip";
+  remember?: "session" | "turn";
+}
+
+const DECISIONS: Decision[] = [
+  { label: "$(check) Allow", decision: "allow" },
+  { label: "$(check-all) Allow until the turn ends", decision: "allow", remember: "turn" },
+  { label: "$(check-all) Allow for the session", decision: "allow", remember: "session" },
+  { label: "$(edit) Edit the arguments…", decision: "edit" },
+  { label: "$(x) Deny", decision: "deny" },
+  { label: "$(debug-step-over) Skip", decision: "skip", description: "without an error" },
+];
+
+/** Let the person change the arguments in an editor; undefined: turned away. */
+async function edited(approval: Approval): Promise<{ [name: string]: unknown } | undefined> {
+  const content = JSON.stringify(approval.arguments, null, 2);
+  const document = await vscode.workspace.openTextDocument({ language: "json", content });
+  await vscode.window.showTextDocument(document);
+  const allow = "Allow With These Arguments";
+  const chosen = await vscode.window.showInformationMessage(`${approval.tool} ${approval.action}: edit the arguments.`, allow);
+  if (chosen !== allow) return undefined;
+  const value: unknown = JSON.parse(document.getText());
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new Error("the arguments are no JSON object; nothing was decided");
+  }
+  return value as { [name: string]: unknown };
+}
+
+async function decide(daemon: Daemon, approval: Approval): Promise<void> {
+  const { session, approval_id } = approval;
+  const text = `// ${approval.tool} ${approval.action}, handle ${approval.id} of session ${session}\n${approval.rendered}\n`;
+  const document = await vscode.workspace.openTextDocument({ language: "jsonc", content: text });
+  await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
+  const chosen = await vscode.window.showQuickPick(DECISIONS, {
+    title: `${approval.tool} ${approval.action} (${approval.id})`,
+    placeHolder: approval.rendered.replace(/\s+/g, " ").slice(0, 200),
+    ignoreFocusOut: true,
+  });
+  if (!chosen) return;
+  const more = chosen.decision === "edit" ? await edited(approval) : undefined;
+  if (chosen.decision === "edit" && !more) return;
+  await daemon.request("approvals/decide", {
+    session,
+    approval_id,
+    decision: chosen.decision,
+    ...(chosen.remember ? { remember: chosen.remember } : {}),
+    ...(more ? { arguments: more } : {}),
+  });
+}
+
+async function typeSecret(daemon: Daemon, state: HandleState): Promise<void> {
+  const { session, id } = state;
+  // A pushed state has no prompt; a read without a wait for input has none, either.
+  const now = await daemon.request("fetch", { session, id, wait: "input", timeout_ms: PROMPT_MS, cursor: state.cursor, max_bytes: 0 });
+  const wanted = now.state === "running" ? now.input_wanted : undefined;
+  if (wanted?.kind !== "secret") throw new Error(`${id} no longer waits for a secret`);
+  const title = `${id}: ${wanted.prompt.trim() || "a secret"}`;
+  const line = await vscode.window.showInputBox({ title, password: true, ignoreFocusOut: true });
+  if (line === undefined) return;
+  await daemon.request("apply", { session, id, input: { line, secret: true }, wait: "none", cursor: 0, max_bytes: 0 });
+}
+
+/** Bring what a person is needed for in front of them. */
+export function attend(daemon: Daemon, needing: Needing): Promise<void> {
+  if (needing.kind === "question") return answer(daemon, needing.item);
+  if (needing.kind === "approval") return decide(daemon, needing.item);
+  return typeSecret(daemon, needing.item);
+}
