@@ -170,6 +170,7 @@ def assemble(
                 parts.paths.state,
                 parts.paths.trust,
                 parts.paths.socket,
+                *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
             ),
         ),
         secret_env=own.secret_env,

@@ -196,7 +196,14 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
     """A root above haft's configuration, its state, or its socket: by another name, too."""
     alias = project.root / "alias"
     alias.symlink_to(project.daemon.config)
-    for root in (project.daemon.config, project.daemon.base, project.daemon.state / "haft", alias):
+    runtime = project.daemon.socket.parent
+    for root in (
+        project.daemon.config,
+        project.daemon.base,
+        project.daemon.state / "haft",
+        runtime,
+        alias,
+    ):
         with pytest.raises(Refused) as caught:
             project.wire.call(
                 "spawn", tool="worker", id="own", root=str(root), args={"code": "true"}
