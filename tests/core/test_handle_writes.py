@@ -27,13 +27,16 @@ def attributes() -> set[str]:
 
 def writes(source: str) -> Iterator[tuple[str, str, int]]:
     """Return assignments and deletions on anything but `self`, with objects and lines."""
+    sets_by_name = "setattr" in source or "delattr" in source
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             owner = ast.unparse(node.value)
             if owner != "self":
                 yield node.attr, owner, node.lineno
-        elif isinstance(node, ast.Call) and any(
-            name in ast.unparse(node.func) for name in ("setattr", "delattr")
+        elif (
+            sets_by_name
+            and isinstance(node, ast.Call)
+            and any(name in ast.unparse(node.func) for name in ("setattr", "delattr"))
         ):
             for name in node.args:
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):

@@ -30,19 +30,19 @@ elif which == "memory":
         leave("kept = bytearray(b'x') * (60 << 20)")
 elif which == "cpu_s":
     for _ in range(3):
-        leave({BURN.format(0.5)!r})
+        leave({BURN.format(0.2)!r})
 elif which == "cpu_s of ended":
     for _ in range(3):
-        leave({BURN.format(0.5)!r} + "os._exit(0)")
+        leave({BURN.format(0.2)!r} + "os._exit(0)")
     leave("")
 elif which == "cpu_s of the first":
-    leave({BURN.format(0.5)!r})
-    exec({BURN.format(0.7)!r})
+    leave({BURN.format(0.2)!r})
+    exec({BURN.format(0.3)!r})
 elif which == "processes":
     for _ in range(4):
         leave("")
 """
-LIMITS = {"wall_s": "1", "memory": '"150 MiB"', "cpu_s": "1", "processes": "3"}
+LIMITS = {"wall_s": "1", "memory": '"150 MiB"', "cpu_s": "0.4", "processes": "3"}
 
 
 def definition(limit: str) -> str:

@@ -459,7 +459,7 @@ async def test_a_handles_processes_are_bounded_together() -> None:
     """Each process for itself stays within the limit; the kernel bounds no sum, and not root."""
     each = {
         "processes": (3, "for i in 1 2 3 4 5 6; do sleep 60 & done; wait"),
-        "cpu_s": (1, "for i in 1 2 3; do (while :; do :; done) & done; wait"),
+        "cpu_s": (0.4, "for i in 1 2 3; do (while :; do :; done) & done; wait"),
         "memory": (60_000_000, f"for i in 1 2 3; do {sys.executable} -c '{_HOLDS}' & done; wait"),
     }
     for name, (most, script) in each.items():
