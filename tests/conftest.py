@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
@@ -21,6 +22,9 @@ pytest.register_assert_rewrite("haftd.testing")
 hypothesis.settings.register_profile("haft", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile("haft")
+
+# The default draws each traceback with all of its source, which takes a third of a second.
+structlog.configure(processors=[structlog.processors.KeyValueRenderer()])
 
 # A suite in the background or under nohup inherits ignored signals, and so would all its children.
 accept_terminal_signals()
