@@ -62,6 +62,8 @@ export interface ApplyParams {
   for?: "terminal";
   /** with `for`: let writes of the clipboard (OSC 52) through */
   clipboard?: boolean;
+  /** with the view `screen`: `runs` with their styles in place of `lines`, always all rows */
+  styles?: boolean;
   /** the input, or the answer to the question, see Input */
   input: Input | Answer;
   /** the id of the answered question: the input counts only while this question is open */
@@ -547,6 +549,8 @@ export interface FetchParams {
   for?: "terminal";
   /** with `for`: let writes of the clipboard (OSC 52) through */
   clipboard?: boolean;
+  /** with the view `screen`: `runs` with their styles in place of `lines`, always all rows */
+  styles?: boolean;
 }
 
 /** A choice for each of several fields, in one answer: an object with these names. */
@@ -1047,7 +1051,7 @@ export interface Running {
   hint?: string;
 }
 
-/** A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is [row, col] from 0; `scrollback` counts the lines above. */
+/** A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is [row, col] from 0; `scrollback` counts the lines above. With `styles` the rows are `runs`. */
 export interface Screen {
   /** height */
   rows: number;
@@ -1067,6 +1071,8 @@ export interface Screen {
   lines?: string[];
   /** instead of `lines`: the rows that differ from `since_revision`, by number */
   changed?: { [name: string]: string };
+  /** with `styles`, instead of `lines`: for each row its runs, each a text and the parameters of the SGR sequence of its style (`1;38;5;4`), empty for none. Blanks without style at a row's end are left out; after the end of the tool, and on a screen of more than 20,000 cells, no style is known */
+  runs?: (([string, string])[])[];
 }
 
 /** Find lines in the kept output of handles, running or stopped. */

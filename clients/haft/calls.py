@@ -78,15 +78,16 @@ class Calls:
         since_revision: int | None = None,
         reader: Reader | None = None,
         clipboard: bool | None = None,
+        styles: bool | None = None,
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged.
 
         `reader` (`for` on the wire) = `terminal` leaves queries out of bytes, and clipboard writes
-        unless `clipboard`."""
+        unless `clipboard`. `styles` gives a screen's rows as `runs` with their styles."""
         fields = drop_unset(
-            id=id, cursor=cursor, since_revision=since_revision, clipboard=clipboard
+            id=id, cursor=cursor, since_revision=since_revision, clipboard=clipboard, styles=styles
         )
         if reader is not None:
             fields["for"] = reader

@@ -102,6 +102,7 @@ class FetchParams(ReadingParams, frozen=True, kw_only=True):
     since_revision: Offset | UnsetType = UNSET
     for_: Reader | UnsetType = msgspec.field(name="for", default=UNSET)
     clipboard: bool = False
+    styles: bool = False
 
 
 class ApplyParams(FetchParams, frozen=True, kw_only=True):

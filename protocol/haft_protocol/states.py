@@ -31,6 +31,7 @@ __all__ = [
     "Running",
     "Screen",
     "Stopped",
+    "StyledRows",
     "TerminalSize",
     "ToolError",
     "Truncated",
@@ -110,9 +111,13 @@ class TerminalSize(msgspec.Struct, frozen=True, omit_defaults=True):
     yours: bool = False
 
 
+StyledRows = tuple[tuple[tuple[str, str], ...], ...]
+"""Rows of runs: a text, and the parameters of the SGR sequence (ECMA-48) of its style, empty for none."""
+
+
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     """A terminal's screen, or the rows `changed` (by number), then without `lines`. `cursor` is
-    [row, col] from 0; `scrollback` counts the lines above."""
+    [row, col] from 0; `scrollback` counts the lines above. With `styles` the rows are `runs`."""
 
     rows: int
     cols: int
@@ -123,6 +128,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     scrollback: int
     lines: tuple[str, ...] = ()
     changed: dict[str, str] | UnsetType = UNSET
+    runs: StyledRows | UnsetType = UNSET
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):

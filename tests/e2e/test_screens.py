@@ -54,6 +54,12 @@ def test_the_picture_draws_the_screen_also_after_the_end(
         assert first["scrollback"] == 16 and first["lines"] == ["17", "18", "19", "20", "red"]
         for ended in (False, True):
             shown = wire.call("fetch", session=session, id="t", view="screen")["screen"]
+            styled = wire.call("fetch", session=session, id="t", view="screen", styles=True)[
+                "screen"
+            ]
+            assert "lines" not in styled and styled["cursor"] == shown["cursor"]
+            style = "" if ended else "38;5;1"
+            assert [["red", style]] in styled["runs"] and [["20", ""]] in styled["runs"]
             state = wire.call("fetch", session=session, id="t", view="paint")
             assert (state["state"] == "stopped") is ended
             painted = base64.b64decode(state["content"])

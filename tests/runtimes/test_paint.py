@@ -202,3 +202,29 @@ def test_few_cells_without_text_are_styled(monkeypatch: pytest.MonkeyPatch) -> N
     screen.close()
     assert b"48;2;0;199;7" in screen.paint()
     assert len(asked) <= 800 + 200
+
+
+@settings(max_examples=150)
+@given(session)
+def test_styled_rows_have_the_text_of_the_screen(data: bytes) -> None:
+    screen = drawn(data)
+    rows = screen.styled_rows()
+    assert rows is not None
+    texts = ["".join(text for text, _ in row).rstrip(" ") for row in rows]
+    assert texts == [line.rstrip(" ") for line in screen.snapshot().lines]
+
+
+def test_each_run_has_the_style_of_its_cells_and_coloured_blanks_stay() -> None:
+    data = (
+        b"\x1b[1;31mbold\x1b[0m plain\r\n\x1b[7mstatus  \x1b[0m\r\n\x1b[44m\x1b[K\x1b[0m\r\n"
+        b"\x1b[4;38;5;200m" + b"x" * 12 + b"\x1b[0m"
+    )
+    assert drawn(data, rows=6, cols=10).styled_rows() == (
+        (("bold", "1;38;5;1"), (" plain", "")),
+        (("status  ", "7"),),
+        ((" " * 10, "48;5;4"),),
+        (("x" * 10, "4;38;5;200"),),
+        (("xx", "4;38;5;200"),),
+        (),
+    )
+    assert drawn(data, rows=250, cols=100).styled_rows() is None

@@ -16,7 +16,7 @@ from haft_protocol.errors import (
     invalid_params,
 )
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen, TerminalSize
+from haft_protocol.states import EndedBy, InputKind, LeftBehind, Screen, StyledRows, TerminalSize
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -312,6 +312,9 @@ class Execution:
 
     def paint(self) -> bytes | None:
         return self.control.paint() if self.control is not None else None
+
+    def styled_rows(self) -> StyledRows | None:
+        return self.control.styled_rows() if self.control is not None else None
 
     def screen_digest(self) -> int | None:
         return None if self.control is None else self.control.screen_digest()

@@ -15,7 +15,16 @@ from msgspec import UNSET, UnsetType, structs
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
 from haft_protocol.query_filter import filter_bytes
-from haft_protocol.states import Base64, HandleState, InputWanted, Running, Screen, Stopped, Waited
+from haft_protocol.states import (
+    Base64,
+    HandleState,
+    InputWanted,
+    Running,
+    Screen,
+    Stopped,
+    StyledRows,
+    Waited,
+)
 from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -107,11 +116,16 @@ def look(
     painted = ""
     execution = supervisor.execution_of(handle)
     if params.view == "screen":
-        since = params.since_revision if isinstance(params, FetchParams) else UNSET
+        since: int | UnsetType = UNSET
+        if isinstance(params, FetchParams) and not params.styles:
+            since = params.since_revision
         shot = handle.last_screen
         if execution is not None:
             shot = execution.screen(None if isinstance(since, UnsetType) else since)
         screen = UNSET if shot is None else shot
+        if shot is not None and isinstance(params, FetchParams) and params.styles:
+            live = None if handle.stopped else execution
+            screen = _styled(shot, None if live is None else live.styled_rows())
     elif params.view == "paint":
         bytes_that_draw = handle.last_paint if execution is None else execution.paint()
         drawn = bytes_that_draw or b""
@@ -169,6 +183,13 @@ def look(
         return shown(structs.replace(state, **texts))
 
     return DeferredReply(converted)
+
+
+def _styled(shot: Screen, rows: StyledRows | None) -> Screen:
+    """Replace the lines by runs, which have no style where none is known: after the end, on a large screen."""
+    if rows is None or len(rows) != shot.rows:
+        rows = tuple(((line, ""),) if line else () for line in shot.lines)
+    return structs.replace(shot, lines=(), changed=UNSET, runs=rows)
 
 
 def _terminal_reader(params: FetchParams | SpawnParams) -> TerminalReader | None:

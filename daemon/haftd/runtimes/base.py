@@ -23,7 +23,7 @@ import trio
 
 from haft_protocol.inputs import Input
 from haft_protocol.methods import Surface
-from haft_protocol.states import InputKind, LeftBehind, Screen, ToolError
+from haft_protocol.states import InputKind, LeftBehind, Screen, StyledRows, ToolError
 from haftd.core.termination import Termination
 from haftd.launch_spec import LaunchSpec
 
@@ -191,6 +191,9 @@ class ExecutionControl(Protocol):
 
     def paint(self) -> bytes | None:
         """Return bytes that draw the screen on an empty terminal of its size, or None."""
+
+    def styled_rows(self) -> StyledRows | None:
+        """Return the rows of a running terminal's screen as runs of text and SGR parameters, or None."""
 
     def screen_digest(self) -> int | None:
         """Return a hash of cells and cursor, equal while no cell has changed; None if unknown."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from haft_protocol.questions import Question
 from haft_protocol.states import Exit as ExitState
-from haft_protocol.states import LeftBehind, Screen
+from haft_protocol.states import LeftBehind, Screen, StyledRows
 from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED
 
@@ -200,6 +200,9 @@ class FakeControl:
 
     def members(self) -> tuple[int, ...]:
         return tuple(self.alive)
+
+    def styled_rows(self) -> StyledRows | None:
+        return None
 
     def screen_digest(self) -> int | None:
         return hash((self._shown, self._size)) if self._call.launch.terminal else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 
-from haft_protocol.states import Exit, LeftBehind, Screen
+from haft_protocol.states import Exit, LeftBehind, Screen, StyledRows
 from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED, Rendering
 
@@ -72,6 +72,9 @@ class NoProcessControl:
         return None
 
     def paint(self) -> bytes | None:
+        return None
+
+    def styled_rows(self) -> StyledRows | None:
         return None
 
     def screen_digest(self) -> int | None:

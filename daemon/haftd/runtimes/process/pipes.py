@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
-from haft_protocol.states import Screen
+from haft_protocol.states import Screen, StyledRows
 from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.runtimes import keys
@@ -52,6 +52,9 @@ class PipeControl(ChildControl):
         return None
 
     def paint(self) -> bytes | None:
+        return None
+
+    def styled_rows(self) -> StyledRows | None:
         return None
 
     def screen_digest(self) -> int | None:

@@ -1,7 +1,8 @@
 """A tool on a terminal of its own: `runtime` joins process, screen and keyboard.
 
 `screen` draws with the terminal `library` (`frames`, `variation`), in the time that
-`draw_scheduler` and `render_cost` allow; `paint` serialises it, `transcript` renders text on a
+`draw_scheduler` and `render_cost` allow; `paint` serialises it, `style_runs`
+splits styled rows, `transcript` renders text on a
 `scratch` terminal. `input` writes text and keys by the `encoders`, when `read_watch` and
 `keyboard_owner` allow.
 """

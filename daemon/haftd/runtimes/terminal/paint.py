@@ -85,6 +85,12 @@ def digest(core: Any, handle: Any) -> int | None:
     return cells.digest() if cells.cells <= _MAX_CELLS else None
 
 
+def styled_rows(core: Any, handle: Any) -> list[bytes] | None:
+    """Return each row as text with SGR sequences; None if the screen is too large."""
+    cells = _Cells(core, handle)
+    return cells.styled() if cells.cells <= _MAX_CELLS else None
+
+
 def begun(core: Any, handle: Any) -> bytes:
     """Return the unfinished escape or character; empty if too long."""
     lib, size = core.lib, core.ffi.new("size_t*")
@@ -186,6 +192,74 @@ class _Cells:
         which = getattr(self._core.lib, "GHOSTTY_TERMINAL_DATA_" + key)
         self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), key)
         return int(out[0])
+
+    def styled(self) -> list[bytes]:
+        """Return each row as text with SGR sequences, also a row that has colours only."""
+        with self._rendered() as state:
+            return [self._styled(number, row) for number, row in enumerate(self._rows(state))]
+
+    def _styled(self, number: int, row: list[int]) -> bytes:
+        text = self._format(number, number, self._cols - 1)
+        if text or not any(row):
+            return text
+        parts = []
+        for cell, run in itertools.groupby(row):
+            colour, width = self._colour(cell), len(list(run))
+            parts.append(b"\x1b[0%bm" % (b";48;" + colour if colour else b"") + b" " * width)
+        return b"".join(parts)
+
+    def _colour(self, cell: int) -> bytes | None:
+        """Return the SGR colour of a blank cell, perhaps empty; None for text."""
+        lib, ffi = self._core.lib, self._core.ffi
+        kind = ffi.new("GhosttyCellContentTag*")
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)
+        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
+            number = ffi.new("uint8_t*")
+            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_PALETTE, number)
+            return b"5;%d" % number[0]
+        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
+            rgb = ffi.new("GhosttyColorRgb*")
+            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb)
+            return b"2;%d;%d;%d" % (rgb.r, rgb.g, rgb.b)
+        char, styled = ffi.new("uint32_t*"), ffi.new("bool*")
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CODEPOINT, char)
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_HAS_STYLING, styled)
+        return b"" if char[0] in (0, 0x20) and not styled[0] else None
+
+    def _format(
+        self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
+    ) -> bytes:
+        """Return these rows as text with styles, and `extras` around them."""
+        core = self._core
+        lib, ffi = core.lib, core.ffi
+        options = core.init_sized("GhosttyFormatterTerminalOptions")
+        options.emit = (
+            lib.GHOSTTY_FORMATTER_FORMAT_VT if styled else lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        )
+        options.trim = True
+        # Without a selection the lines above the screen would be drawn too.
+        selection = core.init_sized("GhosttySelection")
+        selection.start, selection.end = self._place(0, top), self._place(right, bottom)
+        options.selection = selection
+        for name in extras:
+            setattr(options.extra if name in _OF_TERMINAL else options.extra.screen, name, True)
+        formatter = ffi.new("GhosttyFormatter*")
+        status = lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0])
+        core.check(status, "draw the text")
+        try:
+            return _written(core, lambda *to: lib.ghostty_formatter_format_buf(formatter[0], *to))
+        finally:
+            lib.ghostty_formatter_free(formatter[0])
+
+    def _place(self, col: int, row: int) -> Any:
+        core = self._core
+        kind = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
+        find = core.union_fn("ghostty_terminal_grid_ref", kind)
+        point, place = core.ffi.new("GhosttyPointS*"), core.init_sized("GhosttyGridRef")
+        point.tag = core.lib.GHOSTTY_POINT_TAG_ACTIVE
+        point.value.x, point.value.y = col, row
+        core.check(find(self._handle, point[0], place), "find a cell")
+        return place[0]
 
 
 class _Picture(_Cells):
@@ -289,56 +363,3 @@ class _Picture(_Cells):
                 return False
             is_coloured = is_coloured or bool(colours[cell])
         return is_coloured
-
-    def _colour(self, cell: int) -> bytes | None:
-        """Return the SGR colour of a blank cell, perhaps empty; None for text."""
-        lib, ffi = self._core.lib, self._core.ffi
-        kind = ffi.new("GhosttyCellContentTag*")
-        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)
-        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
-            number = ffi.new("uint8_t*")
-            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_PALETTE, number)
-            return b"5;%d" % number[0]
-        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
-            rgb = ffi.new("GhosttyColorRgb*")
-            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb)
-            return b"2;%d;%d;%d" % (rgb.r, rgb.g, rgb.b)
-        char, styled = ffi.new("uint32_t*"), ffi.new("bool*")
-        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CODEPOINT, char)
-        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_HAS_STYLING, styled)
-        return b"" if char[0] in (0, 0x20) and not styled[0] else None
-
-    def _format(
-        self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
-    ) -> bytes:
-        """Return these rows as text with styles, and `extras` around them."""
-        core = self._core
-        lib, ffi = core.lib, core.ffi
-        options = core.init_sized("GhosttyFormatterTerminalOptions")
-        options.emit = (
-            lib.GHOSTTY_FORMATTER_FORMAT_VT if styled else lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
-        )
-        options.trim = True
-        # Without a selection the lines above the screen would be drawn too.
-        selection = core.init_sized("GhosttySelection")
-        selection.start, selection.end = self._place(0, top), self._place(right, bottom)
-        options.selection = selection
-        for name in extras:
-            setattr(options.extra if name in _OF_TERMINAL else options.extra.screen, name, True)
-        formatter = ffi.new("GhosttyFormatter*")
-        status = lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0])
-        core.check(status, "draw the text")
-        try:
-            return _written(core, lambda *to: lib.ghostty_formatter_format_buf(formatter[0], *to))
-        finally:
-            lib.ghostty_formatter_free(formatter[0])
-
-    def _place(self, col: int, row: int) -> Any:
-        core = self._core
-        kind = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
-        find = core.union_fn("ghostty_terminal_grid_ref", kind)
-        point, place = core.ffi.new("GhosttyPointS*"), core.init_sized("GhosttyGridRef")
-        point.tag = core.lib.GHOSTTY_POINT_TAG_ACTIVE
-        point.value.x, point.value.y = col, row
-        core.check(find(self._handle, point[0], place), "find a cell")
-        return place[0]

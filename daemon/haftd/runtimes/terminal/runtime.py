@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import trio
 
-from haft_protocol.states import Screen
+from haft_protocol.states import Screen, StyledRows
 from haftd.core.text import Rendering
 from haftd.host import pump
 from haftd.host.input_state import read_state
@@ -101,6 +101,9 @@ class TerminalControl(ChildControl):
 
     def paint(self) -> bytes | None:
         return None if self._is_finished and self._last is None else self._screen.paint()
+
+    def styled_rows(self) -> StyledRows | None:
+        return None if self._is_finished else self._screen.styled_rows()
 
     def screen_digest(self) -> int | None:
         return None if self._is_finished else self._screen.digest()

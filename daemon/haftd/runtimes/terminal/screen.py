@@ -27,8 +27,9 @@ from . import draw_scheduler, library
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .library import hooks, used_first
-from .paint import KEPT_UNFINISHED, begun, digest, paint
+from .paint import KEPT_UNFINISHED, begun, digest, paint, styled_rows
 from .render_cost import PIECE, split_by_cost
+from .style_runs import runs_of
 from .variation import SelectorFilter, restore, restore_bytes
 
 _MAX_WAITING = 16_384
@@ -319,6 +320,12 @@ class Screen:
             scrollback=terminal.get("scrollback_rows", "size_t"),
         )
         return self._shot
+
+    def styled_rows(self) -> states.StyledRows | None:
+        """Return the rows as runs of text and SGR parameters; None for a large screen."""
+        self.catch_up()
+        rows = styled_rows(library.load(), self._open()._t[0])
+        return None if rows is None else tuple(runs_of(restore_bytes(row)) for row in rows)
 
     def digest(self) -> int | None:
         """Hash cells, cursor and scroll count; None without the library, with a backlog, or for a
