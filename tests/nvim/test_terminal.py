@@ -23,7 +23,12 @@ def test_a_shell_is_shown_and_typed_into(editor: Editor) -> None:
 
 
 def test_keys_before_the_terminal_is_there_do_not_change_the_buffer(editor: Editor) -> None:
-    editor.lua("vim.cmd('edit haft://default/none') vim.cmd('silent! normal! itext')")
+    marks = (
+        "vim.cmd('edit haft://default/none') vim.cmd('silent! normal! itext')"
+        " local space = vim.api.nvim_get_namespaces().haft"
+        " return vim.api.nvim_buf_get_extmarks(0, space, 0, -1, {details = true})"
+    )
+    assert editor.lua(marks)[0][3]["virt_text"] == [["[opening]", "Comment"]]
     assert editor.text() == "" and not editor.lua("return vim.bo.modified")
 
 

@@ -37,17 +37,20 @@ function M.of(buffer)
   return terminals[buffer or vim.api.nvim_get_current_buf()]
 end
 
-local function note(terminal, text)
-  if not vim.api.nvim_buf_is_valid(terminal.buffer) then
-    return
-  end
-  vim.api.nvim_buf_clear_namespace(terminal.buffer, namespace, 0, -1)
-  vim.b[terminal.buffer].haft_note = text or ""
+local function mark(buffer, text)
+  vim.api.nvim_buf_clear_namespace(buffer, namespace, 0, -1)
   if text then
-    local last = math.max(vim.api.nvim_buf_line_count(terminal.buffer) - 1, 0)
-    pcall(vim.api.nvim_buf_set_extmark, terminal.buffer, namespace, last, 0, {
+    local last = math.max(vim.api.nvim_buf_line_count(buffer) - 1, 0)
+    pcall(vim.api.nvim_buf_set_extmark, buffer, namespace, last, 0, {
       virt_text = { { "[" .. text .. "]", "Comment" } },
     })
+  end
+end
+
+local function note(terminal, text)
+  if vim.api.nvim_buf_is_valid(terminal.buffer) then
+    vim.b[terminal.buffer].haft_note = text or ""
+    mark(terminal.buffer, text)
   end
 end
 
@@ -249,6 +252,7 @@ function M.show(terminal)
       params.view = "raw"
       return client.request("fetch", params, on_state)
     end
+    mark(terminal.buffer, nil)
     open_channel(terminal)
     if err then
       return note(terminal, err.message)
@@ -291,6 +295,7 @@ function M.read(buffer)
       client.unsubscribe(terminal.subscription)
     end,
   })
+  mark(buffer, "opening")
   M.show(terminal)
 end
 
