@@ -27,6 +27,7 @@ class Driver(ABC):
         self._daemon = daemon
         self._folder = folder
         folder.mkdir()
+        self.is_running = False
 
     @abstractmethod
     def shell(self, id: str) -> None:
@@ -65,6 +66,7 @@ class PythonClient(Driver):
             text=True,
             cwd=Path(__file__).parents[2],
         )
+        self.is_running = True
 
     def _call(self, action: str, id: str, text: str = "") -> str:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -90,6 +92,7 @@ class PythonClient(Driver):
         self._call("answer", id, text)
 
     def kill(self) -> None:
+        self.is_running = False
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -120,6 +123,7 @@ class InTmux(Driver):
     def _open(self, *argv: str) -> None:
         size = ("-x", str(COLS), "-y", str(ROWS))
         self._tmux("new-session", "-d", "-s", "it", *size, "exec " + shlex.join(argv))
+        self.is_running = True
         self._pid = int(self._tmux("display-message", "-p", "-t", "it", "#{pane_pid}"))
 
     def _keys(self, *keys: str, literal: bool = False) -> None:
@@ -135,6 +139,7 @@ class InTmux(Driver):
         return self._tmux("capture-pane", "-p", "-t", "it")
 
     def kill(self) -> None:
+        self.is_running = False
         self._tmux("set-option", "-g", "remain-on-exit", "on")
         os.kill(self._pid, signal.SIGKILL)
         self._tmux("kill-server")

@@ -32,10 +32,14 @@ def daemon(tmp_path: Path) -> Iterator[RunningDaemon]:
 
 
 @pytest.fixture
-def clients(daemon: RunningDaemon, tmp_path: Path) -> dict[str, Driver]:
+def clients(daemon: RunningDaemon, tmp_path: Path) -> Iterator[dict[str, Driver]]:
     if len(CLIENTS) < 3:
         pytest.skip("needs Neovim")
-    return {kind.__name__: kind(daemon, tmp_path / kind.__name__) for kind in CLIENTS}
+    made = {kind.__name__: kind(daemon, tmp_path / kind.__name__) for kind in CLIENTS}
+    yield made
+    for client in made.values():
+        if client.is_running:
+            client.kill()
 
 
 def read(wire: Wire, id: str) -> object:
@@ -63,33 +67,31 @@ def test_a_handle_is_shared_by_all_clients(
         for each in alive:
             each.wait(lines[-1])
 
-    try:
-        for other in others:
-            other.show("work")
-            alive.append(other)
-            other.wait("ready")
-        for client in alive:
-            typed_by(client)
-        for client in list(alive):
-            client.kill()
-            alive.remove(client)
-            typed_by(alive[0])  # while the client is away
-            client.show("work")
-            alive.append(client)
-            client.wait(lines[-1])
-            typed_by(client)
-        with daemon.connect() as wire:
-            for number, client in enumerate(alive):
-                asked = f"asked{number}"
-                wire.call("spawn", tool="asking", id=asked, args=TEXT, wait="stopped")
-                client.answer(asked, "blue")
-                until(lambda: read(wire, asked) == '"blue"', f"the answer of {type(client)}")  # noqa: B023
-        for client in alive:
-            for number, line in enumerate(lines):
-                assert client.shown().count(f"{line}") == 1, (number, client.shown())
-    finally:
-        for client in alive:
-            client.kill()
+    for other in others:
+        other.show("work")
+        alive.append(other)
+        other.wait("ready")
+    for client in alive:
+        typed_by(client)
+    for client in list(alive):
+        client.kill()
+        alive.remove(client)
+        typed_by(alive[0])  # while the client is away
+        client.show("work")
+        alive.append(client)
+        client.wait(lines[-1])
+        typed_by(client)
+    with daemon.connect() as wire:
+        for number, client in enumerate(alive):
+            asked = f"asked{number}"
+            wire.call("spawn", tool="asking", id=asked, args=TEXT, wait="stopped")
+            client.answer(asked, "blue")
+            until(lambda: read(wire, asked) == '"blue"', f"the answer of {type(client)}")  # noqa: B023
+    for client in alive:
+        for number, line in enumerate(lines):
+            assert client.shown().count(f"{line}") == 1, (number, client.shown())
+    for client in alive:
+        client.kill()
     rounds = 1 + len(lines)
     until(
         lambda: len(reporter.ANSWER.findall(given.read_bytes())) >= rounds * reporter.ANSWERS,
