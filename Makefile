@@ -22,7 +22,7 @@ help:
 	@echo "make test-clients     Neovim; all clients on one handle; a real sshd; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
 	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
 	@echo "make vsix             the extension for VS Code, clients/vscode/haft.vsix"
-	@echo "make test-vscode      the extension: its core in Node, and all of it in a real workbench (needs Chromium)"
+	@echo "make test-vscode      the core of the extension in Node, with a real daemon"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
