@@ -72,6 +72,13 @@ def test_streams_are_apart_and_input_is_bytes_to_its_end(place: Place) -> None:
     assert done.stdout == data
 
 
+def test_two_full_streams_are_both_read_to_their_ends(place: Place) -> None:
+    """Each is ahead of the reader at the same time, so that both wait."""
+    script = "head -c 3000000 /dev/zero & head -c 3000000 /dev/zero >&2; wait"
+    done = run(place, "--", "sh", "-c", script)
+    assert (len(done.stdout), len(done.stderr)) == (3_000_000, 3_000_000)
+
+
 @pytest.mark.parametrize(
     ("command", "status"),
     [

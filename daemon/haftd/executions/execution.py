@@ -190,7 +190,8 @@ class Execution:
 
     async def _catch_up(self) -> None:
         while self._backlog() > MAX_BACKLOG // 2:
-            self._backlog_changed = trio.Event()
+            if self._backlog_changed.is_set():  # else another stream waits for the same event
+                self._backlog_changed = trio.Event()
             await self._backlog_changed.wait()
 
     def _backlog(self) -> int:
