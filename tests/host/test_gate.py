@@ -77,7 +77,7 @@ def waiting(
     (gate_r, keep), (report, report_w), (out, out_w) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
     pid = os.posix_spawn(
         gate.program,
-        gate.words(folder, path or argv[0], argv, {}),
+        gate.words(folder, path or argv[0], argv, {}, {}),
         env,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, gate_r, GATE_FD),
@@ -212,9 +212,9 @@ def test_the_machine_gate_is_small_and_maps_nothing_writable() -> None:
 def forgetful() -> Iterator[None]:
     """Detect the gate anew, and restore the state afterwards."""
     before = machine_gate()
-    machine_gate.cache_clear()
+    gate_room._machine_gates.clear()
     yield
-    machine_gate.cache_clear()
+    gate_room._machine_gates.clear()
     assert (machine_gate() is None) == (before is None)
 
 
@@ -222,8 +222,21 @@ def forgetful() -> Iterator[None]:
 def test_an_unknown_machine_gets_the_interpreters_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "vax")
     assert best_gate().kind == "interpreter"
-    machine_gate.cache_clear()
+    gate_room._machine_gates.clear()
     monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_shortage_of_descriptors_decides_one_start_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, flags: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    usual = best_gate().kind
+    gate_room._machine_gates.clear()
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    assert best_gate().kind == "interpreter"
+    monkeypatch.undo()
+    assert best_gate().kind == usual
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -236,12 +249,12 @@ def test_without_an_executable_memfd_the_interpreter_is_the_gate(
     monkeypatch.setattr(os, "memfd_create", refuse)
     assert best_gate().kind == "interpreter"
     monkeypatch.undo()
-    machine_gate.cache_clear()
+    gate_room._machine_gates.clear()
     monkeypatch.setattr(gate_room, "_image", lambda *_: b"\x7fELF not really")
     before = len(os.listdir("/proc/self/fd"))
     assert best_gate().kind == "interpreter"
     assert len(os.listdir("/proc/self/fd")) == before
-    machine_gate.cache_clear()
+    gate_room._machine_gates.clear()
     monkeypatch.undo()
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,18 @@ async def test_limits_hold_before_the_program_runs(gate: Gate) -> None:
         "sh", "-c", "ulimit -d; ulimit -t; ulimit -Ht", limits={"memory": 64 << 20, "cpu_s": 6.5}
     )
     assert (await run(what, gate)).split() == ["65536", "7", "9"]
+
+
+async def test_a_gate_heeds_no_linker_variable_and_the_program_has_all(
+    gate: Gate, tmp_path: Path
+) -> None:
+    """A library that a tool has placed must not run in the gate, which is not confined yet."""
+    env = {"LD_LIBRARY_PATH": f"{tmp_path}", "LD_PRELOAD": "", "A": "b=c"}
+    what = plan("sh", "-c", "echo $LD_LIBRARY_PATH $A")
+    said = await run(replace(what, env={**what.env, **env}), gate)
+    assert said == f"{tmp_path} b=c\n"
+    if gate.kind == "interpreter":
+        assert gate.environment(env) == {"A": "b=c"}
 
 
 async def test_a_process_cannot_raise_its_limits(gate: Gate) -> None:

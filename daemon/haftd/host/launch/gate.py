@@ -14,15 +14,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
 import signal
 import struct
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Final, Literal
 
 from haftd.host.launch.syscall_filter import Confinement
 
@@ -203,7 +205,8 @@ _AARCH64 = """
 _MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
 _BASE, _HEADERS = 0x400000, 64 + 2 * 56
 
-# The environment comes from /proc, as the interpreter may have changed its own.
+# The environment comes from /proc, as the interpreter may have changed its own; the variables that the
+# linker would heed in the interpreter, which is not confined yet, come as a word.
 _INTERPRETER = """
 import os, sys, _signal
 if os.read(3, 1):
@@ -217,7 +220,9 @@ if os.read(3, 1):
             pass
     with open("/proc/self/environ", "rb") as file:
         env = dict(pair.split(b"=", 1) for pair in file.read().split(b"\\0") if pair)
-    limits, confinement, folder, path, *argv = map(os.fsencode, sys.argv[1:])
+    limits, confinement, held, folder, path, *argv = map(os.fsencode, sys.argv[1:])
+    held = bytes.fromhex(held.decode())
+    env.update(pair.split(b"=", 1) for pair in held.split(b"\\0") if pair)
     sign = -1
     try:
         if limits:
@@ -254,6 +259,11 @@ os._exit(127)
 """
 
 
+_OF_LINKER: Final = ("LD_", "GLIBC_TUNABLES", "MALLOC_", "LOCPATH", "GCONV_PATH")
+"""Names of variables that change which code the interpreter runs, as they begin."""
+_SHORTAGES: Final = frozenset([errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """An implementation of the gate; the child starts as `program`."""
@@ -269,13 +279,33 @@ class Gate:
         return self.kind == "interpreter"
 
     def words(
-        self, folder: str, path: str, argv: tuple[str, ...], limits: dict[int, tuple[int, int]]
+        self,
+        folder: str,
+        path: str,
+        argv: tuple[str, ...],
+        limits: dict[int, tuple[int, int]],
+        env: Mapping[str, str],
     ) -> list[str]:
-        """Return the gate's own argv; `limits` count only where `sets_limits`."""
+        """Return the gate's own argv; `limits` count only where `sets_limits`, `env` is the program's."""
         if not self.sets_limits:
             return [*self.prefix, folder, path, *argv]
         text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
-        return [*self.prefix, text, self._confinement_word(), folder, path, *argv]
+        held = "\0".join(f"{name}={env[name]}" for name in env if name.startswith(_OF_LINKER))
+        return [
+            *self.prefix,
+            text,
+            self._confinement_word(),
+            os.fsencode(held).hex(),
+            folder,
+            path,
+            *argv,
+        ]
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment to start the gate with, the program's but for what `words` has."""
+        if not self.sets_limits:
+            return dict(env)
+        return {name: env[name] for name in env if not name.startswith(_OF_LINKER)}
 
     def _confinement_word(self) -> str:
         confinement = self.confinement
@@ -347,9 +377,23 @@ def _seal(image: bytes) -> int:
         os.close(fd)
 
 
-@cache
+_machine_gates: dict[Confinement | None, Gate | None] = {}
+
+
 def machine_gate(confinement: Confinement | None = None) -> Gate | None:
-    """Return the machine-code gate; None if unusable. Tried once."""
+    """Return the machine-code gate; None if unusable. Tried once, but for a shortage of resources."""
+    if confinement not in _machine_gates:
+        try:
+            _machine_gates[confinement] = _make_machine_gate(confinement)
+        except OSError as error:
+            if error.errno in _SHORTAGES:
+                return None
+            _machine_gates[confinement] = None
+    return _machine_gates[confinement]
+
+
+def _make_machine_gate(confinement: Confinement | None) -> Gate | None:
+    """Return the gate; None on another machine. Raises OSError where the kernel refuses."""
     if confinement is not None and platform.machine() != "x86_64":
         return None
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
@@ -357,30 +401,27 @@ def machine_gate(confinement: Confinement | None = None) -> Gate | None:
     code = _MACHINES.get(platform.machine())
     if code is None:
         return None
-    try:
-        fd = _seal(_image(*code, confinement))
-    except OSError:
-        return None
+    fd = _seal(_image(*code, confinement))
     gate = Gate("machine", f"/proc/self/fd/{fd}", ("haft-gate",), confinement)
-    if not _works(gate):
-        os.close(fd)
-        return None
-    return gate
+    works = False
+    try:
+        works = _works(gate)
+    finally:
+        if not works:
+            os.close(fd)
+    return gate if works else None
 
 
 def _works(gate: Gate) -> bool:
     null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
-    try:
-        pid = os.posix_spawn(
-            gate.program,
-            gate.words("/", "/", (), {}),
-            {},
-            file_actions=[null],
-            setsigdef=signal.valid_signals(),
-            setsigmask=(),
-        )
-    except OSError:
-        return False
+    pid = os.posix_spawn(
+        gate.program,
+        gate.words("/", "/", (), {}, {}),
+        {},
+        file_actions=[null],
+        setsigdef=signal.valid_signals(),
+        setsigmask=(),
+    )
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 127
 
 

@@ -281,13 +281,13 @@ def launch(
         )
         _connect(spec, launched, fds)
         ruleset = _give_ruleset(spec.sandbox, launched, fds)
-        words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {})
+        words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
         # A session also on pipes: /dev/tty is then no terminal of the daemon's, and no job control
         # of a child can stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
-            spec.env,
+            gate.environment(spec.env),
             file_actions=fds.actions,
             setsid=True,
             setsigmask=(),
