@@ -462,6 +462,22 @@ def share_memory_of_system_v(at: dict[str, Any]) -> object:
 
 
 @attempt
+def look_through_shared_memory_of_system_v(at: dict[str, Any]) -> object:
+    """Segments of others are found by their numbers: SHM_INFO."""
+    return call(31, 0, 14, ctypes.create_string_buffer(256))
+
+
+@attempt
+def look_through_semaphores_of_system_v(at: dict[str, Any]) -> object:
+    return call(66, 0, 0, 19, ctypes.create_string_buffer(256))
+
+
+@attempt
+def look_through_messages_of_system_v(at: dict[str, Any]) -> object:
+    return call(71, 0, 12, ctypes.create_string_buffer(256))
+
+
+@attempt
 def use_the_users_keys(at: dict[str, Any]) -> object:
     return call(250, 0, -4, 1)
 

@@ -189,6 +189,25 @@ def test_a_reader_changes_no_modes_owners_or_times(tmp_path: Path) -> None:
     assert printed.count("Permission denied") == 3
 
 
+@pytest.mark.parametrize("request_", ["0x40086602", "0x401c5820"])
+def test_a_reader_changes_no_attributes(tmp_path: Path, request_: str) -> None:
+    (tmp_path / "file").touch()
+    sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), READ),))
+    script = (
+        f"import fcntl\nwith open('file') as file:\n fcntl.ioctl(file, {request_}, bytearray(64))"
+    )
+    printed = output(
+        sandboxed(
+            shutil.which("python3", path="/usr/bin") or "python3",
+            "-c",
+            script,
+            sandbox=sandbox,
+            cwd=tmp_path,
+        )
+    )
+    assert "[Errno 1] Operation not permitted" in printed
+
+
 def test_open_files_leave_the_rest_of_the_sandbox(tmp_path: Path) -> None:
     make_folders(tmp_path)
     sandbox = Sandbox(str(tmp_path), None)

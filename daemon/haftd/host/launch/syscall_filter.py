@@ -27,6 +27,8 @@ _NEW_NAMESPACES = 0x7E020000  # NS, CGROUP, UTS, IPC, USER, PID, NET
 _NEW_TIME = 0x80  # in `clone` a bit of the signal's number
 _AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
+_SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
+"""Requests of `ioctl` that change the attributes of a file, open for reading as it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class _Machine:
     socketpair: int
     connect: int
     prlimit: int
+    ioctl: int
     denied: tuple[int, ...]
     ipc: tuple[int, ...]
     metadata: tuple[int, ...]
@@ -61,6 +64,7 @@ _MACHINES: Final = {
         socketpair=53,
         connect=42,
         prlimit=302,
+        ioctl=16,
         # mount, umount2, pivot_root, setns, kexec_load, kexec_file_load, init_module, finit_module,
         # delete_module, bpf, perf_event_open, userfaultfd, open_by_handle_at, swapon, swapoff, reboot,
         # acct, quotactl, iopl, ioperm, syslog
@@ -87,8 +91,9 @@ _MACHINES: Final = {
             173,
             103,
         ),
-        # add_key, request_key, keyctl, shmget, semget, msgget, mq_open
-        ipc=(248, 249, 250, 29, 64, 68, 240),
+        # add_key, request_key, keyctl, shm(get|at|ctl), sem(get|op|ctl|timedop), msg(get|snd|rcv|ctl),
+        # mq_open, mq_unlink
+        ipc=(248, 249, 250, 29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
         # chmod, fchmod, chown, fchown, lchown, fchownat, fchmodat, fchmodat2, (l|f)setxattr,
         # (l|f)removexattr, setxattrat, removexattrat, utime, utimes, futimesat, utimensat
         metadata=(
@@ -124,6 +129,7 @@ _MACHINES: Final = {
         socketpair=199,
         connect=203,
         prlimit=261,
+        ioctl=29,
         denied=(
             40,
             39,
@@ -145,7 +151,7 @@ _MACHINES: Final = {
             60,
             116,
         ),
-        ipc=(217, 218, 219, 194, 190, 186, 180),
+        ipc=(217, 218, 219, 194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
         metadata=(52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 88),
         capset=91,
         seccomp=277,
@@ -216,6 +222,15 @@ def make_filter(*, network: bool, metadata: bool) -> bytes:
         _refuse(errno.EPERM),
         _instruction(_RET, _ALLOW),
     )
+    if not metadata:
+        code += _when(
+            machine.ioctl,
+            _instruction(_LD, _argument(1)),
+            _instruction(_JEQ, _SETFLAGS, 1, 0),
+            _instruction(_JEQ, _FSSETXATTR, 0, 1),
+            _refuse(errno.EPERM),
+            _instruction(_RET, _ALLOW),
+        )
     # A datagram socket of a pair could send to any other.
     code += _when(
         machine.socketpair,
