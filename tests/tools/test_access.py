@@ -257,6 +257,24 @@ def test_a_rule_that_no_process_can_be_held_to_makes_no_tool(
     assert tools["x"].policy is None
 
 
+@pytest.mark.parametrize(
+    "text", ['sandbox = "Root"', 'access.fs.read = ["src/*"]', 'sandbox = "root"\nlimit.wall_s = 1']
+)
+def test_a_fault_beside_rules_makes_no_tool_of_the_layers_below(text: str) -> None:
+    tools, problems = read('[tools.x]\ncommand = "a"\n', f"[tools.x]\n{text}\n")
+    assert tools == {}
+    assert problems
+
+
+def test_rules_of_one_form_close_the_kinds_that_the_other_form_leaves_open() -> None:
+    tools, problems = read(
+        '[tools.x]\ncommand = "a"\naccess.fs.read = ["."]\n'
+        '[conversation.tools.x]\naccess.env.read = ["FOO"]\n'
+    )
+    assert problems == [] and tools["x"].policy is not None
+    assert not tools["x"].policy.may_connect("example.org", 443)
+
+
 def test_a_denial_that_takes_nothing_away_is_no_problem() -> None:
     text = 'access.fs = [{ path = "a", read = true }, { path = "b", read = false, write = true }]\n'
     assert list(policy(text).unenforceable()) == []

@@ -39,6 +39,9 @@ _UNSAFE = (
 )
 
 
+_RULES = frozenset(["access", "sandbox"])
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One file's validated fields of a tool."""
@@ -49,6 +52,8 @@ class Layer:
     values: Mapping[str, Any]
     packed: bool = False
     """Shipped with the daemon."""
+    is_refused: bool = False
+    """True if the layer has rules of access and a fault: no tool is made of it."""
 
     def problem(self, path: Iterable[str], message: str) -> Problem:
         return self.document.problem((*self.form, self.name, *path), message)
@@ -70,6 +75,9 @@ def layers_of(
             if not any(fatal for _, fatal in faults):
                 readable = {key: value for key, value in values.items() if key in fields.READERS}
                 yield Layer(name, form, document, readable, packed)
+            elif isinstance(values, dict) and not _RULES.isdisjoint(values):
+                # Without this layer the tool would run, and without its rules.
+                yield Layer(name, form, document, {}, packed, is_refused=True)
 
 
 def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
@@ -148,6 +156,8 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
     for name, own in named.items():
         if any("command" in layer.values and not layer.packed for layer in own):
             own = [layer for layer in own if not layer.packed]
+        if any(layer.is_refused for layer in own):
+            continue
         forms = dict.fromkeys(layer.form for layer in own)
         under = [layer for form in forms for layer in shared.get(form, ())]
         if (tool := _build(name, under, own, problems)) is not None:
@@ -181,10 +191,12 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         return None
     if ("access" in read or "sandbox" in read) and not tool.unsafe:
         layer = origins.get("access") or origins["sandbox"]
+        is_strict = any(
+            each.form == ("tools",) and not _RULES.isdisjoint(each.values)
+            for each in (*under, *own)
+        )
         try:
-            policy = policy_of(
-                read.get("access"), read.get("sandbox"), strict=layer.form == ("tools",)
-            )
+            policy = policy_of(read.get("access"), read.get("sandbox"), strict=is_strict)
         except parameters.InvalidField as wrong:
             problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
