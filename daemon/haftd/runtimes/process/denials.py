@@ -14,8 +14,8 @@ _MAX_TAIL = 4096
 _DENIED = re.compile(
     rb"permission denied|operation not permitted|\bEACCES\b|\bEPERM\b", re.IGNORECASE
 )
-_QUOTED = re.compile(rb"['\"`\xe2\x80\x98]+([^'\"`\xe2\n]+)['\"`\xe2]")
-_BEFORE = re.compile(rb"([^\s:]+):? *$")
+# Linear: a quoted text begins behind no other quote.
+_QUOTED = re.compile(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n]++)['\"`\xe2]")
 
 
 class DenialWatch:
@@ -47,8 +47,8 @@ def _path(line: bytes, at: int) -> str:
     for quoted in _QUOTED.finditer(line):
         if not _DENIED.search(quoted[1]):
             return quoted[1].decode(errors="replace")
-    word = _BEFORE.search(line[:at].rstrip(b": "))
-    found = word[1].decode(errors="replace") if word else ""
+    before = line[:at].rstrip(b": ").replace(b":", b" ").split()
+    found = before[-1].decode(errors="replace") if before else ""
     return (
         found if "/" in found or "." in found or "cannot" in line.decode(errors="replace") else ""
     )
