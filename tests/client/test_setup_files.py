@@ -85,6 +85,20 @@ def test_a_file_that_was_changed_is_kept_and_named(home: Path, capsys: Capture) 
     assert files(home) == {RECORD, str(path.relative_to(home))}, "undo takes back the others"
 
 
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_kept_file_of_one_part_holds_up_no_other_part(
+    home: Path, capsys: Capture, undo: bool
+) -> None:
+    main(["setup", "completions"] if not undo else ["setup", *PARTS])
+    changed = home / ".local/share/bash-completion/completions/haft"
+    changed.write_text("# mine\n")
+    capsys.readouterr()
+    assert main(["setup", *PARTS, *(["--undo"] if undo else [])]) == 1
+    assert f"{changed} is kept" in capsys.readouterr().err
+    assert (home / ".local/share/man/man1/haft.1").exists() is not undo
+    assert (home / ".local/share/nvim/site/pack/haft/start/haft/plugin").exists() is not undo
+
+
 def test_a_replaced_file_is_put_back_byte_for_byte(home: Path) -> None:
     path = home / ".config/fish/completions/haft.fish"
     path.parent.mkdir(parents=True)

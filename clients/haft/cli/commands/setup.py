@@ -89,12 +89,11 @@ def run(options: argparse.Namespace) -> int:
         require_local(options, subject="setup writes files")
     if options.json and len(options.parts) > 1:
         raise UsageError("--json goes with one part")
-    status: int = Status.DONE
+    is_done = True
     for part in dict.fromkeys(options.parts):
         status = _service(options) if part == "service" else _files(options, part)
-        if status != Status.DONE:
-            break
-    return status
+        is_done &= status == Status.DONE
+    return Status.DONE if is_done else Status.FAILED
 
 
 def _files(options: argparse.Namespace, part: str) -> int:
