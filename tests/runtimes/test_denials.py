@@ -35,12 +35,14 @@ def test_the_path_of_a_refusal_is_found(line: str, path: str | None) -> None:
     assert (f" to '{path}' was denied" if path else "An access was denied") in hint
 
 
-@pytest.mark.parametrize("unit", ["x", "'", "'a", ": ", "\u2018"])
-def test_a_path_is_found_behind_anything(unit: str) -> None:
+@pytest.mark.parametrize(
+    ("unit", "path"),
+    [("x", "/etc/x"), ("'", "/etc/x"), ("'a", "a"), (": ", "/etc/x"), ("\u2018", "/etc/x")],
+)
+def test_a_path_is_found_behind_anything(unit: str, path: str) -> None:
     watch = DenialWatch()
     watch.feed((unit * 900).encode() + b" /etc/x: permission denied")
-    assert " to '/etc/x' was denied" in watch.hint("t") or unit != "x"
-    assert "`haft access t`" in watch.hint("t")
+    assert f" to '{path}' was denied" in watch.hint("t")
 
 
 def test_output_without_a_refusal_gives_no_hint() -> None:

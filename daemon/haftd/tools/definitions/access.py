@@ -1,4 +1,4 @@
-"""Access policy of a tool: the rules of a definition, and pure decisions by them.
+"""Access policy of a tool: its rules on files, network, environment and commands, and the decisions by them.
 
 - A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty kind grants nothing.
 - `fs`: for each right, the rule with the longest path that names the right decides.
