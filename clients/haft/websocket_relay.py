@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import ssl
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from trio_websocket import (
 
 from haft_protocol.errors import RpcError, parse_error
 from haft_protocol.framing import Framer
+from haft_protocol.network_errors import first_reason
 from haft_protocol.paths import PathError, runtime_paths, with_login_folder
 
 from . import __version__
@@ -326,7 +326,7 @@ class _Relay:
             case ConnectionClosed():
                 words = f"{name} closed the connection"
             case HandshakeError() | OSError() | trio.BrokenResourceError():
-                reason = _first_reason(fault) or "what answers there is no WebSocket"
+                reason = first_reason(fault) or "what answers there is no WebSocket"
                 words = f"{name} cannot be reached: {reason}"
             case _:
                 raise fault
@@ -337,22 +337,6 @@ def _first_of(group: ExceptionGroup[Exception]) -> Exception:
     """Return the first exception in a group that is no group itself."""
     first = group.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
-
-
-def _first_reason(error: BaseException) -> str | None:
-    """Return the first message of the system or of TLS in the chain of errors."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {cause.verify_message}"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = (
-            cause.exceptions[0]
-            if isinstance(cause, BaseExceptionGroup)
-            else cause.__cause__ or cause.__context__
-        )
-    return None
 
 
 def _envelopes(message: bytes) -> Iterator[_Envelope]:

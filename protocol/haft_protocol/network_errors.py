@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 
+__all__ = ["first_reason"]
+
 
 def first_reason(error: BaseException) -> str | None:
     """Return the first message of the system or of TLS in the chain of errors; None where none has one."""

@@ -7,7 +7,7 @@ import ssl
 import httpx
 import trio
 
-from haftd.network_errors import first_reason
+from haft_protocol.network_errors import first_reason
 
 
 def chained(error: Exception, cause: BaseException) -> Exception:

@@ -15,8 +15,8 @@ import msgspec
 import structlog
 import trio
 
+from haft_protocol.network_errors import first_reason
 from haftd.config.inquiry_settings import LlmSettings
-from haftd.network_errors import first_reason
 
 from ..backend import InquiryFailed
 from .provider import Request

@@ -19,9 +19,9 @@ import structlog
 import trio
 
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
+from haft_protocol.network_errors import first_reason
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
-from haftd.network_errors import first_reason
 from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
