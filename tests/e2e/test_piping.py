@@ -126,7 +126,7 @@ def test_a_terminal_can_be_the_source(wire: Wire) -> None:
 
 def test_a_tool_without_input_can_read_a_pipe(wire: Wire) -> None:
     run(wire, "source", "printf abc")
-    wire.call("spawn", tool="count", id="n", stdin_from={"id": "source"})
+    wire.call("spawn", tool="count", id="n", stdin_from={"id": "source"}, wait="none")
     assert result(wire, "n").strip() == "3"
 
 

@@ -423,8 +423,9 @@ def http_server(port: int) -> Any:
             _called.wait(0.5)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
+            # Before the headers leave: the client calls as soon as it has them.
             _streams.append(lambda message: self.write({"jsonrpc": "2.0", **message}))
+            self.end_headers()
             while not self.gone():
                 time.sleep(0.01)
 
