@@ -1,12 +1,12 @@
 """haft: the blocking client, the client on trio, and the command line.
 
-Names are loaded at their first use.
+Names are loaded at their first use. Nothing else is imported, `typing` neither: until `haft.__main__` runs, a SIGINT
+ends in a traceback.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client import Haft
     from .errors import (

@@ -1,21 +1,37 @@
 """`haft`: run one command; turn errors into one line and an exit status (`cli/statuses`).
 
-Only the chosen command is loaded. A broken pipe is not reported.
+Only the chosen command is loaded. A broken pipe is not reported. This module imports nothing that takes time: before
+`main` a SIGINT ends in a traceback.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command of these arguments, by default of this process; return the exit status."""
+    if arguments is not None:
+        return _status(list(arguments))
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        from .interrupts import guard_imports, ignore_at_exit
+
+        guard_imports()
+        status = _status(sys.argv[1:])
+        ignore_at_exit()
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _status(arguments: list[str]) -> int:
+    try:
+        return _run(arguments)
     except KeyboardInterrupt:
         from .cli.statuses import Status
 
@@ -60,6 +76,12 @@ def _run(arguments: list[str]) -> int:
             runs, them = (f"{ids[0]} runs", "it") if is_single else ("the handles run", "them")
             line(
                 f"{options.name}: interrupted; {runs} on, `haft abort {' '.join(ids)}` ends {them}"
+            )
+        elif withdrawn := getattr(options, "withdrawn", None):
+            from .cli.show import line
+
+            line(
+                f"{options.name}: interrupted; {withdrawn} was not started: its start awaited approval"
             )
         raise
     except SystemExit:

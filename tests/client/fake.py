@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -36,6 +37,11 @@ class Peer:
 
     def reply(self, request: Any, result: Any) -> None:
         self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the client's process."""
+        credentials = self.end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        os.kill(struct.unpack("3i", credentials)[0], number)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

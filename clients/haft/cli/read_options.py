@@ -82,13 +82,18 @@ def state_of(encoded: bytes) -> HandleState:
 
 def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Fields) -> bytes:
     """Call a method that may need approval."""
-    with awaiting_approval(haft, options, fields["id"]):
+    with awaiting_approval(haft, options, fields["id"], is_start=method == "spawn"):
         return haft.raw(method, fields)
 
 
 @contextmanager
-def awaiting_approval(haft: Haft, options: argparse.Namespace, id: object) -> Iterator[None]:
-    """Allow the time of a person who approves, and report the wait."""
+def awaiting_approval(
+    haft: Haft, options: argparse.Namespace, id: object, *, is_start: bool = True
+) -> Iterator[None]:
+    """Allow the time of a person who approves, and report the wait.
+
+    An interrupted start that awaits approval is withdrawn, so its handle is none that runs on.
+    """
     if haft.patience is not None:
         haft.patience = max(haft.patience, _PERSON_S)
     word = threading.Timer(_SILENCE_S, _report_pending_approval, (options, id))
@@ -97,16 +102,28 @@ def awaiting_approval(haft: Haft, options: argparse.Namespace, id: object) -> It
     options.waited_for = [id]
     try:
         yield
+    except KeyboardInterrupt:
+        if is_start and _awaits_approval(options, id):
+            options.waited_for = []
+            options.withdrawn = id
+        raise
     finally:
         word.cancel()
 
 
 def _report_pending_approval(options: argparse.Namespace, id: object) -> None:
-    """Report a pending approval of the call. Only a hint, so errors are dropped."""
+    """Report a pending approval of the call."""
+    if _awaits_approval(options, id):
+        show.line(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
+
+
+def _awaits_approval(options: argparse.Namespace, id: object) -> bool:
+    """Return True for a pending approval; only a hint depends on it, so errors are dropped."""
     with suppress(HaftError), connect(options) as other:
+        other.patience = _SILENCE_S
         waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
-        if any(approval.id == id for approval in waiting.approvals):
-            show.line(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
+        return any(approval.id == id for approval in waiting.approvals)
+    return False
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:

@@ -4,6 +4,7 @@
 - Each wait is a single poll, and no write blocks: a signal is forwarded at once, also while the reader of
   standard output has stalled.
 - Both streams are written in the order in which the daemon has read them.
+- A signal that comes before the program runs is forwarded as well: the daemon delivers it at the start.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import select
 import signal
 import stat
 import sys
+import time
 from base64 import b64decode, b64encode
 from collections import deque
+from collections.abc import Iterable
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Raw, UnsetType
 
 from haft_protocol.pushes import BYTES, STATE, PushedBytes
-from haft_protocol.states import HandleState, Stopped, Waiting
+from haft_protocol.states import HandleState, Pending, Stopped, Waiting
 
-from ..errors import RemoteError
+from ..errors import RemoteError, ReplyTimeout
 from . import show
 from .terminal.pollable_client import PollableClient
 
@@ -36,7 +39,8 @@ _PIPE_BUF = select.PIPE_BUF
 _MAX_BACKLOG = 1 << 20
 _CHUNK = 65_536
 _FOR_LONG_MS = 86_400_000
-_FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH")
+FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _NO_READER = ("handle_stopped", "action_not_supported", "handle_not_found")
 _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
 _BYTES = msgspec.json.Decoder(PushedBytes)
@@ -60,11 +64,14 @@ def split(push: PushedBytes) -> list[tuple[int, bytes]]:
 
 
 class Relay:
-    """The relay of one handle, for the length of a `with` block."""
+    """The relay of one handle and of these signals, for the length of a `with` block."""
 
-    def __init__(self, line: PollableClient, handle: str) -> None:
+    def __init__(
+        self, line: PollableClient, handle: str, forwarded: Iterable[str] = FORWARDED
+    ) -> None:
         self._line = line
         self._id = handle
+        self._forwarded = forwarded
         self._pushed: deque[tuple[str, Raw]] = deque()
         self._queue: deque[tuple[int, bytes]] = deque()
         """Output to write, in order."""
@@ -74,8 +81,8 @@ class Relay:
         """Streams without a reader; a number that was closed at the start may be a socket's now."""
         self._last: Stopped | None = None
         self._stdin: int | None = STDIN if sys.stdin is not None else None
-        self._reads = True
-        """False while this process is in the background of its terminal."""
+        self._reads = False
+        """False before the program runs, and while this process is in the background of its terminal."""
         self._input: bytes | None = b"" if sys.stdin is None else None
         """Input that is not sent yet; empty: the end."""
         self._sent: tuple[int, bytes] | None = None
@@ -93,7 +100,7 @@ class Relay:
 
     def __enter__(self) -> Relay:
         self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
-        for name in (*_FORWARDED, "TSTP", "CONT"):
+        for name in self._forwarded:
             number = signal.Signals[f"SIG{name}"]
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._handlers.append((number, signal.signal(number, self._note)))
@@ -102,14 +109,54 @@ class Relay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers:
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._before)
+        self._restore()
         os.close(self._bell)
         os.close(self._ring)
 
+    def _restore(self) -> None:
+        handlers, self._handlers = self._handlers, []
+        for number, handler in handlers:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._before)
+
+    def start(self, spawned: int) -> None:
+        """Wait for the reply to a spawn; signals are forwarded afterwards. Raises `RemoteError`, `ReplyTimeout`.
+
+        A signal that ends a process ends this one if a person still has to allow the start, and at its second time.
+        """
+        seconds = self._line.patience
+        deadline = None if seconds is None else time.monotonic() + seconds
+        look: int | None = None
+        while self._line.take(spawned) is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise ReplyTimeout(
+                    "haftd did not answer `spawn` in time; the request was cancelled"
+                )
+            self._wait(left)
+            ending = [number for number in self._arrived if number in _ENDING]
+            if len(ending) > len(set(ending)):
+                self._end_by(ending[-1])
+            if ending and look is None:
+                look = self._line.start("fetch", id=self._id, cursor=0, max_bytes=0)
+            elif look is not None and self._awaits_decision(look):
+                self._end_by(ending[0])
+
+    def _awaits_decision(self, look: int) -> bool:
+        try:
+            state = self._line.take(look)
+        except RemoteError:
+            return False
+        return isinstance(state, Pending) and state.needs == "decision"
+
+    def _end_by(self, number: int) -> NoReturn:
+        self._restore()
+        signal.raise_signal(number)
+        raise AssertionError("the signal was not ignored, and has ended the process or raised")
+
     def run(self) -> Stopped:
         """Relay until the handle has stopped and all output is written. Raises `ConnectionLost`."""
+        self._reads = True
         while True:
             self._take_pushes()
             if self._last is not None and not self._queue:
@@ -117,12 +164,12 @@ class Relay:
             self._send_input()
             self._wait()
             self._take_replies()
-            self._forward_signals()
+            self.forward_signals()
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self._arrived.append(number)
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float | None = None) -> None:
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         if self._size < _MAX_BACKLOG and self._last is None:
@@ -132,7 +179,7 @@ class Relay:
             poll.register(self._queue[0][0], select.POLLOUT)
         if self._stdin is not None and self._reads and self._input is None and self._sent is None:
             poll.register(self._stdin, select.POLLIN)
-        for fd, _ in poll.poll():
+        for fd, _ in poll.poll(None if seconds is None else seconds * 1000):
             if fd == self._bell:
                 os.read(self._bell, _CHUNK)
             elif fd == self._line.fileno():
@@ -243,7 +290,7 @@ class Relay:
 
     # --- signals ----------------------------------------------------------------------------
 
-    def _forward_signals(self) -> None:
+    def forward_signals(self) -> None:
         arrived, self._arrived = self._arrived, []
         for number in arrived:
             name = signal.Signals(number).name.removeprefix("SIG")

@@ -195,24 +195,27 @@ def _joined(
         show.write(f"{options.id}\n")
         return Status.DONE
     if terminal:
-        with awaiting_approval(line, options, options.id):
-            line.finish(line.start("spawn", **fields))
+        # HUP only detaches, and the others leave the terminal as it is until it is taken.
+        with Relay(line, options.id, ("INT", "TERM", "QUIT")) as starting:
+            with awaiting_approval(line, options, options.id):
+                starting.start(line.start("spawn", **fields))
+            starting.forward_signals()
         return _in_terminal(options, line)
     relay = Relay(line, options.id)
     line.hear(relay.hear)
-    # The subscription follows at once: the command may be over before the reply to the spawn.
-    spawned = line.start("spawn", **fields)
-    followed = line.start(
-        "subscribe",
-        events=["state", "bytes"],
-        handles=[options.id],
-        backpressure=True,
-        **{"from": {options.id: 0}},
-    )
-    with awaiting_approval(line, options, options.id):
-        line.finish(spawned)
-    line.finish(followed)
     with relay:
+        # The subscription follows at once: the command may be over before the reply to the spawn.
+        spawned = line.start("spawn", **fields)
+        followed = line.start(
+            "subscribe",
+            events=["state", "bytes"],
+            handles=[options.id],
+            backpressure=True,
+            **{"from": {options.id: 0}},
+        )
+        with awaiting_approval(line, options, options.id):
+            relay.start(spawned)
+        line.finish(followed)
         return _status(relay.run())
 
 

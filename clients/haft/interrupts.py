@@ -1,0 +1,34 @@
+"""SIGINT in a program of haft: `KeyboardInterrupt`, but never within an import, nor at the exit.
+
+An exception within an import leaves half a module, and a C module may crash on it. Until all modules are there
+nothing has begun that must be ended, so the process exits at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+INTERRUPTED = 130
+_IMPORT = "<frozen importlib._bootstrap>"
+
+
+def guard_imports() -> None:
+    """Exit at a SIGINT within an import, unless the signal is ignored or has another handler."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def ignore_at_exit() -> None:
+    """Ignore SIGINT from now on: the exit status is decided."""
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT:
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt

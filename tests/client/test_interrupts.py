@@ -1,0 +1,114 @@
+"""Signals before the command runs: no traceback, and no command that runs on unseen."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from haft.interrupts import INTERRUPTED
+from tests.client.conftest import Serve
+from tests.client.fake import LATER, Peer, running, stopped
+
+APPROVAL = {
+    "approval_id": "3f9a1c07", "session": "default", "tool": "run", "action": "spawn", "id": "h",
+    "arguments": {}, "rendered": "{}", "mode": "ask",
+}  # fmt: skip
+
+_INTERRUPTED_AT = """
+import os, signal, sys
+def hook(event, arguments):
+    if event == "import" and arguments[0] == "{name}":
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(hook)
+from haft.__main__ import main
+sys.exit(main())
+"""
+_INTERRUPTED_AFTERWARDS = """
+import atexit, os, signal, sys
+from haft.__main__ import main
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["typing", "haft.interrupts", "argparse", "haft.wire"])
+def test_an_interrupted_import_is_no_traceback(serve: Serve, name: str) -> None:
+    serve(lambda request, peer: {"handles": []})
+    words = [sys.executable, "-c", _INTERRUPTED_AT.format(name=name), "ps"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "")
+
+
+def test_an_interrupt_at_the_exit_changes_nothing() -> None:
+    words = [sys.executable, "-c", _INTERRUPTED_AFTERWARDS, "help", "ps"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_start_reaches_the_command(
+    serve: Serve, number: signal.Signals
+) -> None:
+    """The signal comes while the daemon starts the command, and is forwarded once that runs."""
+    spawns: list[dict[str, Any]] = []
+
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        match request["method"]:
+            case "spawn":
+                spawns.append(request)
+                peer.signal(number)
+                return LATER
+            case "fetch":
+                peer.reply(spawns[0], running("h"))
+                return {**running("h"), "state": "pending"}
+            case "subscribe":
+                return {"subscription": "sub.1"}
+        name = request["params"]["input"].get("signal")
+        if name is None:
+            return running("h")  # the end of the input
+        end = {**stopped("h", None, exit={"signal": name}), "subscription": "sub.1"}
+        end["error"] = {"message": "ended", "trace": [], "transient": False}
+        peer.send({"jsonrpc": "2.0", "method": "handle/state", "params": end})
+        return running("h")
+
+    serve(answer)
+    assert _run("--id", "h") == (128 + number, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_person_decides_ends_the_client(
+    serve: Serve, number: signal.Signals
+) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        match request["method"]:
+            case "spawn":
+                peer.signal(number)
+                return LATER
+            case "fetch":
+                return {**running("h"), "state": "pending", "needs": "decision"}
+            case "approvals/list":
+                return {"approvals": [APPROVAL]}
+        return LATER
+
+    serve(answer)
+    status, errors = _run("--id", "h")
+    if number == signal.SIGINT:
+        words = "haft run: interrupted; h was not started: its start awaited approval\n"
+        assert (status, errors) == (INTERRUPTED, words)
+    else:
+        assert (status, errors) == (-number, "")
+
+
+def _run(*words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", "run", *words, "--", "true"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
