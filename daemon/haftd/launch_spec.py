@@ -6,6 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+PROGRAM_FOLDERS = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+)
+"""Folders of the system that every sandboxed process may read and execute."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:

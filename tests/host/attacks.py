@@ -531,6 +531,12 @@ def reconnect_the_rest_of_a_pair(at: dict[str, Any]) -> object:
 
 
 @attempt
+def make_a_pair_of_another_family_(at: dict[str, Any]) -> object:
+    """Without a sandbox the kernel's modules decide."""
+    return socket.socketpair(socket.AF_TIPC, socket.SOCK_STREAM)
+
+
+@attempt
 def connect_by_tcp(at: dict[str, Any]) -> object:
     return connect(socket.AF_INET, ("127.0.0.1", at["port"]))
 

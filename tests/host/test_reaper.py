@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,3 +119,43 @@ def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert child.wait() == 7
+
+
+TRAPPED = (
+    "import ctypes, os, signal, time\n"
+    "fork and os.fork() and os._exit(0)\n"
+    "while fork and os.getppid() != parent: time.sleep(0.001)\n"
+    "ctypes.CDLL(None).ptrace(0, 0, 0, 0)\n"
+    "os.write(1, b'%d\\n' % os.getpid())\n"
+    "os.kill(os.getpid(), signal.SIGUSR1)\n"
+    "time.sleep(1000)\n"
+)
+"""PTRACE_TRACEME: the parent gets each signal of the process as a change of state, as if it had ended."""
+
+
+@pytest.mark.parametrize("fork", [False, True])
+async def test_a_process_that_its_parent_traces_has_not_ended(fork: bool) -> None:
+    """Also an adopted one: its tracer is the daemon."""
+    code = f"fork, parent = {fork}, {os.getpid()}\n{TRAPPED}"
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    async with running(plan(python, "-c", code, mark=new_mark())) as (it, kin):
+        assert it.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            await trio.lowlevel.wait_readable(it.stdout)
+            line += os.read(it.stdout, 100)
+        pid = int(line)
+        with trio.fail_after(PATIENCE_S):
+            while (stat := read_stat(pid)) is None or stat.state != "t":
+                await trio.sleep(0.001)
+        if fork:
+            await it.wait_exit()
+        Reaper().reap()
+        assert is_running(pid) and pid in kin.members()
+        assert fork or it.reap() is None
+        os.kill(pid, signal.SIGKILL)
+        if fork:
+            with trio.fail_after(PATIENCE_S):
+                await kin.gone()
+        else:
+            assert await it.wait_exit() == Exit(signal="KILL")

@@ -128,7 +128,7 @@ USUAL = (
 def test_what_is_granted_works(tmp_path: Path, kind: str) -> None:
     """Files, moves between folders, modes, devices, pipes of the shell, and its own /proc."""
     confinement = syscall_filter.confinement(
-        network=False, metadata=True, is_root=os.geteuid() == 0
+        network=False, metadata=True, capabilities=syscall_filter.permitted_capabilities()
     )
     gate = (machine_gate if kind == "machine" else interpreter_gate)(confinement)
     assert gate is not None and gate.kind == kind
@@ -301,6 +301,14 @@ def test_a_failed_confinement_runs_nothing(
     message = refusal(sandboxed("touch", str(marker), sandbox=Sandbox("/"), cwd=tmp_path))
     assert os.strerror(errno.EINVAL).lower() in message
     assert not marker.exists()
+
+
+def test_root_with_fewer_capabilities_keeps_those_that_it_has() -> None:
+    """In a container root lacks some; asking for them fails."""
+    kept = syscall_filter.confinement(network=False, metadata=True, capabilities=0b11)
+    none = syscall_filter.confinement(network=False, metadata=True, capabilities=0)
+    assert kept is not None and kept.capabilities == 0b11
+    assert none is not None and none.capabilities == 0
 
 
 def test_an_interpreter_outside_of_the_sandbox_is_explained(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from haftd.tools.definitions.access import (
     canonical_host,
     covers,
 )
+from haftd.tools.definitions.load import is_about_rules
 from haftd.tools.lists.full_description import describe
 
 from .making import environment, read, tool
@@ -155,6 +156,35 @@ def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
     assert not AccessPolicy(net=(NetRule("a"), NetRule("a", allow=False))).may_connect("a", 1)
 
 
+@pytest.mark.parametrize(
+    ("rules", "host", "address", "answer"),
+    [
+        ([NetRule("a.org")], "a.org", "93.184.216.34", True),
+        ([NetRule("a.org")], "a.org", "10.0.0.1", True),
+        ([NetRule("a.org")], "b.org", "93.184.216.34", False),
+        ([NetRule("a.org")], "a.org", "127.0.0.1", False),
+        ([NetRule("a.org")], "a.org", "::1", False),
+        ([NetRule("a.org")], "a.org", "::ffff:127.0.0.1", False),
+        ([NetRule("a.org")], "a.org", "169.254.169.254", False),
+        ([NetRule("a.org")], "a.org", "0.0.0.0", False),
+        ([NetRule("a.org")], "a.org", "fe80::1", False),
+        ([NetRule("*.org")], "a.org", "127.0.0.1", False),
+        ([NetRule("a.org"), NetRule("127.0.0.1")], "a.org", "127.0.0.1", True),
+        ([NetRule("127.0.0.1")], "a.org", "127.0.0.1", False),
+        ([NetRule("localhost")], "localhost", "127.0.0.1", True),
+        ([NetRule("127.0.0.1")], "127.1", "127.0.0.1", True),
+        ([NetRule("*")], "a.org", "127.0.0.1", True),
+        ([NetRule("*", port=443)], "a.org", "127.0.0.1", True),
+        ([NetRule("*"), NetRule("10.0.0.1", allow=False)], "a.org", "10.0.0.1", False),
+        ([NetRule("a.org"), NetRule("10.0.0.1", port=1, allow=False)], "a.org", "10.0.0.1", True),
+    ],
+)  # fmt: skip
+def test_an_address_counts_as_well_as_the_name_that_leads_to_it(
+    rules: list[NetRule], host: str, address: str, answer: bool
+) -> None:
+    assert AccessPolicy(net=tuple(rules)).may_reach(host, address, 443) is answer
+
+
 def test_both_forms_of_rules_are_one_policy() -> None:
     tables = policy(
         '[[tools.x.access.fs]]\npath = "src/"\nread = true\nwrite = true\n'
@@ -236,6 +266,8 @@ def test_a_wrong_rule_is_named_with_its_key(text: str, key: str, words: str, for
     ("text", "key", "words"),
     [
         ('access.fs = [{ path = ".", read = true }, { path = ".git", read = false }]', "access.fs", "takes away read"),
+        ('access.fs = [{ path = "/usr/share/x", read = false }]', "access.fs", "in /usr"),
+        ('access.fs = [{ path = "/lib", execute = false, read = true }]', "access.fs", "takes away execute"),
         ('access.fs.create = ["a"]', "access.fs", "`create` without `update`"),
         ('access.net = [{ host = "a" }]', "access.net", "a proxy"),
         ('access.net = [{ host = "*", port = 443 }]', "access.net", "a proxy"),
@@ -332,6 +364,23 @@ def test_a_tool_without_rules_has_no_sandbox() -> None:
     assert called("access = {}\n").launch.sandbox == Sandbox("/r", (), network=False)
 
 
+@pytest.mark.parametrize("rule", ["net = []", 'env.read = ["A"]', 'net = [{ host = "*" }]'])
+def test_rules_that_leave_files_open_make_no_tool(rule: str) -> None:
+    """The tool could write a definition for itself."""
+    key, _, message = problem(f"access.{rule}\n", "conversation.tools")
+    assert key == "conversation.tools.x.access" and "leaves files open" in message
+    assert policy(f"access.{rule}\n").fs == ()
+
+
+def test_an_empty_table_of_the_older_form_is_no_rule() -> None:
+    assert tool('[conversation.tools.x]\ncommand = "a"\naccess = {}\n').policy is None
+
+
+def test_a_sandbox_for_all_tools_is_a_problem_of_the_list() -> None:
+    _, problems = read('[tools."*"]\nsandbox = "root"\n[tools.x]\ncommand = "a"\nbad = 1\n')
+    assert [one.key for one in problems if is_about_rules(one)] == ["tools.*.sandbox"]
+
+
 def test_the_rules_are_described_in_words() -> None:
     def words(text: str) -> str:
         found = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
@@ -347,6 +396,13 @@ def test_the_rules_are_described_in_words() -> None:
     assert "may connect to every host" in more and "A, and what its definition sets" in more
 
 
+def test_a_rule_hides_a_variable_that_every_tool_has() -> None:
+    table = "[[tools.x.access.env]]\nname = "
+    found = policy(f'{table}"HOME"\nread = false\n{table}"L*"\nread = false\n')
+    assert not found.may_inherit("HOME") and not found.may_inherit("LOGNAME")
+    assert found.may_inherit("USER") and not found.may_inherit("OTHER")
+
+
 def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> None:
     from haftd.tools.calls.environment import build
 
@@ -360,7 +416,7 @@ def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> Non
         socket="/s",
         mark="m",
         call="{}",
-        may_see=found.may_see,
+        may_inherit=found.may_inherit,
         is_confined=True,
     )
     assert {"PATH", "HOME", "KEPT", "SET", "LC_ALL"} <= env.keys()

@@ -349,7 +349,7 @@ class Calls:
             outer=self.settings.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
-            may_see=None if resolved.policy is None else resolved.policy.may_see,
+            may_inherit=None if resolved.policy is None else resolved.policy.may_inherit,
             is_confined=resolved.launch.sandbox is not None,
         )
 

@@ -20,7 +20,7 @@ from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescrip
 from .definitions.definition import Tool
 from .definitions.document import Document, UnreadableFile, definition_files, parse, problem, read
 from .definitions.functions import packaged_functions, read_functions
-from .definitions.load import FORMS, Layer, layers_of, shared_fields, tools_of
+from .definitions.load import FORMS, Layer, is_about_rules, layers_of, shared_fields, tools_of
 from .definitions.self_description import Descriptions
 from .definitions.server_tools import ServerState, absence, place_tools, server_of
 from .lists.full_description import describe, describe_own
@@ -174,9 +174,10 @@ class Catalogue:
         return [tool] if tool.is_asked else []
 
     def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Return the problems of servers, and of tools without their self-description."""
+        """Return the problems of servers, of rules of access, and of tools without their self-description."""
         undescribed = self.descriptions.problems(self._toolset(root).self_describing, root)
-        return (*undescribed, *self.server_problems)
+        rules = [problem for problem in self.problems if is_about_rules(problem)]
+        return (*rules, *undescribed, *self.server_problems)
 
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
         """Return the servers that must list their tools before this tool, or the whole list, is

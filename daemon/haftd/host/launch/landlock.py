@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable
 from functools import cache
 
-from haftd.launch_spec import Grant, Sandbox
+from haftd.launch_spec import PROGRAM_FOLDERS, Grant, Sandbox
 
 MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""
@@ -45,17 +45,6 @@ _SCOPES = 1 | 2  # abstract sockets, signals
 
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 2, 4, 8
 
-PROGRAM_FOLDERS = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix/store",
-    "/gnu/store",
-)
 _READ_EXECUTE = frozenset({"read", "execute"})
 _READ_WRITE = frozenset({"read", "update"})
 _ALWAYS = (

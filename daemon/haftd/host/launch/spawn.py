@@ -54,6 +54,8 @@ PIPE_SIZE = 262_144
 """Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""
 
 _PF_EXITING = 0x4
+ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
+"""Codes of `waitid` for an end. A child that asks to be traced by its parent is reported as trapped, too."""
 _SIGNALS = signal.valid_signals()
 
 
@@ -185,7 +187,7 @@ class LaunchedProcess:
         except ChildProcessError:
             self._exit = Exit()
         else:
-            if info is None:
+            if info is None or info.si_code not in ENDED:
                 return None
             if info.si_code == os.CLD_EXITED:
                 self._exit = Exit(code=info.si_status)
@@ -347,7 +349,9 @@ def _confinement(sandbox: Sandbox | None) -> syscall_filter.Confinement | None:
     if sandbox is None:
         return None
     found = syscall_filter.confinement(
-        network=sandbox.network, metadata=sandbox.may_write, is_root=os.geteuid() == 0
+        network=sandbox.network,
+        metadata=sandbox.may_write,
+        capabilities=syscall_filter.permitted_capabilities() if os.geteuid() == 0 else 0,
     )
     if found is None:
         raise _no_sandbox(f"the system calls of this machine, {os.uname().machine}, are not known")

@@ -25,7 +25,7 @@ _X32 = 0x40000000
 
 _NEW_NAMESPACES = 0x7E020000  # NS, CGROUP, UTS, IPC, USER, PID, NET
 _NEW_TIME = 0x80  # in `clone` a bit of the signal's number
-_AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 """Requests of `ioctl` that change the attributes of a file, open for reading as it may be."""
@@ -163,6 +163,16 @@ _OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 """CAP_CHOWN, DAC_OVERRIDE, FOWNER, FSETID: the rights of root on files, which Landlock narrows."""
 
 
+@cache
+def permitted_capabilities() -> int:
+    """Return this process's permitted capabilities: of root, all but those that a container withholds."""
+    with open("/proc/thread-self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"CapPrm:"):
+                return int(line.split()[1], 16)
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Confinement:
     """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`."""
@@ -173,14 +183,17 @@ class Confinement:
 
 
 @cache
-def confinement(*, network: bool, metadata: bool, is_root: bool) -> Confinement | None:
-    """Return the confinement for this machine; None on a machine with unknown system calls."""
+def confinement(*, network: bool, metadata: bool, capabilities: int) -> Confinement | None:
+    """Return the confinement for this machine; None on a machine with unknown system calls.
+
+    `capabilities` are the daemon's permitted ones: no process can keep one that its parent lacks.
+    """
     machine = _MACHINES.get(platform.machine())
     if machine is None or sys.byteorder != "little":
         return None
     return Confinement(
         make_filter(network=network, metadata=metadata),
-        _OF_ROOT if is_root else 0,
+        _OF_ROOT & capabilities,
         (machine.capset, machine.seccomp),
     )
 
@@ -234,6 +247,8 @@ def make_filter(*, network: bool, metadata: bool) -> bytes:
     # A datagram socket of a pair could send to any other.
     code += _when(
         machine.socketpair,
+        _instruction(_LD, _argument(0)),
+        _instruction(_JEQ, _AF_UNIX, 0, 4),
         _instruction(_LD, _argument(1)),
         _instruction(_AND, _TYPE),
         _instruction(_JEQ, _STREAM, 2, 0),

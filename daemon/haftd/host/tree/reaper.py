@@ -11,7 +11,7 @@ import signal
 
 import trio
 
-from haftd.host.launch.spawn import leaders
+from haftd.host.launch.spawn import ENDED, leaders
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.ancestry import child_lister
 from haftd.host.process.identity import read_stat
@@ -59,6 +59,8 @@ class Reaper:
                 self._dead.clear()
                 return False
             leader = leaders.get(info.si_pid)
+            if info.si_code not in ENDED:
+                break
             if leader is not None:
                 if leader.reap() is None:
                     break

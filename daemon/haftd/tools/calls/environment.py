@@ -47,10 +47,6 @@ _REMOVED = frozenset(f"{_MANAGER} {_SYSTEMD} {_ELSEWHERE}".split())
 _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
 _NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _FOR_TERMINALS = {"TERM": "xterm-256color"}
-_MINIMAL = frozenset(
-    ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"]
-)
-"""Variables that a tool gets whatever its rules are."""
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
@@ -113,14 +109,14 @@ def build(
     outer: str = "",
     mark: str,
     call: str,
-    may_see: Callable[[str], bool] | None = None,
+    may_inherit: Callable[[str], bool] | None = None,
     is_confined: bool = False,
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
     `askpass` is the program that asks for secrets. `socket` addresses this daemon, since a tool's
     environment lacks the folders to search for it. `outer` has the tags of the handles that contain
-    the daemon. `may_see` decides about further variables of a tool with rules. A process that
+    the daemon. `may_inherit` decides about the variables of a tool with rules. A process that
     `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket.
     """
     source = _source(base, client)
@@ -131,7 +127,7 @@ def build(
         if name not in _REMOVED
         and not name.startswith("HAFT_")
         and not secret.match(name)
-        and (may_see is None or name in _MINIMAL or may_see(name))
+        and (may_inherit is None or may_inherit(name))
     }
     if terminal:
         env.update(_FOR_TERMINALS)

@@ -18,9 +18,15 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from haftd.launch_spec import PROGRAM_FOLDERS
+
 Right = Literal["read", "create", "update", "delete", "execute"]
 RIGHTS: tuple[Right, ...] = ("read", "create", "update", "delete", "execute")
 WRITE: tuple[Right, ...] = ("create", "update", "delete")
+ALWAYS_INHERITED = frozenset(
+    ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"]
+)
+"""Variables that a tool with rules inherits, unless a rule denies them."""
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -125,11 +131,41 @@ class AccessPolicy:
         if self.net is None:
             return True
         name = canonical_host(host)
-        rules = [rule for rule in self.net if rule.matches(name, port, scheme, path)]
-        if not rules:
+        return _allows([rule for rule in self.net if rule.matches(name, port, scheme, path)])
+
+    def may_reach(
+        self,
+        host: str,
+        address: str,
+        port: int,
+        scheme: str | None = None,
+        path: str | None = None,
+    ) -> bool:
+        """Decide on a connection to `address`, one of those that the name `host` has.
+
+        A rule about the address decides before one about the name, whose owner chooses the addresses: a name
+        reaches no address of this machine or its link, `localhost` excepted.
+        """
+        if self.net is None:
+            return True
+        number = canonical_host(address)
+        own = [
+            rule
+            for rule in self.net
+            if rule.host == number and rule.matches(number, port, scheme, path)
+        ]
+        if own and not _allows(own):
             return False
-        most = max(rule.specificity for rule in rules)
-        return all(rule.allow for rule in rules if rule.specificity == most)
+        if not self.may_connect(host, port, scheme, path):
+            return False
+        name = canonical_host(host)
+        return (
+            bool(own)
+            or not _is_local(number)
+            or name == "localhost"
+            or name.endswith(".localhost")
+            or self.may_connect(number, port, scheme, path)
+        )
 
     def may_see(self, name: str) -> bool:
         """Decide on a variable of the environment: a rule of the exact name before patterns."""
@@ -138,6 +174,12 @@ class AccessPolicy:
         exact = [rule for rule in self.env if rule.name == name]
         rules = exact or [rule for rule in self.env if fnmatchcase(name, rule.name)]
         return bool(rules) and all(rule.read for rule in rules)
+
+    def may_inherit(self, name: str) -> bool:
+        """Decide on a variable of a process: without a rule, those of `ALWAYS_INHERITED` are granted."""
+        if self.env is not None and name in ALWAYS_INHERITED:
+            return self.may_see(name) or not any(fnmatchcase(name, rule.name) for rule in self.env)
+        return self.may_see(name)
 
     def may_run(self, program: str, *args: str) -> bool:
         if self.commands is None:
@@ -190,6 +232,16 @@ class AccessPolicy:
     def unenforceable(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield the rules that no sandbox of a process enforces: the key, and the reason."""
         for rule in self.fs or ():
+            above = next((folder for folder in PROGRAM_FOLDERS if covers(folder, rule.path)), "")
+            if above and (kept := rule.denies & {"read", "execute"}):
+                yield (
+                    ("fs",),
+                    (
+                        f"the rule for {rule.path!r} takes away {' and '.join(sorted(kept))}, which every "
+                        f"tool has in {above}: its programs and libraries need it"
+                    ),
+                )
+                continue
             shorter = replace(self, fs=tuple(r for r in self.fs or () if r.path != rule.path))
             lost = [
                 right for right in RIGHTS if right in rule.denies and shorter._may_at(right, rule)
@@ -286,6 +338,26 @@ def canonical_host(host: str) -> str:
             return text
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)
+
+
+def _allows(rules: list[NetRule]) -> bool:
+    most = max((rule.specificity for rule in rules), default=None)
+    return bool(rules) and all(rule.allow for rule in rules if rule.specificity == most)
+
+
+def _is_local(address: str) -> bool:
+    """Return whether an address is one of this machine or of its link."""
+    try:
+        number = ipaddress.ip_address(address)
+    except ValueError:
+        return True
+    return (
+        number.is_loopback
+        or number.is_link_local
+        or number.is_unspecified
+        or number.is_multicast
+        or address == "255.255.255.255"
+    )
 
 
 def _depth(rule: PathRule) -> int:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,7 +40,13 @@ _UNSAFE = (
 )
 
 
+_OPEN_FILES = (
+    "it has no rule about `fs`, which leaves files open to the tool, also haft's own, and so its rules; "
+    'list files, as `access.fs.read = ["."]`'
+)
+
 _RULES = frozenset(["access", "sandbox"])
+_ABOUT_RULES = re.compile(r"^(conversation\.)?tools\..+\.(access|sandbox)(\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,11 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
             yield layer.problem((key, *wrong.path), wrong.message), True
 
 
+def is_about_rules(problem: Problem) -> bool:
+    """Return whether a problem concerns rules of access: without them, a tool is missing or another one."""
+    return bool(_ABOUT_RULES.search(problem.key))
+
+
 def merged(layers: Iterable[Layer]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for layer in layers:
@@ -201,10 +213,13 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
             problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
         faults = list(_unenforceable(tool, policy, "access" if "access" in read else "sandbox"))
+        if not faults and _is_confined(tool) and policy.fs is None and policy != AccessPolicy():
+            faults = [(("access",), _OPEN_FILES)]
         problems.extend(layer.problem(path, f"{why}, {_UNSAFE}") for path, why in faults)
         if faults:
             return None
-        tool = replace(tool, policy=policy)
+        # Nothing but open kinds is no rule.
+        tool = replace(tool, policy=None if policy == AccessPolicy() else policy)
     for path, message in fields.remarks(tool, read):
         problems.append(origins.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
@@ -220,12 +235,17 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     return tool
 
 
+def _is_confined(tool: Tool) -> bool:
+    """Return whether the sandbox of a process enforces the tool's rules; a template may name any runtime."""
+    return tool.source == "local" and ("{" in tool.runtime or tool.runtime in _CONFINED)
+
+
 def _unenforceable(
     tool: Tool, policy: AccessPolicy, key: str
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     if tool.source != "local":
         yield (key,), f"it is not enforced for a tool of the source {tool.source!r}"
-    elif "{" in tool.runtime or tool.runtime in _CONFINED:
+    elif _is_confined(tool):
         for path, why in policy.unenforceable():
             yield ("access", *path), why
     elif tool.runtime in added_runtimes():
