@@ -87,5 +87,7 @@ def test_without_the_extra_the_backend_is_a_problem_that_names_it(
     daemon = make_daemon(config, env=env)
     with daemon.start().connect() as wire:
         (problem,) = wire.call("daemon/status")["problems"]
-        assert problem["key"] == "inquiry.llm" and "pip install '.[llm]'" in problem["advice"]
+        assert problem["key"] == "inquiry.llm"
+        for way in ("uv tool install", "pipx install --force", "pip install"):
+            assert f"{way} 'haftd[llm]'" in problem["advice"]
         assert wire.call("tools/reload")["problems"] == [problem]

@@ -399,7 +399,8 @@ def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
                 file=parts.paths.config,
                 key="inquiry.llm",
                 message="no model answers questions: the HTTP client is not installed",
-                advice="install the extra `llm`; in haft's source tree: pip install '.[llm]'",
+                advice="install haftd with the extra `llm`, in the way in which haft was installed: uv tool install "
+                "'haftd[llm]', pipx install --force 'haftd[llm]' or pip install 'haftd[llm]'; in a clone, '.[llm]'",
             )
         ]
     try:

@@ -93,18 +93,42 @@ def test_a_machine_that_does_not_answer_holds_up_no_other() -> None:
 
 
 def test_the_file_lists_machines_beside_this_one(config: Path) -> None:
-    assert host_list(None, {"XDG_CONFIG_HOME": str(config.parent.parent)}) == ["unix://"]
+    assert host_list(None, {"XDG_CONFIG_HOME": str(config.parent.parent)}) == [(None, "unix://")]
     config.write_text("# mine\nssh://box  # at work\n\nssh://other\nssh://box\n")
     env = {"XDG_CONFIG_HOME": str(config.parent.parent), "HAFT_HOST": "ssh://env"}
-    assert listed_hosts(env) == ["ssh://box", "ssh://other", "ssh://box"]
-    assert host_list(None, env) == ["unix://", "ssh://env", "ssh://box", "ssh://other"]
-    assert host_list("ssh://other", env) == ["unix://", "ssh://other", "ssh://box"]
+    assert listed_hosts(env) == [(2, "ssh://box"), (4, "ssh://other"), (5, "ssh://box")]
+    assert host_list(None, env) == [
+        (None, "unix://"), (None, "ssh://env"), (2, "ssh://box"), (4, "ssh://other"),
+    ]  # fmt: skip
+    named = host_list("ssh://other", env)
+    assert [address for _, address in named] == ["unix://", "ssh://other", "ssh://box"]
     completed = [value for value, _ in complete(["--host", "ssh://o"])]
     assert completed == ["ssh://other"]
 
 
-@pytest.mark.parametrize("content", [b"\xff", None])
-def test_an_unreadable_file_is_named(config: Path, content: bytes | None) -> None:
-    config.mkdir() if content is None else config.write_bytes(content)
+def test_an_unreadable_file_is_named(config: Path) -> None:
+    config.mkdir()
     with pytest.raises(Misplaced, match="hosts cannot be read"):
         listed_hosts({"XDG_CONFIG_HOME": str(config.parent.parent)})
+
+
+def test_a_line_that_is_no_address_is_reported_and_refuses_no_other(
+    serve: Serve, config: Path, capsys: Capture
+) -> None:
+    serve(answer)
+    config.write_bytes(b"# caf\xe9\nssh://b\xf6x\nssh://me:canary@box\n")
+    assert main(["hosts"]) == 1
+    out = capsys.readouterr().out
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [
+        ["line", "2"], ["line", "3"], ["unix://", "running"],
+    ]  # fmt: skip
+    assert "canary" not in out
+    assert main(["hosts", "--json"]) == 1
+    states = [host["state"] for host in json.loads(capsys.readouterr().out)["hosts"]]
+    assert states == ["running", "no address", "no address"]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1e3", "9" * 30, ""])
+def test_a_time_limit_is_a_whole_number_of_milliseconds(capsys: Capture, limit: str) -> None:
+    assert main(["hosts", f"--timeout-ms={limit}"]) == 2
+    assert "it takes a whole number from 1 to 2,000,000,000" in capsys.readouterr().err

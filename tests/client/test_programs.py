@@ -68,12 +68,25 @@ def test_ctrl_c_ends_the_command_silently(serve: Serve) -> None:
         assert (out, err, logs.returncode) == (b"", b"", 130)
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams_harm_nothing(serve: Serve, closed: str) -> None:
+@pytest.mark.parametrize(
+    ("closed", "status"), [("<&-", 0), (">&-", 6), ("2>&-", 0), ("<&- >&- 2>&-", 6)]
+)
+def test_a_closed_standard_output_is_no_success(serve: Serve, closed: str, status: int) -> None:
     daemon = serve(lambda request, peer: running("a", "text\n"))
     command = f'exec "$@" {closed}'
-    assert subprocess.run(["/bin/sh", "-c", command, "sh", *HAFT, "fetch", "a"]).returncode == 0
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", *HAFT, "fetch", "a"], stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == status
+    is_reported = status != 0 and "2>&-" not in closed
+    assert ("haft fetch: the output cannot be written" in done.stderr) == is_reported
     assert len(daemon.calls("fetch")) == 1
+
+
+def test_nothing_to_write_needs_no_standard_output(serve: Serve) -> None:
+    serve(lambda request, peer: running("a", ""))
+    command = 'exec "$@" >&-'
+    assert subprocess.run(["/bin/sh", "-c", command, "sh", *HAFT, "fetch", "a"]).returncode == 0
 
 
 def test_output_is_utf8_in_any_locale(serve: Serve) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from haft.__main__ import main
 from haft.cli import COMMANDS
+from haft.cli.options import _folded_command
 from haft.cli.show import fit, short_amount, short_duration
 from tests.client.conftest import Serve
 from tests.client.fake import Peer, running
@@ -22,16 +24,25 @@ HEAD = ["ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", [40, 60, 80])
 def test_help_fits_the_terminal(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert main([*command.split(), "--help"]) == 0
-    prose = [
-        line for line in capsys.readouterr().out.splitlines() if width == 80 or line[:1] not in " u"
-    ]
-    assert [line for line in prose if len(line) > width] == []
+    long = [line for line in capsys.readouterr().out.splitlines() if len(line) > width]
+    # A word of an example is never broken.
+    assert [line for line in long if len(shlex.split(line.removesuffix("\\"))) > 1] == []
+
+
+@pytest.mark.parametrize("width", range(40, 100, 7))
+def test_a_folded_example_is_the_same_command(width: int) -> None:
+    command = (
+        """haft spawn run --id n --arg 'command=ls | wc -l' --args '{"a": "b c d e f g h"}' -- x"""
+    )
+    lines = _folded_command(f"  {command}", width)
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(command)
+    assert max(map(len, lines)) <= max(width, len(""" '{"a": "b c d e f g h"}' """) + 6)
 
 
 def test_help_is_80_columns_wide_without_a_terminal(

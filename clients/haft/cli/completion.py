@@ -283,7 +283,7 @@ def _hosts() -> Candidates:
 
 _WORDS: dict[str, Callable[[], Candidates]] = {
     "HOST": _hosts,
-    "ADDRESS": lambda: ((address, "") for address in host_list(None, os.environ)),
+    "ADDRESS": lambda: ((address, "") for _, address in host_list(None, os.environ)),
     "ACTION": lambda: ((name, "") for name in ("install", "uninstall", "import")),
     "COMMAND": COMMANDS.items,
 }

@@ -12,27 +12,32 @@ _LOCAL = "unix://"
 _MAX_BYTES = 1 << 20
 
 
-def host_list(chosen: str | None, env: Mapping[str, str]) -> list[str]:
+def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
     """Return this machine, the chosen or else the environment's host, and those of the file, each once.
 
-    Raises `Misplaced` for a file that cannot be read.
+    An address of the file comes with the number of its line. Raises `Misplaced` for a file that cannot be read.
     """
     current = chosen or env.get("HAFT_HOST")
-    return [*dict.fromkeys([_LOCAL, *([current] if current else ()), *listed_hosts(env)])]
+    listed: dict[str, int | None] = dict.fromkeys([_LOCAL, *([current] if current else ())])
+    for number, address in listed_hosts(env):
+        listed.setdefault(address, number)
+    return [(number, address) for address, number in listed.items()]
 
 
-def listed_hosts(env: Mapping[str, str]) -> list[str]:
-    """Return the addresses in the file, none if there is no file."""
+def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return the addresses in the file with their lines, none if there is no file.
+
+    A byte that is not UTF-8 becomes U+FFFD, which no address has.
+    """
     try:
         path = f"{config_home(env)}/haft/hosts"
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(_MAX_BYTES)
     except FileNotFoundError:
         return []
     except PathError as fault:
         raise Misplaced(str(fault)) from None
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8"
-        raise Misplaced(f"{path} cannot be read: {reason}") from None
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    return [line for line in lines if line]
+    except OSError as fault:
+        raise Misplaced(f"{path} cannot be read: {fault.strerror}") from None
+    lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
+    return [(number, line) for number, line in lines if line]

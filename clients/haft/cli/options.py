@@ -25,8 +25,14 @@ _START_S = 30.0
 """Time of a start: the first one of an installation without bytecode compiles some hundred modules."""
 
 
+MAX_MS = 2_000_000_000
+"""A time limit that every system call takes: 23 days."""
+
 _MIN_COLUMNS = 40
 _DEEP = " " * 8
+_DEEPER = "    "
+_WORD_OF_SHELL = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
+_PIECE = re.compile(r"[^ ,|]*[ ,|]*")
 _TWO_COLUMNS = re.compile(r"( +\S.*?) {2,}(\S.*)")
 
 _WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
@@ -62,12 +68,46 @@ class _Help(argparse.RawDescriptionHelpFormatter):
             if len(line) > width and example is not None:
                 # An example stands above its explanation if the line is too short.
                 lines += [
-                    example[1],
+                    *_folded_command(example[1], width),
                     fill(example[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
                 ]
             else:
-                lines.append(line)
+                lines += _folded_command(line, width)
         return "\n".join(lines)
+
+    def format_help(self) -> str:
+        lines = super().format_help().splitlines()
+        return "".join(f"{part}\n" for line in lines for part in _folded(line, self._width))
+
+
+def _folded_command(line: str, width: int) -> list[str]:
+    """Break a long command between its words, as a shell reads it; a word is never broken."""
+    if len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    first, *words = _WORD_OF_SHELL.findall(line)
+    lines = [indent + first]
+    for word in words:
+        # Room for the backslash, which the last line does without.
+        if len(f"{lines[-1]} {word}") + 2 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(indent + _DEEPER + word)
+    return lines
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """Break a long line behind a blank, a comma or a bar; lines of a command are left alone."""
+    if len(line) <= width or line.endswith("\\") or "'" in line:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    lines = [indent]
+    for piece in _PIECE.findall(line.lstrip()):
+        if len(lines[-1] + piece.rstrip()) > width and lines[-1].strip():
+            lines.append(indent + _DEEPER)
+        lines[-1] += piece
+    return [text.rstrip() for text in lines]
 
 
 class _Colours(argparse.Action):
@@ -160,6 +200,27 @@ class Parser(argparse.ArgumentParser):
         return f"{option} wants a value"
 
 
+def named(text: str) -> str:
+    """Return the value of an option that names something; an empty one is a variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; leave the option out, or name something")
+    return text
+
+
+def whole(minimum: int = 0, maximum: int = MAX_MS) -> Callable[[str], int]:
+    """Return the reader of a whole number within bounds."""
+
+    def read(text: str) -> int:
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+        if number is None or not minimum <= number <= maximum:
+            raise argparse.ArgumentTypeError(
+                f"it takes a whole number from {minimum} to {maximum:,}, not {text!r}"
+            )
+        return number
+
+    return read
+
+
 def _is_hidden(action: argparse.Action) -> bool:
     return action.help == argparse.SUPPRESS
 
@@ -182,17 +243,26 @@ def common(parser: argparse.ArgumentParser) -> None:
         help="auto (in a terminal, unless NO_COLOR is set), always or never",
     )
     group.add_argument(
-        "--session", metavar="NAME", help="the session (else HAFT_SESSION, else `default`)"
+        "--session",
+        type=named,
+        metavar="NAME",
+        help="the session (else HAFT_SESSION, else `default`)",
     )
-    group.add_argument("--root", metavar="FOLDER", help="the folder tools work in (else this one)")
+    group.add_argument(
+        "--root", type=named, metavar="FOLDER", help="the folder tools work in (else this one)"
+    )
     group.add_argument(
         "--host",
         dest="address",
+        type=named,
         metavar="ADDRESS",
         help="another machine: ssh://user@box, ws://box:port (else HAFT_HOST, else --socket)",
     )
     group.add_argument(
-        "--socket", metavar="PATH", help="the daemon's socket (else HAFT_SOCKET, else the user's)"
+        "--socket",
+        type=named,
+        metavar="PATH",
+        help="the daemon's socket (else HAFT_SOCKET, else the user's)",
     )
 
 

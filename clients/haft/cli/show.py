@@ -32,10 +32,11 @@ class OutputFailed(HaftError):
 
 
 def write(text: str | bytes) -> None:
-    """Write to stdout at once; drop output if stdout is closed. Raises `OutputFailed`,
-    `BrokenPipeError`."""
-    if sys.stdout is None or not text:
+    """Write to stdout at once. Raises `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
+    if not text:
         return
+    if sys.stdout is None:
+        raise OutputFailed("the output cannot be written: standard output is closed")
     data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
     try:
         while data:

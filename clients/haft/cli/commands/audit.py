@@ -19,9 +19,10 @@ from haft_protocol.paths import PathError, audit_log
 from ...errors import Misplaced
 from .. import show
 from ..options import UsageError, require_local, session
+from ..statuses import Status
 
 EPILOG = """\
-Secret input is recorded without its text.
+Secret input is recorded without its text. Exit status 1 when nothing is recorded about ID.
 
 examples:
   haft audit
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the records, oldest first; an empty list is no failure."""
+    """Show the records, oldest first. None at all is no failure, but none of a handle that was named is."""
     require_local(options, subject="the audit log is a file")
     try:
         path = audit_log(os.environ)
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         show.line(f"haft audit: {_nothing(options, path)}", "dim")
     if broken:
         show.line(f"haft audit: {len(broken)} lines are no records and were passed over", "yellow")
-    return 0
+    return Status.FAILED if not records and hasattr(options, "id") and last != 0 else Status.DONE
 
 
 def _nothing(options: argparse.Namespace, path: str) -> str:

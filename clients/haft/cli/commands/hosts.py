@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from queue import SimpleQueue
 from threading import Thread
 
@@ -16,14 +17,16 @@ from haft_protocol.states import Stopped
 from ...addresses import Address, parse_address
 from ...client import Haft
 from ...connection import open_connection
-from ...errors import HaftError, NotRunning, Unreachable
+from ...errors import HaftError, Misplaced, NotRunning, Unreachable
 from .. import show
 from ..host_list import host_list
+from ..options import whole
 from ..statuses import Status
 
 EPILOG = """\
 Without ADDRESS it asks this machine, the machine of --host or HAFT_HOST, and those of the file `hosts` in the folder of
-haft's configuration (~/.config/haft/hosts): one address on a line, `#` begins a comment. NEEDS counts the handles that
+haft's configuration (~/.config/haft/hosts): one address on a line, `#` begins a comment. A line that is no address is
+reported, and the other machines are asked. NEEDS counts the handles that
 wait for a person: for an answer, a decision, a line, a secret or a key. No daemon is started.
 
 Each machine's line is shown as soon as its daemon answers. Exit status 0 when all of them have answered, 1 when some
@@ -57,31 +60,55 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout-ms",
-        type=int,
+        type=whole(1),
         metavar="MS",
         help=f"give up on a machine after this time ({_TIMEOUT_MS})",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    named = getattr(options, "addresses", None) or host_list(options.address, os.environ)
-    addresses = {text: parse_address(text, "ADDRESS") for text in named}
-    timeout = max(0.001, getattr(options, "timeout_ms", _TIMEOUT_MS) / 1000)
-    width = max(len("HOST"), *(len(show.plain(text)) for text in addresses))
+    named = getattr(options, "addresses", None)
+    addresses, faulty = _addresses(named, options.address)
+    timeout = getattr(options, "timeout_ms", _TIMEOUT_MS) / 1000
+    names = [*addresses, *(report.host for report in faulty)]
+    width = max(len("HOST"), *(len(show.plain(name)) for name in names))
     if not options.json:
         show.write(_row(width, "HOST", "STATE", "VERSION", "HANDLES", "NEEDS"))
     reports: dict[str, HostReport] = {}
-    for report in _ask_all(addresses, lambda text, address: ask(text, address, timeout)):
+    answers = _ask_all(addresses, lambda text, address: ask(text, address, timeout))
+    for report in chain(faulty, answers):
         reports[report.host] = report
         if not options.json:
             show.write(_line(width, report))
     if options.json:
-        listed = [reports[text] for text in addresses]
+        listed = [reports[name] for name in names]
         show.document(msgspec.json.encode({"hosts": listed}))
     answered = sum(report.state == "running" for report in reports.values())
     if answered == len(reports):
         return Status.DONE
     return Status.FAILED if answered else Status.NO_DAEMON
+
+
+def _addresses(
+    named: list[str] | None, chosen: str | None
+) -> tuple[dict[str, Address], list[HostReport]]:
+    """Return the machines to ask, and a report of each line of the file that is no address.
+
+    Raises `Misplaced` for one on the command line.
+    """
+    if named:
+        return {text: parse_address(text, "ADDRESS") for text in named}, []
+    addresses: dict[str, Address] = {}
+    faulty: list[HostReport] = []
+    for number, text in host_list(chosen, os.environ):
+        try:
+            addresses[text] = parse_address(text, "HAFT_HOST" if number is None else "it")
+        except Misplaced as fault:
+            if number is None:
+                raise
+            # The line may have a password.
+            faulty.append(HostReport(host=f"line {number}", state="no address", error=str(fault)))
+    return addresses, faulty
 
 
 def ask(text: str, address: Address, timeout: float) -> HostReport:

@@ -21,6 +21,7 @@ from ..options import (
     UsageError,
     chosen_address,
     is_remote,
+    named,
     open_address,
     root_at,
     session,
@@ -75,7 +76,9 @@ _MAX_SIZE = 1000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", "--id", dest="id", metavar="ID", help="the handle's name")
+    parser.add_argument(
+        "--name", "--id", dest="id", type=named, metavar="ID", help="the handle's name"
+    )
     parser.add_argument(
         "-d", "--detach", action="store_true", help="print the handle's name, and do not wait"
     )
@@ -162,11 +165,11 @@ def _is_in_foreground() -> bool:
 
 
 def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal: bool) -> int:
-    named = getattr(options, "id", None)
+    id = getattr(options, "id", None)
     address = chosen_address(options)
     chosen, root = session(options), root_at(address, options)
     for _ in range(_TRIES):
-        options.id = named or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
+        options.id = id or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
         line = PollableClient(
             open_address(address, start=True), session=chosen, root=root, name="haft run"
         )
@@ -174,7 +177,7 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
             with line:
                 return _joined(options, line, {**fields, "id": options.id}, terminal=terminal)
         except RemoteError as refused:
-            if named or refused.kind != "handle_exists":
+            if id or refused.kind != "handle_exists":
                 raise
         except ConnectionLost as fault:
             raise ConnectionLost(f"{fault}; `haft ps` shows if {options.id} runs on") from fault
@@ -192,7 +195,10 @@ def _joined(
     if hasattr(options, "detach"):
         with awaiting_approval(line, options, options.id):
             line.finish(line.start("spawn", **fields))
-        show.write(f"{options.id}\n")
+        try:
+            show.write(f"{options.id}\n")
+        except show.OutputFailed as fault:
+            raise show.OutputFailed(f"{fault}; {options.id} runs on") from fault
         return Status.DONE
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.

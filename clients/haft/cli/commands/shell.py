@@ -7,7 +7,7 @@ import os
 
 from ...errors import RemoteError
 from ...requests import drop_unset
-from ..options import UsageError, connect, is_remote
+from ..options import UsageError, connect, is_remote, named
 from . import attach
 from .spawn import environment
 
@@ -30,7 +30,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="the name of the handle")
+    parser.add_argument("id", nargs="?", type=named, metavar="ID", help="the name of the handle")
     parser.set_defaults(read_only=False)
 
 
@@ -46,13 +46,13 @@ def run(options: argparse.Namespace) -> int:
         args["program"] = program
     fields = drop_unset(tool=_TOOL, args=args, env=environment(options), wait="none")
     with connect(options, start=True) as haft:
-        named = getattr(options, "id", None)
+        id = getattr(options, "id", None)
         for number in range(1, _MAX_NUMBER):
-            options.id = named or ("shell" if number == 1 else f"shell-{number}")
+            options.id = id or ("shell" if number == 1 else f"shell-{number}")
             try:
                 haft.raw("spawn", {**fields, "id": options.id})
             except RemoteError as refused:
-                if named or refused.code != _HANDLE_EXISTS:
+                if id or refused.code != _HANDLE_EXISTS:
                     raise
             else:
                 break

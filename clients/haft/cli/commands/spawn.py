@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
-from ..options import Parser, UsageError, connect, is_remote, words_behind
+from ..options import Parser, UsageError, connect, is_remote, named, words_behind
 from ..read_options import add_reading, approved, finish, reading_of
 from ..values import read_arguments
 
@@ -41,7 +41,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL")
-    parser.add_argument("--id", help="the handle's name (by default generated)")
+    parser.add_argument("--id", type=named, help="the handle's name (by default generated)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
@@ -49,7 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--args", metavar="JSON", help="its arguments as one object (- reads stdin)"
     )
     parser.add_argument(
-        "--call-id", metavar="ID", help="a repeated call with it starts nothing twice"
+        "--call-id",
+        type=named,
+        metavar="ID",
+        help="a repeated call with it starts nothing twice",
     )
     parser.add_argument("--stdin-from", metavar="ID", help="the handle whose output is its input")
     parser.add_argument(
@@ -90,7 +93,7 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    named = getattr(options, "id", None)
+    id = getattr(options, "id", None)
     source = getattr(options, "stdin_from", None)
     fields = drop_unset(
         tool=options.tool,
@@ -103,12 +106,12 @@ def run(options: argparse.Namespace) -> int:
     )
     with connect(options, start=True) as haft:
         for _ in range(_TRIES):
-            options.id = named or made_up_id(options.tool)
+            options.id = id or made_up_id(options.tool)
             full = {**fields, "id": options.id, **reading_of(options)}
             try:
                 return finish(haft, options, approved(haft, options, "spawn", full))
             except RemoteError as refused:
-                if named or refused.kind != "handle_exists":
+                if id or refused.kind != "handle_exists":
                     raise
     raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
 

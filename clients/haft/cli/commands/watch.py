@@ -16,7 +16,7 @@ from haft_protocol.pushes import OUTPUT, STATE, PushedOutput
 from haft_protocol.states import HandleState, Stopped
 
 from .. import show
-from ..options import UsageError, chosen_address, open_address, session, unicode
+from ..options import UsageError, chosen_address, open_address, session, unicode, whole
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-n", "--new", action="store_true", help="of the handles named, only what they print now"
     )
     parser.add_argument(
-        "--timeout-ms", type=int, metavar="N", help="end after this time at the latest"
+        "--timeout-ms", type=whole(), metavar="N", help="end after this time at the latest"
     )
 
 
