@@ -8,16 +8,20 @@ import signal
 import subprocess
 import sys
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haft.cli.commands.run import signal_number
+from haft.__main__ import main
+from haft.cli.commands.run import as_text, signal_number
 from haft.cli.relay import STDERR, STDOUT, split
 from haft_protocol.pushes import PushedBytes
+from tests.client.conftest import Serve
+from tests.client.fake import Peer, Refuse
 from tests.client.person import DETACH, Person, Place
 from tests.faults.harness import until
 from tests.forkserver import run_haft
@@ -63,6 +67,31 @@ def test_the_daemons_name_of_a_signal_has_its_number(number: int) -> None:
     from haftd.host.launch.spawn import signal_name
 
     assert signal_number(signal_name(number)) == number
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.binary(max_size=6).filter(lambda word: b"\0" not in word), max_size=4))
+def test_arguments_that_are_no_text_arrive_unchanged(words: list[bytes]) -> None:
+    command = as_text(["printf", r"%s\0", *map(os.fsdecode, words)])
+    "".join(command).encode()
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout == b"".join(word + b"\0" for word in words or [b""])
+
+
+def test_a_file_whose_name_is_no_text_is_an_argument(place: Place, tmp_path: Path) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/caf\xe9 \\ ")
+    Path(path).write_text("read")
+    done = run(place, "--", "cat", path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"read", b"")
+
+
+def test_too_many_arguments_are_counted(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        raise Refuse(-32009, "limit_exceeded", "The message has too many.", limit="max_values")
+
+    serve(answer)
+    assert main(["run", "-d", "--", *["a"] * 1200]) == 125
+    assert "the command has 1,200 arguments" in capsys.readouterr().err
 
 
 def test_streams_are_apart_and_input_is_bytes_to_its_end(place: Place) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
+import time
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from haft.__main__ import main
-from haft.cli.commands.watch import Lines
+from haft.cli.commands.watch import Lines, _Watch
+from haft.cli.line_pattern import compile_pattern
 from haft_protocol.pushes import PushedOutput
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, stopped
@@ -57,6 +61,21 @@ def test_named_handles_are_read_from_the_beginning_to_their_end(place: Place) ->
     first = watch(place, "-1", "two", "h", "--json")
     assert (first.returncode, json.loads(first.stdout)) == (0, {"id": "h", "line": "ready two"})
     assert [watch(place, *words, "h").returncode for words in (["no"], ["-1", "no"])] == [1, 5]
+
+
+def test_an_expression_that_could_search_for_ever_does_not(place: Place) -> None:
+    args = {"argv": ["sh", "-c", f"echo {'a' * 60}b"]}
+    place.call("spawn", tool="run", id="h", args=args, wait="stopped")
+    done = watch(place, "(a+)+$", "h")
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_time_limit_holds_within_a_flood(capsys: Capture) -> None:
+    """The limit has passed while this process was reading what it is given here."""
+    options = argparse.Namespace(json=False)
+    watch = _Watch(options, compile_pattern("x"), [], time.monotonic() - 1)
+    watch.hear("handle/output", Raw(msgspec.json.encode(push("a", "x\n" * 9))))
+    assert (watch.matches, capsys.readouterr().out) == (0, "")
 
 
 def test_a_prompt_counts_at_once_and_a_time_limit_ends_the_watch(place: Place) -> None:

@@ -25,7 +25,6 @@ from ..options import (
     open_address,
     root_at,
     session,
-    unicode,
     words_behind,
 )
 from ..read_options import awaiting_approval
@@ -71,6 +70,16 @@ _REASONS = {
     "interpreter": _NOT_RUN,
     "size": _NOT_RUN,
 }
+_DECODE = """\
+for word do
+shift
+case $word in *'\\'*) word=$(printf '%b.' "$word") && word=${word%.};; esac
+set -- "$@" "$word"
+done
+exec "$@"
+"""
+"""A program of any shell: execute the arguments, of which those with a backslash are escaped as `printf %b` has it."""
+_ESCAPES = {0xDC00 + byte: f"\\0{byte:03o}" for byte in range(0x80, 0x100)}
 _TRIES = 20
 _MAX_SIZE = 1000
 
@@ -111,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name a command, as in: haft run -- make")
     terminal = _gets_terminal(options)
     args: dict[str, object] = {
-        "argv": [unicode(word, "an argument") for word in options.words],
+        "argv": as_text(options.words),
         "terminal": terminal,
     }
     if terminal and not hasattr(options, "detach"):
@@ -139,7 +148,30 @@ def run(options: argparse.Namespace) -> int:
             is_here = not is_remote(options) and os.path.exists(options.words[0])  # noqa: PTH110
             if reason == "program" and is_here:
                 options.failure_status = _NOT_RUN
+        if refused.kind == "limit_exceeded" and (refused.data or {}).get("limit") == "max_values":
+            raise UsageError(
+                f"the command has {len(options.words):,} arguments, and one message has room for some 100,000 "
+                "(`max_values`); give it a part of them at a time, as xargs does"
+            ) from refused
         raise
+
+
+def as_text(words: Sequence[str]) -> list[str]:
+    r"""Return a command whose arguments are UTF-8, as the protocol's are, and which executes `words`.
+
+    >>> as_text(["ls", "a"]), as_text(["ls", "caf\udce9"])[-2:]
+    (['ls', 'a'], ['ls', 'caf\\0351'])
+    """
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        return ["sh", "-c", _DECODE, "haft", *map(_escaped, words)]
+    return list(words)
+
+
+def _escaped(word: str) -> str:
+    data = os.fsencode(word.replace("\\", "\\\\"))
+    return data.decode("utf-8", "surrogateescape").translate(_ESCAPES)
 
 
 def _gets_terminal(options: argparse.Namespace) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import select
 import time
 from collections.abc import Iterator
@@ -16,12 +15,13 @@ from haft_protocol.pushes import OUTPUT, STATE, PushedOutput
 from haft_protocol.states import HandleState, Stopped
 
 from .. import show
+from ..line_pattern import InvalidPattern, Pattern, compile_pattern
 from ..options import UsageError, chosen_address, open_address, session, unicode, whole
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
 EPILOG = """\
-PATTERN is a regular expression of Python, searched in each line. Without ID the lines of all handles of the session are
+PATTERN is a regular expression (RE2, as for --pattern), searched in each line. Without ID the lines of all handles of the session are
 read from now on, those of later handles, too; of the handles named by ID also the lines that they have
 printed before. A line is shown when it is complete; for -1 an incomplete one, as a prompt, counts at once.
 
@@ -35,7 +35,7 @@ examples:
 """
 
 _MAX_LINE = 65_536
-"""Characters of an unfinished line that are held."""
+"""Characters of an unfinished line that are held, and of a line that are searched: the last ones."""
 
 _PUSHED_OUTPUT = msgspec.json.Decoder(PushedOutput)
 _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--all does not go with ID: an id names a handle of one session")
     timeout_ms = getattr(options, "timeout_ms", None)
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-    watch = _Watch(options, _compiled(options), ids)
+    watch = _Watch(options, _compiled(options), ids, deadline)
     line = PollableClient(
         open_address(chosen_address(options), start=False),
         session=session(options),
@@ -132,21 +132,23 @@ def run(options: argparse.Namespace) -> int:
         poll.register(line.fileno(), select.POLLIN)
         while not watch.is_over:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not poll.poll(None if left is None else left * 1000) and left is not None:
-                show.line("haft watch: timed out", "yellow")
-                return Status.WAITED_IN_VAIN
-            line.advance()
+            if poll.poll(None if left is None else left * 1000):
+                line.advance()
+    if watch.is_late and not watch.is_done:
+        show.line("haft watch: timed out", "yellow")
+        return Status.WAITED_IN_VAIN
     if watch.matches:
         return Status.DONE
     show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
     return Status.WAITED_IN_VAIN if is_single else Status.FAILED
 
 
-def _compiled(options: argparse.Namespace) -> re.Pattern[str]:
+def _compiled(options: argparse.Namespace) -> Pattern:
     try:
-        flags = re.IGNORECASE if hasattr(options, "ignore_case") else 0
-        return re.compile(unicode(options.pattern, "`pattern`"), flags)
-    except re.error as fault:
+        return compile_pattern(
+            unicode(options.pattern, "`pattern`"), ignores_case=hasattr(options, "ignore_case")
+        )
+    except InvalidPattern as fault:
         raise UsageError(f"{options.pattern!r} is no regular expression: {fault}") from None
 
 
@@ -154,9 +156,14 @@ class _Watch:
     """Shows the matching lines of the pushes that it hears."""
 
     def __init__(
-        self, options: argparse.Namespace, pattern: re.Pattern[str], ids: list[str]
+        self,
+        options: argparse.Namespace,
+        pattern: Pattern,
+        ids: list[str],
+        deadline: float | None,
     ) -> None:
         self._options = options
+        self._deadline = deadline
         self._pattern = pattern
         self._ids = ids
         self._running = set(ids)
@@ -166,6 +173,14 @@ class _Watch:
 
     @property
     def is_over(self) -> bool:
+        return self.is_done or self.is_late
+
+    @property
+    def is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    @property
+    def is_done(self) -> bool:
         is_found = self._is_single and self.matches > 0
         return is_found or (bool(self._ids) and not self._running)
 
@@ -188,7 +203,9 @@ class _Watch:
         for line in lines:
             if self.is_over:
                 return
-            if (line.is_complete or self._is_single) and self._pattern.search(line.text):
+            if (line.is_complete or self._is_single) and self._pattern.search(
+                line.text[-_MAX_LINE:]
+            ):
                 self.matches += 1
                 self._show(line)
 
