@@ -78,9 +78,6 @@ $(CLIENTS): $(VENV)/.made Makefile
 conformance: $(CLIENTS)
 	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)
 
-test-clients: $(CLIENTS)
-	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim tests/pairs tests/hosts
-
 # No lock file, as that of npm names the host of a registry: package.json has exact versions.
 VSCODE := clients/vscode
 # The wheel holds node and npm, but not the links that put npm on PATH.
@@ -93,6 +90,10 @@ $(NODE): $(VENV)/.made
 $(VSCODE)/node_modules: $(NODE) $(VSCODE)/package.json
 	@$(IN_NODE) npm install --silent --no-audit --no-fund --no-package-lock
 	@touch $@
+
+test-clients: $(CLIENTS) $(VSCODE)/node_modules
+	@$(IN_NODE) npm run --silent compile
+	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver tests/nvim tests/pairs tests/hosts
 
 vsix: $(VSCODE)/node_modules
 	@cp LICENSE $(VSCODE)/LICENSE

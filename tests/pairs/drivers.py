@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.faults.harness import until
 from tests.nvim.editor import PLUGIN
 from tests.running import RunningDaemon
+from tests.vscode.core import core_command
 
 ROWS, COLS = 24, 80
 
@@ -28,6 +29,10 @@ class Driver(ABC):
         self._folder = folder
         folder.mkdir()
         self.is_running = False
+
+    def _environment(self) -> dict[str, str]:
+        scripts = Path(sys.executable).parent
+        return {**self._daemon.env, "PATH": f"{scripts}:{os.environ['PATH']}"}
 
     @abstractmethod
     def shell(self, id: str) -> None:
@@ -56,23 +61,35 @@ class Driver(ABC):
         until(lambda: text in self.shown(), f"{text!r} in {type(self).__name__}")
 
 
-class PythonClient(Driver):
+class Piped(Driver):
+    """A program that takes actions on its standard input, and answers each with the text it shows."""
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
     def _start(self, id: str) -> None:
         self._id = id
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.pairs.python_client", self._daemon.socket],
+            self._command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
+            env=self._environment(),
         )
         self.is_running = True
 
-    def _call(self, action: str, id: str, text: str = "") -> str:
+    def reply(self, action: str, id: str, text: str = "") -> object:
+        """Return what the program answers: its text, or an object with an `error`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps([action, id, text]) + "\n")
         self._process.stdin.flush()
-        shown: str = json.loads(self._process.stdout.readline())
+        answer: object = json.loads(self._process.stdout.readline())
+        return answer
+
+    def _call(self, action: str, id: str, text: str = "") -> str:
+        shown = self.reply(action, id, text)
+        assert isinstance(shown, str), shown
         return shown
 
     def shell(self, id: str) -> None:
@@ -81,6 +98,7 @@ class PythonClient(Driver):
 
     def show(self, id: str) -> None:
         self._start(id)
+        self._call("show", id)
 
     def type(self, text: str) -> None:
         self._call("type", self._id, text)
@@ -100,6 +118,20 @@ class PythonClient(Driver):
             stream.close()
 
 
+class PythonClient(Piped):
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "tests.pairs.python_client", str(self._daemon.socket)]
+
+
+class VSCode(Piped):
+    """The core of the extension behind the editor's own emulator, which answers each query that reaches it."""
+
+    def _command(self) -> list[str]:
+        command = core_command()
+        assert command is not None, "drivers() leaves it out"
+        return command
+
+
 class InTmux(Driver):
     """A client whose terminal is tmux: an emulator that answers each query that reaches it."""
 
@@ -111,10 +143,8 @@ class InTmux(Driver):
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        scripts = Path(sys.executable).parent
         return {
-            **{name: value for name, value in self._daemon.env.items() if name != "TMUX"},
-            "PATH": f"{scripts}:{os.environ['PATH']}",
+            **{name: value for name, value in super()._environment().items() if name != "TMUX"},
             "TERM": "xterm-256color",
             "SHELL": "/bin/bash",
             "NVIM_LOG_FILE": str(self._folder / "nvim.log"),
@@ -186,6 +216,8 @@ class Neovim(InTmux):
 def drivers() -> list[type[Driver]]:
     """Return the clients that can run here."""
     found: list[type[Driver]] = [PythonClient]
+    if core_command() is not None:
+        found.append(VSCode)
     if shutil.which("tmux"):
         found.append(CommandLine)
         found += [

@@ -21,7 +21,7 @@ function registerTool(daemon: Daemon, { name, displayName }: Contributed): vscod
       return { invocationMessage, confirmationMessages: { title: displayName, message } };
     },
     async invoke({ input }, token) {
-      const folder = root();
+      const folder = daemon.host ? undefined : root();
       const result = await daemon.request(
         "tools/call",
         {
@@ -64,13 +64,12 @@ export function offer(context: vscode.ExtensionContext, daemon: Daemon): void {
     vscode.lm.registerMcpServerDefinitionProvider("haft.mcp", {
       onDidChangeMcpServerDefinitions: serversChanged.event,
       provideMcpServerDefinitions() {
-        if (!isOffered("offerMcpServer", false)) return [];
+        // Of another machine the folder is not known, and haft mcp wants one.
+        if (!isOffered("offerMcpServer", false) || daemon.host) return [];
         const settings = vscode.workspace.getConfiguration("haft");
-        const words = ["mcp", "--session", daemon.session];
+        const words = [...daemon.words, "mcp", "--session", daemon.session];
         const folder = root();
-        const socket = settings.get("socket", "");
         if (folder) words.push("--root", folder);
-        if (socket) words.push("--socket", socket);
         return [new vscode.McpStdioServerDefinition("haft", settings.get("path", "haft"), words)];
       },
     }),

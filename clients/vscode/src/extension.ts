@@ -18,6 +18,7 @@ function options(version: string): Options {
   const settings = vscode.workspace.getConfiguration("haft");
   return {
     path: settings.get("path", "haft"),
+    host: settings.get("host", ""),
     socket: settings.get("socket", ""),
     session: settings.get("session", "default"),
     version,
@@ -87,10 +88,10 @@ export function activate(context: vscode.ExtensionContext): void {
     needingView.message = count ? "" : daemon.isOpen ? "Nothing waits for you." : "";
     status.text = !daemon.isOpen ? "$(debug-disconnect) haft" : count ? `$(bell-dot) haft ${count}` : `$(terminal) haft ${live}`;
     status.tooltip = !daemon.isOpen
-      ? "haft: no daemon answers. Start it"
+      ? `haft: ${daemon.failure ?? "not connected"}. Connect, or start a daemon`
       : count
         ? `haft: ${count} wait for you. Go to the next`
-        : `haft: ${live} handles run, nothing waits for you`;
+        : `haft${daemon.host ? ` on ${daemon.host}` : ""}: ${live} handles run, nothing waits for you`;
     status.command = !daemon.isOpen ? "haft.connect" : count ? "haft.next" : "haft.handles.focus";
     status.backgroundColor = count ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
     void vscode.commands.executeCommand("setContext", "haft.connected", daemon.isOpen);
@@ -147,11 +148,11 @@ export function activate(context: vscode.ExtensionContext): void {
   /** Spawn under the first free name. */
   async function spawn(tool: string, name: string, args: { [name: string]: unknown }): Promise<{ session: string; id: string }> {
     checkTrust();
-    const folder = root();
+    const here = daemon.host ? {} : { env: environment(), ...(root() ? { root: root() } : {}) };
     for (let number = 1; number < MAX_NUMBER; number += 1) {
       const id = number === 1 ? name : `${name}-${number}`;
       try {
-        const params = { tool, id, args, env: environment(), wait: "none" as const, ...(folder ? { root: folder } : {}) };
+        const params = { tool, id, args, wait: "none" as const, ...here };
         return await daemon.request("spawn", params, undefined, { start: true });
       } catch (error) {
         if (!(error instanceof HaftError) || error.code !== HANDLE_EXISTS) throw error;
@@ -160,7 +161,8 @@ export function activate(context: vscode.ExtensionContext): void {
     throw new Error(`${MAX_NUMBER - 1} handles are called ${name}`);
   }
 
-  const shell = () => spawn("user_shell", "shell", process.env.SHELL ? { program: vscode.env.shell || process.env.SHELL } : {});
+  const program = () => (daemon.host ? undefined : vscode.env.shell || process.env.SHELL);
+  const shell = () => spawn("user_shell", "shell", program() ? { program: program() } : {});
 
   command("haft.connect", () => daemon.connect({ start: true }));
   command("haft.shell", async () => terminals.show(await shell()));
@@ -169,7 +171,7 @@ export function activate(context: vscode.ExtensionContext): void {
     const line = await vscode.window.showInputBox({ title: "Run a command that outlives this window", placeHolder: "make -j8" });
     if (!line) return;
     const name = /^[A-Za-z0-9][\w.-]{0,40}/.exec(line.trim())?.[0] ?? "run";
-    terminals.show(await spawn("run", name, { argv: [vscode.env.shell || "sh", "-c", line] }));
+    terminals.show(await spawn("run", name, { argv: [program() || "sh", "-c", line] }));
   });
   for (const [name, readOnly] of [["haft.attach", false], ["haft.watch", true]] as const) {
     command(name, async (argument) => {
@@ -231,9 +233,11 @@ export function activate(context: vscode.ExtensionContext): void {
   });
   command("haft.doctor", async () => {
     const path = vscode.workspace.getConfiguration("haft").get("path", "haft");
+    const words = daemon.host ? ["hosts", daemon.host] : [...daemon.words, "doctor"];
     const content = await new Promise<string>((resolve) => {
-      execFile(path, ["doctor"], { env: process.env }, (error, output, complaint) => {
-        resolve(output + complaint || (error ? `${path} doctor: ${error.message}\nInstall haftd, or set haft.path.` : ""));
+      execFile(path, words, { env: process.env }, (error, output, complaint) => {
+        const failure = `${path}: ${error?.message}\nInstall haftd, or set haft.path.`;
+        resolve(output + complaint || (error ? failure : ""));
       });
     });
     await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content }));
@@ -252,7 +256,7 @@ export function activate(context: vscode.ExtensionContext): void {
       },
     }),
     vscode.workspace.onDidChangeConfiguration((event) => {
-      if (["haft.path", "haft.socket", "haft.session"].some((key) => event.affectsConfiguration(key))) {
+      if (["haft.path", "haft.host", "haft.socket", "haft.session"].some((key) => event.affectsConfiguration(key))) {
         daemon.configure(options(version));
       }
     }),

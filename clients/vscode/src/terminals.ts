@@ -1,143 +1,74 @@
 /** A pseudoterminal per handle. The handle outlives the terminal: a reload of the window opens the terminals again. */
 import * as vscode from "vscode";
-import type { HandleState, Input } from "../../../docs/haft";
+import type { HandleState } from "../../../docs/haft";
 import type { Daemon } from "./core/daemon";
-import { Feed } from "./core/feed";
 import { keyOf } from "./core/model";
-
-interface Shown {
-  session: string;
-  id: string;
-  readOnly: boolean;
-}
+import { HandleTerminal, type Shown, type Size } from "./core/terminal";
 
 const KEY = "haft.terminals";
-const CLEAR = "\x1bc\x1b[3J";
 
-class HandleTerminal implements vscode.Pseudoterminal {
+const sizeOf = ({ rows, columns }: vscode.TerminalDimensions): Size => ({ rows, cols: columns });
+
+class Pty implements vscode.Pseudoterminal {
   private readonly writes = new vscode.EventEmitter<string>();
+  private readonly names = new vscode.EventEmitter<string>();
   private readonly closes = new vscode.EventEmitter<void>();
   private readonly sizes = new vscode.EventEmitter<vscode.TerminalDimensions | undefined>();
   readonly onDidWrite = this.writes.event;
+  readonly onDidChangeName = this.names.event;
   readonly onDidClose = this.closes.event;
   readonly onDidOverrideDimensions = this.sizes.event;
   terminal: vscode.Terminal | undefined;
-  private readonly feed: Feed;
-  private room: vscode.TerminalDimensions | undefined;
-  private given = "";
-  private line = "";
-  private noted: string | undefined;
+  readonly handle: HandleTerminal;
 
   constructor(
-    private readonly daemon: Daemon,
+    daemon: Daemon,
     readonly shown: Shown,
-    private readonly onQuestion: (state: HandleState) => void,
+    onQuestion: (state: HandleState) => void,
   ) {
     const settings = vscode.workspace.getConfiguration("haft");
-    this.feed = new Feed(
+    this.handle = new HandleTerminal(
       daemon,
-      shown.session,
-      shown.id,
+      shown,
       {
         write: (text) => this.writes.fire(text),
-        clear: () => this.writes.fire(CLEAR),
-        note: (text) => this.note(text),
-        state: () => this.override(),
+        limit: (size) => this.sizes.fire(size && { rows: size.rows, columns: size.cols }),
+        rename: (name) => this.names.fire(name),
+        close: () => this.closes.fire(),
+        isActive: () => this.terminal !== undefined && vscode.window.activeTerminal === this.terminal,
+        asked: onQuestion,
+        failed(message) {
+          if (daemon.isOpen) void vscode.window.showErrorMessage(`haft: ${message}`);
+          else vscode.window.setStatusBarMessage(`haft: ${message}`, 3000);
+        },
       },
       { historyBytes: settings.get("historyBytes", 262144), clipboard: settings.get("clipboard", false) },
     );
   }
 
-  open(dimensions: vscode.TerminalDimensions | undefined): void {
-    this.room = dimensions;
-    void this.feed.open();
+  open(room: vscode.TerminalDimensions | undefined): void {
+    void this.handle.open(room && sizeOf(room));
   }
 
   close(): void {
-    this.feed.dispose();
+    this.handle.close();
   }
 
-  setDimensions(dimensions: vscode.TerminalDimensions): void {
-    this.room = dimensions;
-    if (this.terminal && vscode.window.activeTerminal === this.terminal) this.fit();
-    this.override();
-  }
-
-  /** Give the handle the size of the panel: when the terminal is looked at or typed in, never on a mere attach. */
-  fit(): void {
-    const { room } = this;
-    if (!room || this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;
-    const wanted = `${room.rows}x${room.columns}`;
-    const isOurs = this.feed.state?.size?.yours === true || this.feed.state?.size === undefined;
-    if (wanted === this.given && isOurs) return;
-    this.given = wanted;
-    this.apply({ resize: { rows: room.rows, cols: room.columns } });
-  }
-
-  /** Draw within the handle's own size where that is smaller than the panel. */
-  private override(): void {
-    const { size } = this.feed;
-    const isSmaller = size && this.room && (size.rows < this.room.rows || size.cols < this.room.columns);
-    this.sizes.fire(isSmaller ? { rows: size.rows, columns: size.cols } : undefined);
-  }
-
-  private note(text: string | undefined): void {
-    if (text !== undefined && text !== this.noted) this.writes.fire(`\r\n\x1b[2m[${text}]\x1b[0m\r\n`);
-    this.noted = text;
+  setDimensions(room: vscode.TerminalDimensions): void {
+    this.handle.resize(sizeOf(room));
   }
 
   handleInput(data: string): void {
-    const { state } = this.feed;
-    if (!state || state.state === "stopped") {
-      if (data === "\r") this.closes.fire();
-      return;
-    }
-    if (this.shown.readOnly) return;
-    if (state.state === "waiting") return this.onQuestion(state);
-    if (!this.daemon.isOpen) {
-      vscode.window.setStatusBarMessage("haft: not connected, the key was not sent", 3000);
-      return;
-    }
-    if (this.feed.size) {
-      this.fit();
-      this.apply({ text: data });
-    } else {
-      this.edit(data);
-    }
+    this.handle.input(data);
   }
 
-  /** Edit a line for a program that reads a pipe, which has no terminal to do so. */
-  private edit(data: string): void {
-    for (const key of data) {
-      if (key === "\r" || key === "\n") {
-        this.writes.fire("\r\n");
-        this.apply({ line: this.line });
-        this.line = "";
-      } else if (key === "\x03") {
-        this.apply({ signal: "INT" });
-      } else if (key === "\x04") {
-        this.apply(this.line ? { text: this.line } : { eof: true });
-        this.line = "";
-      } else if (key === "\x7f") {
-        if (this.line) this.writes.fire("\b \b");
-        this.line = [...this.line].slice(0, -1).join("");
-      } else if (key >= " ") {
-        this.line += key;
-        this.writes.fire(key);
-      }
-    }
-  }
-
-  private apply(input: Input): void {
-    const { session, id } = this.shown;
-    this.daemon.request("apply", { session, id, input, wait: "none", cursor: 0, max_bytes: 0 }).catch((error: Error) => {
-      void vscode.window.showErrorMessage(`haft: ${error.message}`);
-    });
+  fit(): void {
+    this.handle.fit();
   }
 }
 
 export class Terminals {
-  private readonly open = new Map<vscode.Terminal, HandleTerminal>();
+  private readonly open = new Map<vscode.Terminal, Pty>();
 
   constructor(
     private readonly context: vscode.ExtensionContext,
@@ -157,7 +88,7 @@ export class Terminals {
   /** Note a terminal that the profile has opened. */
   private adopt(terminal: vscode.Terminal): void {
     const { pty } = terminal.creationOptions as Partial<vscode.ExtensionTerminalOptions>;
-    if (pty instanceof HandleTerminal) {
+    if (pty instanceof Pty) {
       pty.terminal = terminal;
       this.open.set(terminal, pty);
       this.remember();
@@ -172,9 +103,10 @@ export class Terminals {
   }
 
   options(shown: Shown): vscode.ExtensionTerminalOptions {
+    const pty = new Pty(this.daemon, shown, this.onQuestion);
     return {
-      name: shown.readOnly ? `${shown.id} (read-only)` : shown.id,
-      pty: new HandleTerminal(this.daemon, shown, this.onQuestion),
+      name: pty.handle.name,
+      pty,
       iconPath: new vscode.ThemeIcon(shown.readOnly ? "eye" : "terminal"),
       isTransient: true,
     };

@@ -1,109 +1,21 @@
 /** The core against a real daemon, in plain Node: no editor. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { HandleState } from "../../../docs/haft";
-import { Daemon } from "../src/core/daemon";
-import { Feed, type Sink } from "../src/core/feed";
-import { HANDLE_NOT_FOUND, HaftError } from "../src/core/link";
+import { Feed } from "../src/core/feed";
+import { HANDLE_NOT_FOUND, type HaftError } from "../src/core/link";
 import { Model, describe } from "../src/core/model";
 import { socketCandidates } from "../src/core/socket";
+import { FEED, QUIET, Recorder, define, open, spawn } from "./ground";
 
-const base = mkdtempSync(join(tmpdir(), "haft-vscode-"));
-const env: NodeJS.ProcessEnv = {};
-for (const [name, value] of Object.entries(process.env)) {
-  if (!/^(HAFT_|XDG_|LISTEN_|NOTIFY_)/.test(name)) env[name] = value;
-}
-for (const [name, folder] of [
-  ["XDG_RUNTIME_DIR", "run"],
-  ["XDG_STATE_HOME", "state"],
-  ["XDG_CONFIG_HOME", "config"],
-  ["HOME", "home"],
-] as const) {
-  env[name] = join(base, folder);
-  mkdirSync(join(base, folder), { mode: 0o700 });
-}
-
-const TOOLS = `
+define(`
 [tools.deploy]
 source = "local"
 command = ["echo", "to {{ tool.arguments.to }}"]
 run = "ask"
 [tools.deploy.parameters]
 to = { type = "string" }
-`;
-
-const opened: Daemon[] = [];
-
-function open(path = "haft"): Daemon {
-  const daemon = new Daemon({ path, socket: "", session: "default", version: "0", env });
-  opened.push(daemon);
-  return daemon;
-}
-
-/** Collects what a terminal would draw, and waits for a condition on it. */
-class Recorder implements Sink {
-  text = "";
-  clears = 0;
-  noted: string | undefined;
-  states: HandleState[] = [];
-  private waiting: { holds: () => boolean; done: () => void }[] = [];
-
-  until(holds: () => boolean): Promise<void> {
-    return holds() ? Promise.resolve() : new Promise((done) => this.waiting.push({ holds, done }));
-  }
-
-  changed(): void {
-    for (const item of this.waiting.splice(0)) item.holds() ? item.done() : this.waiting.push(item);
-  }
-
-  write(text: string): void {
-    this.text += text;
-    this.changed();
-  }
-
-  clear(): void {
-    this.text = "";
-    this.clears += 1;
-    this.changed();
-  }
-
-  note(text: string | undefined): void {
-    this.noted = text;
-    this.changed();
-  }
-
-  state(state: HandleState): void {
-    this.states.push(state);
-    this.changed();
-  }
-}
-
-const FEED = { historyBytes: 1 << 18, clipboard: false };
-const QUIET = { wait: "none", cursor: 0, max_bytes: 0 } as const;
-
-function spawn(daemon: Daemon, id: string, script: string, terminal = true): Promise<HandleState> {
-  const args = { argv: ["sh", "-c", script], ...(terminal ? { terminal: true } : {}) };
-  return daemon.request("spawn", { tool: "run", id, args, wait: "none" });
-}
-
-before(async () => {
-  mkdirSync(join(base, "config/haft/tools"), { recursive: true });
-  writeFileSync(join(base, "config/haft/tools/test.toml"), TOOLS);
-});
-
-after(() => {
-  for (const daemon of opened) daemon.dispose();
-  try {
-    execFileSync("haft", ["stop", "--yes"], { env, stdio: "ignore" });
-  } catch {
-    // it has ended already
-  }
-  rmSync(base, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
-});
+`);
 
 test("the socket is found by the rules of the protocol", () => {
   assert.deepEqual(socketCandidates("/x.sock", { HAFT_SOCKET: "/y.sock" }), ["/x.sock"]);
@@ -117,8 +29,8 @@ test("the socket is found by the rules of the protocol", () => {
 test("without a daemon nothing is started unasked, and the remedy is named", async () => {
   const daemon = open();
   await assert.rejects(daemon.connect({ start: false }), /no haftd answers at .*haftd\.sock/);
-  const other = open("/nowhere/haft");
-  await assert.rejects(other.connect({ start: true }), /is not found to start one: install haftd, or set haft\.path/);
+  const other = open({ path: "/nowhere/haft" });
+  await assert.rejects(other.connect({ start: true }), /the command `.nowhere.haft` is not found: install haftd, or set haft\.path/);
 });
 
 test("a daemon is started when asked, once for two callers", async () => {
@@ -167,7 +79,7 @@ test("after a lost connection the output goes on at its cursor, without a gap or
   const lost = new Promise<void>((done) => daemon.on({ lost: () => done() }));
   const back = new Promise<void>((done) => daemon.on({ opened: () => done() }));
   const link = await daemon.connect({ start: false });
-  (link as unknown as { socket: { destroy(): void } }).socket.destroy();
+  (link as unknown as { transport: { destroy(): void } }).transport.destroy();
   await lost;
   await type(3);
   await back;
@@ -220,7 +132,7 @@ test("the end of a handle is described, and another handle of that id begins ane
   const feed = new Feed(daemon, "default", "e", screen, FEED);
   await feed.open();
   await daemon.request("apply", { id: "e", input: { line: "" }, ...QUIET });
-  await screen.until(() => screen.noted === "exited with status 3");
+  await screen.until(() => screen.ended === "exited with status 3");
   await spawn(daemon, "e", "echo second; cat");
   await screen.until(() => screen.text.includes("second"));
   assert.ok(!screen.text.includes("first"));

@@ -1,13 +1,15 @@
 /** The editor's connection to the daemon: connect, start a daemon, connect again after a loss. */
-import { spawn } from "node:child_process";
 import type { CancellationToken } from "vscode-jsonrpc/node";
 import type { InitializeResult, Methods } from "../../../../docs/haft";
 import { type Event, HaftError, Link } from "./link";
-import { type Environment, socketCandidates } from "./socket";
+import { type Environment, addressOf, socketCandidates } from "./socket";
+import { type Transport, openProgram, openSocket } from "./transport";
 
 export interface Options {
-  /** the command `haft`, which starts a daemon */
+  /** the command `haft`, which starts a daemon, and reaches those of other machines */
   path: string;
+  /** the address of another machine's daemon; empty: `HAFT_HOST`, else this machine */
+  host: string;
   /** the socket's path; empty: by the protocol's rules */
   socket: string;
   /** the session of requests that name none */
@@ -25,33 +27,37 @@ export interface Listener {
 const FIRST_RETRY_MS = 100;
 const MAX_RETRY_MS = 5000;
 
-/** Start a daemon: `haft connect` starts one where none answers, and exits at the end of its input. */
-function start(options: Options): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const words = ["connect", ...(options.socket ? ["--socket", options.socket] : [])];
-    const child = spawn(options.path, words, { stdio: ["ignore", "ignore", "pipe"], env: options.env, cwd: "/" });
-    let complaint = "";
-    child.stderr.on("data", (text: Buffer) => {
-      if (complaint.length < 4096) complaint += text.toString();
-    });
-    child.on("error", (error: NodeJS.ErrnoException) =>
-      reject(
-        new HaftError(
-          error.code === "ENOENT"
-            ? `no haftd answers, and \`${options.path}\` is not found to start one: install haftd, or set haft.path`
-            : `${options.path}: ${error.message}`,
-        ),
-      ),
+/** Run `haft connect`: it starts a daemon where none answers, unless it must not. */
+async function runConnect(options: Options, words: readonly string[]): Promise<Transport> {
+  try {
+    return await openProgram(options.path, words, options.env);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new HaftError(
+      code === "ENOENT" ? `the command \`${options.path}\` is not found: install haftd, or set haft.path` : `${options.path}: ${message}`,
     );
-    child.on("close", (code) => {
-      if (code === 0) resolve();
-      else reject(new HaftError(complaint.trim() || `${options.path} connect exited with status ${code}`));
-    });
-  });
+  }
+}
+
+/** Return the options of `haft` for the daemon of this editor, whatever the environment names. */
+function hostWords({ host, socket, env }: Options): string[] {
+  const address = addressOf(host, socket, env);
+  if ("host" in address) return ["--host", address.host];
+  const path = address.socket && socketCandidates(address.socket, env)[0];
+  return ["--host", `unix://${encodeURI(path ?? "")}`];
+}
+
+/** Start a daemon on this machine. */
+async function start(options: Options): Promise<void> {
+  const transport = await runConnect(options, [...hostWords(options), "connect"]);
+  const { link } = await Link.open(transport, () => {}, options);
+  link.close();
 }
 
 export class Daemon {
   server: InitializeResult | undefined;
+  /** the reason of the last failure to connect */
+  failure: string | undefined;
   private link: Link | undefined;
   private opening: Promise<Link> | undefined;
   private retry: NodeJS.Timeout | undefined;
@@ -62,6 +68,17 @@ export class Daemon {
 
   get session(): string {
     return this.options.session;
+  }
+
+  /** The address of another machine's daemon, whose folders and environment are not those of the editor. */
+  get host(): string | undefined {
+    const address = addressOf(this.options.host, this.options.socket, this.options.env);
+    return "host" in address ? address.host : undefined;
+  }
+
+  /** The options of `haft` for this daemon. */
+  get words(): string[] {
+    return hostWords(this.options);
   }
 
   get isOpen(): boolean {
@@ -79,60 +96,83 @@ export class Daemon {
     if (this.opening) {
       return options.start ? this.opening.catch(() => this.link ?? this.connect(options)) : this.opening;
     }
-    const opening = this.open(options.start).finally(() => {
-      this.opening = undefined;
-    });
+    const opening = this.open(options.start)
+      .catch((error: unknown) => {
+        this.failure = error instanceof Error ? error.message : String(error);
+        throw error;
+      })
+      .finally(() => {
+        this.opening = undefined;
+      });
     this.opening = opening;
     return opening;
   }
 
   private async open(mayStart: boolean): Promise<Link> {
     clearTimeout(this.retry);
-    let opened: { link: Link; server: InitializeResult };
-    try {
-      opened = await this.dial(false, (event) => this.tell((listener) => listener.event?.(event)));
-    } catch (error) {
-      if (!mayStart || !(error instanceof HaftError) || error.code !== 0) throw error;
-      await start(this.options);
-      opened = await this.dial(false, (event) => this.tell((listener) => listener.event?.(event)));
-    }
-    const { link, server } = opened;
+    const { link, server } = await this.dial({ mayStart, readOnly: false }, (event) =>
+      this.tell((listener) => listener.event?.(event)),
+    );
     if (this.isDisposed) {
       link.close();
       throw new HaftError("the extension has been deactivated");
     }
     this.link = link;
     this.server = server;
+    this.failure = undefined;
     link.whenLost((reason) => this.lose(reason));
     this.tell((listener) => listener.opened?.(server));
     return link;
   }
 
   private async dial(
-    readOnly: boolean,
+    { mayStart, readOnly }: { mayStart: boolean; readOnly: boolean },
     onEvent: (event: Event) => void,
   ): Promise<{ link: Link; server: InitializeResult }> {
-    const client = { session: this.options.session, version: this.options.version, readOnly };
-    let failure: unknown = new HaftError("no haftd answers: no socket is known");
-    for (const path of socketCandidates(this.options.socket, this.options.env)) {
+    const { options } = this;
+    const client = { session: options.session, version: options.version, readOnly };
+    const address = addressOf(options.host, options.socket, options.env);
+    if ("host" in address) {
+      // An error of HAFT_HOST names it where haft reads it by itself.
+      const words = [...(options.host ? ["--host", options.host] : []), "connect", ...(mayStart ? [] : ["--no-start"])];
       try {
-        return await Link.open(path, onEvent, client);
+        return await Link.open(await runConnect(options, words), onEvent, client);
       } catch (error) {
-        failure = error;
+        throw error instanceof HaftError ? new HaftError(error.message.replace(/^--host/, "haft.host"), error.code, error.data) : error;
       }
     }
-    throw failure;
+    const local = async () => Link.open(await this.openLocal(address.socket), onEvent, client);
+    try {
+      return await local();
+    } catch (error) {
+      if (!mayStart || !(error instanceof HaftError) || error.code !== 0) throw error;
+      await start(options);
+      return await local();
+    }
+  }
+
+  private async openLocal(chosen: string): Promise<Transport> {
+    let failure = "no socket is known";
+    for (const path of socketCandidates(chosen, this.options.env)) {
+      try {
+        return await openSocket(path);
+      } catch (error) {
+        failure = `${path}: ${(error as NodeJS.ErrnoException).code ?? String(error)}`;
+      }
+    }
+    throw new HaftError(`no haftd answers at ${failure}`);
   }
 
   /** Open another connection to the daemon, which may only read: handles' output comes by such ones. */
   async openReader(onEvent: (event: Event) => void): Promise<Link> {
-    const { link } = await this.connect({ start: false }).then(() => this.dial(true, onEvent));
+    const { link } = await this.connect({ start: false }).then(() => this.dial({ mayStart: false, readOnly: true }, onEvent));
     return link;
   }
 
   private lose(reason: string): void {
     this.link = undefined;
     this.server = undefined;
+    this.failure = reason;
     this.tell((listener) => listener.lost?.(reason));
     this.retryAfter(FIRST_RETRY_MS);
   }

@@ -8,8 +8,10 @@ export interface Sink {
   /** draw this; the first piece after `clear` is on an empty screen */
   write(text: string): void;
   clear(): void;
-  /** a line about the handle beside its output; undefined: none */
+  /** words about the handle that runs on, beside its output; undefined: none */
   note(text: string | undefined): void;
+  /** the end of the output, in words */
+  end(text: string): void;
   state(state: HandleState): void;
 }
 
@@ -69,7 +71,7 @@ export class Feed {
       await this.draw(link, attempt);
     } catch (error) {
       if (attempt !== this.attempt) return;
-      if (error instanceof HaftError && error.code === HANDLE_NOT_FOUND) this.sink.note("the handle is gone");
+      if (error instanceof HaftError && error.code === HANDLE_NOT_FOUND) this.sink.end("the handle is gone");
       else this.sink.note(error instanceof Error ? error.message : String(error));
     }
   }
@@ -160,7 +162,8 @@ export class Feed {
     this.state = state;
     if (state.size) this.size = { rows: state.size.rows, cols: state.size.cols };
     this.sink.state(state);
-    const isNoted = state.state === "stopped" || state.state === "waiting" || (state.state === "running" && state.suspended);
+    if (state.state === "stopped") return this.sink.end(describe(state));
+    const isNoted = state.state === "waiting" || (state.state === "running" && state.suspended);
     this.sink.note(isNoted ? describe(state) : undefined);
   }
 

@@ -1,5 +1,4 @@
 /** One connection to the daemon: JSON-RPC in `Content-Length` blocks, with the protocol's own types. */
-import { type Socket, createConnection } from "node:net";
 import {
   type CancellationToken,
   type MessageConnection,
@@ -9,6 +8,7 @@ import {
   createMessageConnection,
 } from "vscode-jsonrpc/node";
 import type { InitializeResult, Methods, Notifications, RpcError } from "../../../../docs/haft";
+import type { Transport } from "./transport";
 
 export type Event = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 
@@ -27,58 +27,45 @@ export const INVALID_PARAMS = -32602;
 export const HANDLE_NOT_FOUND = -32001;
 export const HANDLE_EXISTS = -32002;
 
-function connect(path: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = createConnection(path);
-    socket.once("connect", () => {
-      socket.removeListener("error", reject);
-      resolve(socket);
-    });
-    socket.once("error", reject);
-  });
-}
-
 export class Link {
   private onEnd: ((reason: string) => void) | undefined;
   private reason: string | undefined;
 
   private constructor(
-    private readonly socket: Socket,
+    private readonly transport: Transport,
     private readonly rpc: MessageConnection,
-    readonly path: string,
     private readonly onEvent: (event: Event) => void,
   ) {}
 
-  /** Connect to `path` and introduce the client. A read-only link moves no read mark and takes no notices. */
+  /** Introduce the client. A read-only link moves no read mark and takes no notices. */
   static async open(
-    path: string,
+    transport: Transport,
     onEvent: (event: Event) => void,
     client: { session: string; version: string; readOnly?: boolean },
   ): Promise<{ link: Link; server: InitializeResult }> {
-    let socket: Socket;
-    try {
-      socket = await connect(path);
-    } catch (error) {
-      throw new HaftError(`no haftd answers at ${path}: ${(error as NodeJS.ErrnoException).code ?? String(error)}`);
-    }
-    const rpc = createMessageConnection(new StreamMessageReader(socket), new StreamMessageWriter(socket));
-    const link = new Link(socket, rpc, path, onEvent);
+    const rpc = createMessageConnection(new StreamMessageReader(transport.input), new StreamMessageWriter(transport.output));
+    const link = new Link(transport, rpc, onEvent);
     link.listen();
-    const server = await link.request("initialize", {
-      client: { name: "vscode", version: client.version },
-      protocol: 1,
-      ...(client.readOnly ? { read_only: true } : { session: client.session }),
-    });
-    return { link, server };
+    try {
+      const server = await link.request("initialize", {
+        client: { name: "vscode", version: client.version },
+        protocol: 1,
+        ...(client.readOnly ? { read_only: true } : { session: client.session }),
+      });
+      return { link, server };
+    } catch (error) {
+      const { reason } = link;
+      link.close();
+      throw reason === undefined ? error : new HaftError(reason);
+    }
   }
 
   private listen(): void {
     this.rpc.onNotification((method, params) => {
       if (this.reason === undefined) this.onEvent({ method, params } as unknown as Event);
     });
-    this.rpc.onError(() => this.end("the connection failed"));
-    this.rpc.onClose(() => this.end("haftd closed the connection"));
-    this.socket.on("error", (error) => this.end(error.message));
+    this.rpc.onError(([error]) => this.end(error.message));
+    this.transport.whenEnded((reason) => this.end(reason));
     this.rpc.listen();
   }
 
@@ -101,11 +88,11 @@ export class Link {
 
   /** Read nothing more until `resume`; the daemon keeps the rest. */
   pause(): void {
-    this.socket.pause();
+    this.transport.input.pause();
   }
 
   resume(): void {
-    if (this.reason === undefined) this.socket.resume();
+    if (this.reason === undefined) this.transport.input.resume();
   }
 
   /** Call `onEnd` once when the connection is lost, not for `close`. */
@@ -123,7 +110,7 @@ export class Link {
     if (this.reason !== undefined) return;
     this.reason = reason;
     this.rpc.dispose();
-    this.socket.destroy();
+    this.transport.destroy();
     this.onEnd?.(reason);
   }
 }

@@ -1,9 +1,12 @@
-/** The paths at which the daemon may listen, by the rules of docs/protocol.md ("Transports"). */
+/** The address of the daemon, and the paths at which one of this machine may listen (docs/protocol.md, "Transports"). */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 export type Environment = { [name: string]: string | undefined };
+
+/** A daemon of this machine, at `socket` if not empty; or one that `haft --host` reaches. */
+export type Address = { socket: string } | { host: string };
 
 const MAX_SOCKET_PATH = 107;
 
@@ -45,6 +48,14 @@ function lockSocket(env: Environment): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Return the address by precedence: the setting of a host, `HAFT_HOST`, the setting of a socket. */
+export function addressOf(host: string, socket: string, env: Environment): Address {
+  const given = host || env.HAFT_HOST;
+  if (!given) return { socket };
+  const local = /^unix:\/\/(.*)$/is.exec(given);
+  return local ? { socket: decodeURIComponent(local[1] ?? "") } : { host: given };
 }
 
 /** Return the paths to try, the likeliest first; a chosen path is the only one. */

@@ -1,0 +1,156 @@
+/** One handle in one terminal emulator, for an editor's pseudoterminal: output in, keys and sizes out. */
+import type { HandleState, Input } from "../../../../docs/haft";
+import type { Daemon } from "./daemon";
+import { Feed, type FeedOptions } from "./feed";
+
+export interface Shown {
+  session: string;
+  id: string;
+  readOnly: boolean;
+}
+
+export interface Size {
+  rows: number;
+  cols: number;
+}
+
+/** The editor's part of a terminal. */
+export interface Emulator {
+  write(text: string): void;
+  /** draw within this size, smaller than the room; undefined: in all of the room */
+  limit(size: Size | undefined): void;
+  rename(name: string): void;
+  close(): void;
+  isActive(): boolean;
+  /** the person typed into a handle that waits for an answer */
+  asked(state: HandleState): void;
+  /** a key or a size did not reach the handle */
+  failed(message: string): void;
+}
+
+const CLEAR = "\x1bc\x1b[3J";
+
+export class HandleTerminal {
+  private readonly feed: Feed;
+  private room: Size | undefined;
+  private given = "";
+  private line = "";
+  private noted: string | undefined;
+  private end: string | undefined;
+
+  constructor(
+    private readonly daemon: Daemon,
+    readonly shown: Shown,
+    private readonly emulator: Emulator,
+    options: FeedOptions,
+  ) {
+    const sink = {
+      write: (text: string) => emulator.write(text),
+      clear: () => {
+        this.end = undefined;
+        emulator.write(CLEAR);
+      },
+      note: (text: string | undefined) => this.note(text),
+      end: (text: string) => this.finish(text),
+      state: () => this.limit(),
+    };
+    this.feed = new Feed(daemon, shown.session, shown.id, sink, options);
+  }
+
+  open(room: Size | undefined): Promise<void> {
+    this.room = room;
+    return this.feed.open();
+  }
+
+  close(): void {
+    this.feed.dispose();
+  }
+
+  resize(room: Size): void {
+    this.room = room;
+    if (this.emulator.isActive()) this.fit();
+    this.limit();
+  }
+
+  /** Give the handle the size of the room: when the terminal is looked at or typed in, never on a mere attach. */
+  fit(): void {
+    const { room } = this;
+    if (!room || this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;
+    const wanted = `${room.rows}x${room.cols}`;
+    const isOurs = this.feed.state?.size?.yours === true || this.feed.state?.size === undefined;
+    if (wanted === this.given && isOurs) return;
+    this.given = wanted;
+    this.apply({ resize: { rows: room.rows, cols: room.cols } });
+  }
+
+  private limit(): void {
+    const { size } = this.feed;
+    const isSmaller = size && this.room && (size.rows < this.room.rows || size.cols < this.room.cols);
+    this.emulator.limit(isSmaller ? size : undefined);
+  }
+
+  get name(): string {
+    const { id, readOnly } = this.shown;
+    return `${id}${readOnly ? " (read-only)" : ""}${this.noted === undefined ? "" : ` [${this.noted}]`}`;
+  }
+
+  /** Name the terminal: a line in the output of a program that runs would move its cursor. */
+  private note(text: string | undefined): void {
+    if (text === this.noted) return;
+    this.noted = text;
+    this.emulator.rename(this.name);
+  }
+
+  private finish(text: string): void {
+    this.note(undefined);
+    if (text !== this.end) this.emulator.write(`\r\n\x1b[2m[${text}]\x1b[0m\r\n`);
+    this.end = text;
+  }
+
+  /** Take what the emulator gives as typed. */
+  input(data: string): void {
+    const { state } = this.feed;
+    if (!state || state.state === "stopped") {
+      if (data === "\r") this.emulator.close();
+      return;
+    }
+    if (this.shown.readOnly) return;
+    if (state.state === "waiting") return this.emulator.asked(state);
+    if (!this.daemon.isOpen) return this.emulator.failed("not connected, the key was not sent");
+    if (this.feed.size) {
+      this.fit();
+      this.apply({ text: data });
+    } else {
+      this.edit(data);
+    }
+  }
+
+  /** Edit a line for a program that reads a pipe, which has no terminal to do so. */
+  private edit(data: string): void {
+    for (const key of data) {
+      if (key === "\r" || key === "\n") {
+        this.emulator.write("\r\n");
+        this.apply({ line: this.line });
+        this.line = "";
+      } else if (key === "\x03") {
+        this.apply({ signal: "INT" });
+      } else if (key === "\x04") {
+        this.apply(this.line ? { text: this.line } : { eof: true });
+        this.line = "";
+      } else if (key === "\x7f") {
+        if (this.line) this.emulator.write("\b \b");
+        this.line = [...this.line].slice(0, -1).join("");
+      } else if (key >= " ") {
+        this.line += key;
+        this.emulator.write(key);
+      }
+    }
+  }
+
+  private apply(input: Input): void {
+    const { session, id } = this.shown;
+    this.daemon
+      .request("apply", { session, id, input, wait: "none", cursor: 0, max_bytes: 0 })
+      .catch((error: Error) => this.emulator.failed(error.message));
+  }
+}
