@@ -171,7 +171,9 @@ def assemble(
                 parts.paths.trust,
                 parts.paths.socket,
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
+                *_installation(),
             ),
+            definitions=parts.paths.tools,
         ),
         secret_env=own.secret_env,
         journal=parts.journal,
@@ -322,6 +324,20 @@ def assemble(
         ),
         stop=stop,
     )
+
+
+def _installation() -> Iterator[str]:
+    """Yield the files and folders of this program: the interpreter, its scripts, and where modules were found."""
+    files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
+    for folder in sys.path:
+        if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):
+            yield folder
+    yield sys.executable
+    yield f"{sys.prefix}/pyvenv.cfg"
+    for program in (sys.executable, sys.argv[0]):
+        for name in ("haft", "haftd", "haft-askpass"):
+            if os.path.exists(path := f"{os.path.dirname(program)}/{name}") and path[0] == "/":  # noqa: PTH110, PTH120
+                yield path
 
 
 def _states(settings: Settings) -> Iterator[ServerState]:

@@ -19,6 +19,43 @@ PROGRAM_FOLDERS = (
 )
 """Folders of the system that every sandboxed process may read and execute."""
 
+SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/localtime",
+    "/etc/os-release",
+    "/etc/gitconfig",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/openssl.cnf",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/loadavg",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/filesystems",
+    "/sys/devices/system/cpu",
+)
+"""Facts and settings of the system without secrets, which programs need to start."""
+
+NETWORK_FILES = (
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/ca-trust",
+    "/etc/ca-certificates",
+)
+"""Names of hosts and certificates, which every sandboxed process with a network may read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -33,13 +70,14 @@ class Grant:
 class Sandbox:
     """Confinement of a process and its descendants.
 
-    `grants` are all rights on files beside those that every sandbox has; None leaves files open. `network`
-    permits internet sockets, and no others. No link below `root` leads out of it.
+    `grants` are all rights on files beside those that every sandbox has; None leaves files open. `denials` are
+    rights that no grant may give, by any name of a path. `network` permits internet sockets, and no others.
     """
 
     root: str
     grants: tuple[Grant, ...] | None = ()
     network: bool = False
+    denials: tuple[Grant, ...] = ()
 
     @property
     def may_write(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import sys
@@ -43,6 +44,10 @@ access.env.read = ["GRANTED"]
 command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
 sandbox = "root"
 {CODE}
+
+[tools.script]
+command = [".venv/bin/script"]
+sandbox = "root"
 
 [tools.screen]
 command = ["sh", "-c", "{{{{ tool.arguments.code }}}}"]
@@ -163,6 +168,34 @@ def test_the_sandbox_of_the_root_permits_work_in_the_root(project: Project) -> N
     assert project.run("worker", code)["result"] == "ran\nrefused\n"
 
 
+def test_git_works_in_the_sandbox_of_the_root(project: Project) -> None:
+    """Without the user's configuration, which git may not read."""
+    (Path(project.daemon.env["HOME"]) / ".gitconfig").write_text("[user]\nname = Private\n")
+    code = (
+        "git init -q repo && cd repo && git commit -q --allow-empty -m made && git log --format=%an; "
+        "cd .. && rm -rf repo"
+    )
+    identity = "GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a"
+    assert project.run("worker", f"export {identity}; {code}")["result"] == "A\n"
+
+
+def test_the_python_of_a_virtual_environment_works_in_the_sandbox_of_the_root(
+    project: Project,
+) -> None:
+    """Its link leads to an installation outside of the root: as a child, and as the tool's own program."""
+    venv = project.root / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    python = os.path.realpath(sys.executable)
+    (venv / "bin/python").symlink_to(python)
+    (venv / "pyvenv.cfg").write_text(f"home = {os.path.dirname(python)}\n")
+    (venv / "bin/script").write_text(f"#!{venv}/bin/python\nimport json, sys\nprint(sys.prefix)\n")
+    (venv / "bin/script").chmod(0o755)
+    code = ".venv/bin/python -c 'import json, sys; print(sys.prefix)'; .venv/bin/script"
+    assert project.run("worker", code)["result"] == f"{venv}\n{venv}\n"
+    assert project.call("script")["result"] == f"{venv}\n"
+    shutil.rmtree(venv)
+
+
 def test_a_terminal_in_a_sandbox_is_confined(project: Project) -> None:
     text = project.spawn("screen", code="cat ../secret; tty; cat inside")
     assert "Permission denied" in text and "/dev/pts/" in text and "inside" in text
@@ -203,6 +236,7 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
         project.daemon.state / "haft",
         runtime,
         alias,
+        Path(sys.prefix),
     ):
         with pytest.raises(Refused) as caught:
             project.wire.call(

@@ -235,33 +235,99 @@ def test_a_rule_follows_no_link_that_the_tool_could_have_placed(
     grants = (Grant(str(work), WRITE), Grant(str(work / "out"), READ | {"execute"}))
     spec = sandboxed("true", sandbox=Sandbox(str(tmp_path), grants), cwd=tmp_path)
     message = refusal(spec)
-    assert f"{work}/out goes through a link" in message and "that the tool may change" in message
+    assert f"{work}/out goes through the link {work}/out, which a tool" in message
 
 
-def test_a_rule_follows_no_link_out_of_the_root(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["/etc", "inner"])
+def test_a_rule_follows_no_link_that_another_tool_could_have_placed(
+    tmp_path: Path, target: str
+) -> None:
+    """Out of the root or into another folder of the root: another rule may let another tool change the root."""
     root = tmp_path / "root"
-    root.mkdir()
-    (root / "etc").symlink_to("/etc")
-    (root / "inner").mkdir()
-    (root / "alias").symlink_to("inner")
-    spec = sandboxed(
-        "true", sandbox=Sandbox(str(root), (Grant(str(root / "etc"), READ),)), cwd=root
+    (root / "inner").mkdir(parents=True)
+    (root / "alias").symlink_to(target)
+    for path in (root / "alias", root / "alias/below"):
+        grants = (Grant(str(path), READ),)
+        message = refusal(sandboxed("true", sandbox=Sandbox(str(root), grants), cwd=root))
+        assert f"goes through the link {root}/alias" in message
+
+
+def test_links_of_the_system_and_of_the_root_itself_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "real/inner/file").write_text("read")
+    root = tmp_path / "root"
+    root.symlink_to("real")
+    grants = tuple(Grant(path, READ) for path in (f"{root}/inner", "/bin/sh", "/var/run"))
+    spec = sandboxed("cat", "inner/file", sandbox=Sandbox(str(root), grants), cwd=root)
+    assert output(spec) == "read"
+
+
+def test_a_rule_for_the_own_proc_is_refused(tmp_path: Path) -> None:
+    """It would be the daemon's."""
+    for path in ("/proc/self", "/proc/self/status", "/dev/fd"):
+        sandbox = Sandbox("/", (Grant(path, READ),))
+        message = refusal(sandboxed("true", sandbox=sandbox, cwd=tmp_path))
+        assert f"the rule for {path} " in message
+
+
+def test_with_proc_granted_neighbours_keep_their_secrets(tmp_path: Path) -> None:
+    """Names and arguments of processes are seen then, and nothing behind the check of ptrace."""
+    make_folders(tmp_path)
+    sandbox = sandbox_of(tmp_path)
+    grants = (*(sandbox.grants or ()), Grant("/proc", READ))
+    found = attack(
+        tmp_path,
+        replace(sandbox, grants=grants),
+        [name for name in ATTEMPTS if "neighbour" in name],
     )
-    assert "leads out of the root" in refusal(spec)
-    inside = Sandbox(str(root), (Grant(str(root / "alias"), READ),))
-    assert output(sandboxed("ls", "inner", sandbox=inside, cwd=root)) == ""
+    reached = {name for name, end in found.items() if end.startswith("reached")}
+    assert reached == {
+        "read_a_neighbours_arguments",
+        "list_a_neighbours_descriptors",  # their numbers
+    }
+    spec = sandboxed(
+        "sh",
+        "-c",
+        "cat /proc/self/comm; ls /proc/self/fd; true",
+        sandbox=Sandbox("/", (Grant("/proc", READ),)),
+        cwd=tmp_path,
+    )
+    assert output(spec) == "cat\n0\n1\n2\n3\n"
 
 
-def test_a_program_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_denial_by_another_name_of_a_granted_path_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data/secret").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to("data/secret")
+    grants = (Grant(str(tmp_path / "data"), READ),)
+    for name, denied in (("alias", True), ("data/secret", True), ("data2", False)):
+        denials = (Grant(str(tmp_path / name), READ),)
+        sandbox = Sandbox("/", grants, denials=denials)
+        spec = sandboxed("echo", "ran", sandbox=sandbox, cwd=tmp_path)
+        if denied:
+            assert f"{tmp_path}/{name} takes away read" in refusal(spec)
+        else:
+            assert output(spec) == "ran\n"
+    sandbox = Sandbox("/", (), denials=(Grant("/var/run/../../usr/x", READ),))
+    assert "takes away read" in refusal(sandboxed("true", sandbox=sandbox, cwd=tmp_path))
+
+
+@pytest.mark.parametrize("name", ["tool", "folder/tool"])
+def test_a_program_replaced_by_a_link_is_not_granted(tmp_path: Path, name: str) -> None:
     """Otherwise the grant of the own file would be one of any executable file."""
-    work = tmp_path / "work"
+    work, secret = tmp_path / "work", tmp_path / "secret"
     work.mkdir()
-    secret = tmp_path / "secret"
-    secret.write_text("#!/bin/sh\necho secret\n")
-    secret.chmod(0o755)
-    (work / "tool").symlink_to(secret)
-    sandbox = Sandbox(str(work), (Grant(str(work), WRITE),))
-    assert "goes through a link" in refusal(sandboxed("./tool", sandbox=sandbox, cwd=work))
+    secret.mkdir()
+    (secret / "tool").write_text("#!/bin/sh\necho secret\n")
+    (secret / "tool").chmod(0o755)
+    (work / "tool").symlink_to(secret / "tool")
+    (work / "folder").symlink_to(secret)
+    sandbox = Sandbox(str(work), (Grant(str(work), WRITE | {"execute"}),))
+    with pytest.raises(LaunchFailed) as caught:
+        output(sandboxed(f"./{name}", sandbox=sandbox, cwd=work))
+    assert caught.value.reason == "permission"
+    # A link that the tool cannot change is followed.
+    sandbox = Sandbox(str(work), (Grant(str(work), READ | {"execute"}),))
+    assert output(sandboxed(f"./{name}", sandbox=sandbox, cwd=work)) == "secret\n"
 
 
 def test_writing_at_a_missing_path_is_refused_and_reading_is_not(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.launch_spec import Grant, Sandbox
 from haftd.tools.calls.confinement import policy_in_force, sandbox_of
+from haftd.tools.calls.environment import build
 from haftd.tools.calls.resolve import CallContext, resolve
 from haftd.tools.definitions.access import (
     RIGHTS,
@@ -396,6 +397,28 @@ def test_the_rules_are_described_in_words() -> None:
     assert "may connect to every host" in more and "A, and what its definition sets" in more
 
 
+@pytest.mark.parametrize(
+    ("rule", "config"),
+    [
+        ("fs.read = ['.']", "/dev/null"),
+        ("fs.read = ['/h/.gitconfig']", None),
+        ("fs.read = ['/h/.config']", None),
+        ("fs.read = ['/']", None),
+    ],
+)
+def test_git_gets_no_configuration_that_it_may_not_read(rule: str, config: str | None) -> None:
+    found = called(f"access.{rule}\n", {"HOME": "/h"})
+    env = build(
+        {"HOME": "/h"},
+        socket="",
+        mark="",
+        call="",
+        may_read=found.policy.may_read,
+        is_confined=True,
+    )
+    assert env.get("GIT_CONFIG_GLOBAL") == config
+
+
 def test_a_rule_hides_a_variable_that_every_tool_has() -> None:
     table = "[[tools.x.access.env]]\nname = "
     found = policy(f'{table}"HOME"\nread = false\n{table}"L*"\nread = false\n')
@@ -404,8 +427,6 @@ def test_a_rule_hides_a_variable_that_every_tool_has() -> None:
 
 
 def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> None:
-    from haftd.tools.calls.environment import build
-
     base = {"PATH": "/bin", "HOME": "/h", "KEPT": "1", "OTHER": "2", "API_KEY": "3", "LC_ALL": "C"}
     found = policy('access.env.read = ["KEPT", "API_*"]\n')
     env = build(
@@ -420,5 +441,6 @@ def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> Non
         is_confined=True,
     )
     assert {"PATH", "HOME", "KEPT", "SET", "LC_ALL"} <= env.keys()
+    assert "GIT_CONFIG_GLOBAL" not in env
     assert not {"OTHER", "API_KEY", "HAFT_SOCKET", "SUDO_ASKPASS", "SSH_ASKPASS"} & env.keys()
     assert "HAFT_SOCKET" in environment(called(""))

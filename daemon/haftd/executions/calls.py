@@ -23,6 +23,7 @@ from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
 from haftd.host.cgroup import Cgroup
+from haftd.host.files.own_files import own_file_in
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
@@ -58,7 +59,8 @@ _OF_SERVERS = [
 class LaunchSettings:
     """Environment, names and folders for launches.
 
-    `own_paths` are haft's own files and folders, which no sandbox may let a tool change. `environ` is a tool's
+    `own_paths` are haft's own files and folders, which no sandbox may let a tool change, and so are the targets of
+    links in the folder `definitions`. `environ` is a tool's
     default environment, `nofile` the daemon's original soft limit of descriptors,
     `base` the parent cgroup, `outer` the tags of the handles in which this daemon runs itself.
     """
@@ -74,6 +76,7 @@ class LaunchSettings:
     askpass: str | None = None
     outer: str = ""
     own_paths: tuple[str, ...] = ()
+    definitions: str = ""
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -115,7 +118,7 @@ class Prepared:
 
 
 def _completed(
-    sandbox: Sandbox | None, env: Mapping[str, str], own_paths: Iterable[str]
+    sandbox: Sandbox | None, env: Mapping[str, str], settings: LaunchSettings
 ) -> Sandbox | None:
     """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that lets the
     tool change haft's own files: a definition or a trusted root of its making would run without any."""
@@ -123,22 +126,15 @@ def _completed(
     for grant in (sandbox.grants if sandbox is not None else None) or ():
         if not grant.rights & {"create", "update", "delete"}:
             continue
-        granted = os.path.realpath(grant.path)
-        for own in map(os.path.realpath, own_paths):
-            if _is_within(own, granted) or _is_within(granted, own):
-                raise spawn_failed(
-                    f"its access rule for {grant.path} lets it change haft's own files in {own}, and "
-                    "so its rules: grant a folder beside them, or call it with another root",
-                    reason="sandbox",
-                )
+        if own := own_file_in(grant.path, settings.own_paths, linked=settings.definitions):
+            raise spawn_failed(
+                f"its access rule for {grant.path} lets it change haft's own files in {own}, and "
+                "so its rules: grant a folder beside them, or call it with another root",
+                reason="sandbox",
+            )
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
     return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
-
-
-def _is_within(path: str, folder: str) -> bool:
-    """Return whether an absolute path is the folder or below."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 @dataclass(slots=True)
@@ -231,7 +227,7 @@ class Calls:
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        sandbox = _completed(launch.sandbox, call.launch.env, self.settings.own_paths)
+        sandbox = _completed(launch.sandbox, call.launch.env, self.settings)
         return replace(call, launch=replace(call.launch, sandbox=sandbox))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
@@ -268,7 +264,7 @@ class Calls:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
             env = self._env(once_more, client, str(mark))
             argv, cwd = once_more.launch.argv, once_more.launch.cwd
-            sandbox = _completed(once_more.launch.sandbox, env, self.settings.own_paths)
+            sandbox = _completed(once_more.launch.sandbox, env, self.settings)
             launch = replace(first.launch, argv=argv, cwd=cwd, env=env, sandbox=sandbox)
             return replace(first, launch=launch)
 
@@ -278,7 +274,7 @@ class Calls:
             launch=replace(
                 resolved.launch,
                 env=env,
-                sandbox=_completed(resolved.launch.sandbox, env, self.settings.own_paths),
+                sandbox=_completed(resolved.launch.sandbox, env, self.settings),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
                 and resolved.launch.output == "raw"
@@ -338,6 +334,7 @@ class Calls:
     def _env(
         self, resolved: ResolvedCall, client: Mapping[str, str | None] | None, mark: str
     ) -> dict[str, str]:
+        policy = resolved.policy
         return build(
             self.settings.environ,
             client=client,
@@ -349,7 +346,8 @@ class Calls:
             outer=self.settings.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
-            may_inherit=None if resolved.policy is None else resolved.policy.may_inherit,
+            may_inherit=None if policy is None else policy.may_inherit,
+            may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
         )
 

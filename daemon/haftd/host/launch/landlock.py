@@ -10,19 +10,20 @@ the gate applies it to the child, which changes nothing for the daemon.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import stat
 import struct
 from collections.abc import Iterable
 from functools import cache
 
-from haftd.launch_spec import PROGRAM_FOLDERS, Grant, Sandbox
+from haftd.host.launch.python_installation import installation_grants
+from haftd.host.launch.rule_path import UntrustedLink, open_path
+from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Grant, Sandbox
 
 MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""
 
-_CREATE_RULESET, _ADD_RULE, _OPENAT2 = 444, 445, 437  # the same numbers on every machine
+_CREATE_RULESET, _ADD_RULE = 444, 445  # the same numbers on every machine
 _VERSION = 1
 _PATH_BENEATH = 1
 
@@ -43,18 +44,19 @@ _RIGHTS = {
 }
 _SCOPES = 1 | 2  # abstract sockets, signals
 
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 2, 4, 8
-
 _READ_EXECUTE = frozenset({"read", "execute"})
 _READ_WRITE = frozenset({"read", "update"})
-_ALWAYS = (
+_READ = frozenset({"read"})
+ALWAYS = (
     *(Grant(path, _READ_EXECUTE) for path in PROGRAM_FOLDERS),
-    Grant("/etc/ld.so.cache", frozenset({"read"})),
-    Grant("/dev/null", _READ_WRITE),
-    Grant("/dev/zero", _READ_WRITE),
-    Grant("/dev/urandom", frozenset({"read"})),
+    *(Grant(path, _READ) for path in SYSTEM_FILES),
+    *(Grant(path, _READ) for path in ("/dev/urandom", "/dev/random")),
+    *(Grant(path, _READ_WRITE) for path in ("/dev/null", "/dev/zero", "/dev/full")),
     Grant("/dev/tty", _READ_WRITE | {"control"}),
 )
+_OF_NETWORK = tuple(Grant(path, _READ) for path in NETWORK_FILES)
+_VIRTUAL = (".venv/bin/python", "venv/bin/python")
+"""Interpreters of virtual environments, from the root."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -104,18 +106,33 @@ def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
     try:
         if sandbox.grants is None:
             _add_path(ruleset, "/", _handled())
-            return ruleset
-        grants = sandbox.grants
-        for grant in (*_ALWAYS, Grant(program, _READ_EXECUTE)):
-            _add(ruleset, grant, sandbox, is_listed=False)
-        if terminal:
-            _add(ruleset, Grant(terminal, _READ_WRITE | {"control"}), sandbox, is_listed=False)
-        for grant in grants:
-            _add(ruleset, grant, sandbox, is_listed=True)
+        else:
+            _fill(ruleset, sandbox, sandbox.grants, program, terminal)
     except BaseException:
         os.close(ruleset)
         raise
     return ruleset
+
+
+def _fill(
+    ruleset: int, sandbox: Sandbox, grants: tuple[Grant, ...], program: str, terminal: str
+) -> None:
+    for grant in (*ALWAYS, *(_OF_NETWORK if sandbox.network else ())):
+        _add_always(ruleset, grant)
+    if terminal:
+        _add_always(ruleset, Grant(terminal, _READ_WRITE | {"control"}))
+    granted = [(_add_listed(ruleset, grant, sandbox), grant) for grant in grants]
+    _refuse_denied(sandbox, granted)
+    folders = [path for path, grant in granted if path and grant.rights & {"create", "delete"}]
+    _add_program(ruleset, program, folders)
+    readable = [grant.path for grant in grants if "read" in grant.rights]
+    programs = [
+        path
+        for path in (f"{sandbox.root.rstrip('/')}/{name}" for name in _VIRTUAL)
+        if any(_is_within(path, folder) for folder in readable)
+    ]
+    for grant in installation_grants((program, *programs)):
+        _add_always(ruleset, grant)
 
 
 def add_own_proc(ruleset: int, pid: int) -> None:
@@ -130,77 +147,77 @@ def rights_of(names: Iterable[str]) -> int:
     return rights & _handled()
 
 
-def _add(ruleset: int, grant: Grant, sandbox: Sandbox, *, is_listed: bool) -> None:
+def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
+    """Add the grant of a rule; return the path without links, empty if nothing is there to be granted."""
+    is_in_root = _is_within(grant.path, sandbox.root)
     try:
-        fd = _open(grant.path, sandbox)
+        fd, path = open_path(grant.path, start=sandbox.root if is_in_root else "/")
+    except UntrustedLink as link:
+        raise CannotEnforce(
+            f"the rule for {grant.path} goes through the link {link}, which a tool of this user could have "
+            "placed: name the target by its own path"
+        ) from None
     except OSError as error:
-        if error.errno == errno.ELOOP or (
-            error.errno == errno.EXDEV and _changeable(grant.path, sandbox)
-        ):
-            raise CannotEnforce(
-                f"the rule for {grant.path} goes through a link in a folder that the tool may change"
-            ) from None
-        if error.errno == errno.EXDEV:
-            raise CannotEnforce(
-                f"the rule for {grant.path} goes through a link that leads out of the root "
-                f"{sandbox.root}; name the target by its absolute path"
-            ) from None
-        if is_listed and grant.rights & {"create", "update"}:
+        if grant.rights & {"create", "update"}:
             raise CannotEnforce(
                 f"the rule for {grant.path} grants writing, and Landlock needs the file or folder to "
                 f"exist: {os.strerror(error.errno or 0).lower()}"
             ) from None
-        return  # nothing there to be granted
+        return ""
     try:
+        if _is_within(path, f"/proc/{os.getpid()}"):
+            raise CannotEnforce(
+                f"the rule for {grant.path} names files that each process has of its own: a tool reads the /proc "
+                "of its first process without a rule, and that of others by a rule for /proc"
+            )
+        if is_in_root and not _is_within(path, os.path.realpath(sandbox.root)):
+            raise CannotEnforce(
+                f"the rule for {grant.path} goes through a link that leads out of the root "
+                f"{sandbox.root}: name the target by its own path"
+            )
         _add_fd(ruleset, fd, rights_of(grant.rights))
+    finally:
+        os.close(fd)
+    return path
+
+
+def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
+    """Refuse a denial of what a grant gives by another name of the path."""
+    for denial in sandbox.denials:
+        path = os.path.realpath(denial.path)
+        for folder, grant in (*((always.path, always) for always in ALWAYS), *granted):
+            if folder and _is_within(path, folder) and (lost := grant.rights & denial.rights):
+                raise CannotEnforce(
+                    f"the rule for {denial.path} takes away {', '.join(sorted(lost))}, which is granted in "
+                    f"{grant.path}; Landlock only adds rights: grant the folders apart instead"
+                )
+
+
+def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
+    """Let the tool read and execute its own program, but no file behind a link of its own making."""
+
+    def follows(folder: str) -> bool:
+        return not any(_is_within(folder, changeable) for changeable in folders)
+
+    try:
+        fd, _ = open_path(program, follows=follows)
+    except (OSError, UntrustedLink):
+        return  # the execution reports the reason
+    try:
+        _add_fd(ruleset, fd, rights_of(_READ_EXECUTE))
     finally:
         os.close(fd)
 
 
-def _open(path: str, sandbox: Sandbox) -> int:
-    """Open a path without following a link that the tool itself could have placed.
-
-    Below a folder that the tool may change no link is followed; below the root, none that leads out.
-    """
-    if base := _changeable(path, sandbox):
-        return _open_below(base, path, sandbox, _RESOLVE_NO_SYMLINKS)
-    if _is_below(path, sandbox.root) and sandbox.root != "/":
-        return _open_below(sandbox.root, path, sandbox, 0)
-    return os.open(path, os.O_PATH | os.O_CLOEXEC)
-
-
-def _changeable(path: str, sandbox: Sandbox) -> str:
-    """Return the outermost folder above the path that the tool may change; empty without one."""
-    folders = [
-        grant.path
-        for grant in sandbox.grants or ()
-        if grant.rights & {"create", "delete"} and _is_below(path, grant.path)
-    ]
-    return min(folders, key=len, default="")
-
-
-def _open_below(base: str, path: str, sandbox: Sandbox, resolve: int) -> int:
-    at_root = base == sandbox.root
-    folder = os.open(base, os.O_PATH | os.O_CLOEXEC) if at_root else _open(base, sandbox)
+def _add_always(ruleset: int, grant: Grant) -> None:
     try:
-        rest = path[len(base.rstrip("/")) + 1 :]
-        how = struct.pack(
-            "=QQQ",
-            os.O_PATH | os.O_CLOEXEC,
-            0,
-            resolve | _RESOLVE_NO_MAGICLINKS | _RESOLVE_BENEATH,
-        )
-        fd: int = _libc.syscall(_OPENAT2, folder, os.fsencode(rest), how, ctypes.c_size_t(len(how)))
-        if fd < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), path)
-        return fd
-    finally:
-        os.close(folder)
+        _add_path(ruleset, grant.path, rights_of(grant.rights))
+    except OSError:
+        pass  # not on this system
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path != folder and path.startswith(folder.rstrip("/") + "/")
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _add_path(ruleset: int, path: str, rights: int) -> None:

@@ -178,7 +178,7 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
     problem = _unfit(path)
     if problem is not None:
         return LaunchFailed(problem.message, problem.reason)
-    interpreter = _interpreter(path)
+    interpreter = interpreter_of(path)
     if interpreter is not None:
         full = os.path.join(cwd, interpreter)  # noqa: PTH118 - text in, text out
         problem = _unfit(full)
@@ -205,7 +205,7 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
     return LaunchFailed(f"{path} cannot be run: {_words(code)}.", reason)
 
 
-def _interpreter(path: str) -> str | None:
+def interpreter_of(path: str) -> str | None:
     """Return the interpreter that `path` names: after #!, or the loader of an ELF file."""
     try:
         with open(path, "rb") as file:

@@ -348,6 +348,10 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
 def _confinement(sandbox: Sandbox | None) -> syscall_filter.Confinement | None:
     if sandbox is None:
         return None
+    try:
+        landlock.require()
+    except landlock.CannotEnforce as why:
+        raise _no_sandbox(str(why)) from None
     found = syscall_filter.confinement(
         network=sandbox.network,
         metadata=sandbox.may_write,

@@ -39,7 +39,10 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
             if (rights := policy.rights(rule.path))
         )
     network = policy.net is None or any(rule.allow for rule in policy.net)
-    return Sandbox(root, grants, network)
+    denials = tuple(
+        Grant(rule.path, frozenset(rule.denies)) for rule in policy.fs or () if rule.denies
+    )
+    return Sandbox(root, grants, network, denials)
 
 
 def _refusal(tool: Tool, why: str) -> RpcError:

@@ -110,13 +110,15 @@ def build(
     mark: str,
     call: str,
     may_inherit: Callable[[str], bool] | None = None,
+    may_read: Callable[[str], bool] | None = None,
     is_confined: bool = False,
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
     `askpass` is the program that asks for secrets. `socket` addresses this daemon, since a tool's
     environment lacks the folders to search for it. `outer` has the tags of the handles that contain
-    the daemon. `may_inherit` decides about the variables of a tool with rules. A process that
+    the daemon. `may_inherit` decides about the variables of a tool with rules, `may_read` about the files: git ends at a
+    configuration that it may not read, and gets none. A process that
     `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket.
     """
     source = _source(base, client)
@@ -138,6 +140,8 @@ def build(
     env.update(_EVERYWHERE)
     if askpass is not None and not is_confined:
         _set_askpass(env, askpass, terminal=terminal)
+    if may_read is not None and not any(map(may_read, _git_files(env.get("HOME", "")))):
+        env["GIT_CONFIG_GLOBAL"] = os.devnull
     if not _UTF8.search(env.get("LANG", "")):
         env["LANG"] = "C.UTF-8"
     for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
@@ -160,6 +164,10 @@ def build(
     env.pop("HAFT_HANDLE", None)
     env["HAFT_HANDLE"] = mark
     return env
+
+
+def _git_files(home: str) -> tuple[str, str]:
+    return f"{home}/.gitconfig", f"{home}/.config/git/config"
 
 
 def _set_askpass(env: dict[str, str], askpass: str, *, terminal: bool) -> None:

@@ -1,0 +1,53 @@
+"""The Python installation behind an interpreter, for tools that run one of a virtual environment.
+
+`.venv/bin/python` is a link to an interpreter elsewhere, whose library a sandbox must be able to read. A tool can
+point the link anywhere: only a path that is the interpreter of an installation, by its name and its library,
+counts, and no link is followed behind that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from haftd.host.launch.program import interpreter_of
+from haftd.host.launch.rule_path import UntrustedLink, open_path
+from haftd.launch_spec import PROGRAM_FOLDERS, Grant
+
+_NAME = re.compile(r"python(3\.\d+)t?")
+_READ_EXECUTE = frozenset({"read", "execute"})
+
+
+def installation_grants(programs: Iterable[str]) -> tuple[Grant, ...]:
+    """Return the grants for the interpreters that these programs are, or name behind `#!`."""
+    real = dict.fromkeys(
+        os.path.realpath(path)
+        for program in programs
+        for path in (program, interpreter_of(program))
+        if path
+    )
+    return tuple(grant for path in real for grant in _installation(path))
+
+
+def _installation(interpreter: str) -> Iterator[Grant]:
+    folder, _, name = interpreter.rpartition("/")
+    match = _NAME.fullmatch(name)
+    if match is None or any(interpreter.startswith(f"{system}/") for system in PROGRAM_FOLDERS):
+        return
+    prefix = os.path.dirname(folder)  # noqa: PTH120
+    library = f"{prefix}/lib"
+    marker = f"{library}/python{match[1]}/os.py"
+    if folder.endswith("/bin") and _is_plain(interpreter) and _is_plain(marker):
+        yield Grant(interpreter, _READ_EXECUTE)
+        yield Grant(library, _READ_EXECUTE)
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether the file is there, behind no link that a tool could have placed."""
+    try:
+        fd, real = open_path(path)
+    except (OSError, UntrustedLink):
+        return False
+    os.close(fd)
+    return real == path

@@ -1,0 +1,80 @@
+"""Open the path of a rule without following a link that a tool could have placed.
+
+A tool that may change a folder could replace a path of its own rules, or of another tool's, by a link, and so
+widen the sandbox of a later call. Links are followed only in folders that this user cannot change; as root, in
+those of the system. Each step is opened relative to the one before, so no step changes behind a check.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from haftd.launch_spec import PROGRAM_FOLDERS
+
+_MAX_LINKS = 40
+_OF_SYSTEM = ("/", "/home", "/var", "/proc")
+_OF_SYSTEM_BELOW = (*PROGRAM_FOLDERS, "/etc")
+
+
+class UntrustedLink(Exception):
+    """The path goes through a link in a folder that this user may change; the argument is the link."""
+
+
+def open_path(
+    path: str, *, start: str = "/", follows: Callable[[str], bool] | None = None
+) -> tuple[int, str]:
+    """Return a descriptor for the path (O_PATH), and the path without links.
+
+    `start` is a folder above, opened as it is. `follows` decides about the links of a folder instead of their
+    possible writers. Raises OSError and `UntrustedLink`.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC
+    folder = os.open(start, flags | os.O_DIRECTORY)
+    try:
+        at = os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
+        rest = path[len(start.rstrip("/")) :]
+        names = [name for name in reversed(rest.split("/")) if name not in ("", ".")]
+        links = 0
+        while names:
+            name = names.pop()
+            step = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+            if not stat.S_ISLNK(os.fstat(step).st_mode):
+                os.close(folder)
+                folder, at = step, _joined(at, name)
+                continue
+            try:
+                target = os.readlink("", dir_fd=step)
+            finally:
+                os.close(step)
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if not (_is_trusted(folder, at) if follows is None else follows(at)):
+                raise UntrustedLink(_joined(at, name))
+            names += [name for name in reversed(target.split("/")) if name not in ("", ".")]
+            if target.startswith("/"):
+                os.close(folder)
+                folder, at = os.open("/", flags | os.O_DIRECTORY), "/"
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder, at
+
+
+def _joined(folder: str, name: str) -> str:
+    if name == "..":
+        return os.path.dirname(folder)  # noqa: PTH120
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _is_trusted(folder: int, path: str) -> bool:
+    """Return whether no process of this user can have placed a link in the folder."""
+    if os.geteuid() == 0:
+        return path in _OF_SYSTEM or any(
+            path == system or path.startswith(f"{system}/") for system in _OF_SYSTEM_BELOW
+        )
+    is_own = os.fstat(folder).st_uid == os.geteuid()
+    return not is_own and not os.access(f"/proc/self/fd/{folder}", os.W_OK)
