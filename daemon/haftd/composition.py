@@ -72,6 +72,7 @@ from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
+from haftd.runtimes.wasm.runtime import WasmRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
@@ -170,10 +171,12 @@ def assemble(
                 parts.paths.state,
                 parts.paths.trust,
                 parts.paths.socket,
+                parts.paths.modules,
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
                 *_installation(),
             ),
             definitions=parts.paths.tools,
+            modules=parts.paths.modules,
         ),
         secret_env=own.secret_env,
         journal=parts.journal,
@@ -267,6 +270,7 @@ def assemble(
             **{name: PackageRuntime(entry) for name, entry in added_runtimes().items()},
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
+            "wasm": WasmRuntime(),
             "builtin": BuiltinRuntime(builtins),
             "mcp": McpRuntime(servers),
         },

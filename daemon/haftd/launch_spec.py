@@ -106,6 +106,8 @@ class LaunchSpec:
     stdin: Literal["pipe", "null"] = "null"
     output: Literal["raw", "outcome", "events"] = "raw"
     splits_stderr: bool = False
+    stdin_head: bytes = field(default=b"", repr=False)
+    """Bytes that standard input, a pipe, begins with."""
     limits: Mapping[str, float] = field(default_factory=dict)
     nofile: int | None = None
     sandbox: Sandbox | None = None

@@ -23,6 +23,7 @@ __all__ = [
     "data_folder",
     "machine_lock",
     "machine_name",
+    "modules_folder",
     "runtime_paths",
     "socket_path",
     "state_folder",
@@ -139,6 +140,11 @@ def state_folder(env: Mapping[str, str]) -> str:
 def data_folder(env: Mapping[str, str]) -> str:
     """Return the folder of the service's Python environment."""
     return f"{_home(env, 'XDG_DATA_HOME', '.local/share')}/haft"
+
+
+def modules_folder(env: Mapping[str, str]) -> str:
+    """Return the folder of compiled modules of WebAssembly, which may be removed at any time."""
+    return f"{_home(env, 'XDG_CACHE_HOME', '.cache')}/haft/modules"
 
 
 def cache_above(prefix: str, exists: Callable[[str], bool]) -> str | None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from haftd.tools.definitions import fields
+from haftd.tools.definitions import fields, runtime_names
 from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
+from haftd.tools.definitions.module_access import NOTHING
 
 from .making import called, read, tool
 
@@ -297,8 +298,7 @@ def test_omitted_fields_follow_from_the_given_ones(text: str, expected: tuple[An
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ('command = "a"\nruntime = "vfs"', "runtime", "`stdio` and `pty` only"),
-        ('command = "plug/a.wasm b"', "runtime", "`stdio` and `pty` only"),
+        ('command = "a"\nruntime = "vfs"', "runtime", "`stdio`, `pty` and `wasm` only"),
         ('source = "builtin"', "source", "its own are ask_user, describe_tools"),
     ],
 )
@@ -307,6 +307,45 @@ def test_an_unrunnable_definition_is_kept_with_the_reason(text: str, key: str, s
     assert tools["x"].unserved
     assert [p.key for p in problems] == [f"tools.x.{key}"]
     assert said in problems[0].message
+
+
+def test_a_module_is_a_problem_without_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_names, "engine_folder", lambda: None)
+    tools, problems = read('[tools.x]\ncommand = "plug/a.wasm b"\n')
+    assert "install `haftd[wasm]`" in tools["x"].unserved
+    assert [p.key for p in problems] == ["tools.x.runtime"]
+    assert "install `haftd[wasm]`" in problems[0].message
+
+
+def test_a_command_that_ends_in_wasm_is_a_module_with_nothing() -> None:
+    module = tool('[tools.x]\ncommand = "plug/a.wasm b"\n')
+    assert (module.runtime, module.output, module.policy) == ("wasm", "outcome", NOTHING)
+    module = tool(
+        '[tools.x]\ncommand = "a"\nruntime = "wasm"\naccess.fs.read = ["."]\nunsafe = true\n'
+    )
+    assert module.policy is not None and module.policy.may("read", "/") is False
+    assert module.policy.fs and module.policy.net == ()
+
+
+@pytest.mark.parametrize(
+    ("rules", "key", "why"),
+    [
+        ('access.net = [{ host = "*" }]', "access.net", "has no network"),
+        ("access.commands = { git = {} }", "access.commands", "runs no programs"),
+        ('access.fs.write = ["a"]', "access.fs", "without reading"),
+        (
+            'access.fs.read = ["."]\naccess.fs.update = ["a"]\nunsafe = true',
+            "access.fs",
+            "a part of `write`",
+        ),
+        ("limits.fuel = 1.5", "limits.fuel", "a whole number"),
+    ],
+)
+def test_a_rule_that_no_module_can_have_is_refused(rules: str, key: str, why: str) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "a.wasm"\n{rules}\n')
+    assert not tools
+    assert [problem.key for problem in problems] == [f"tools.x.{key}"]
+    assert why in problems[0].message
 
 
 def test_a_runtime_elsewhere_is_ignored_with_a_warning() -> None:

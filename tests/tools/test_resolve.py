@@ -277,7 +277,7 @@ def test_a_fault_of_the_definition_is_reported_as_its() -> None:
 @pytest.mark.parametrize(
     ("text", "runtime"),
     [
-        ('command = "a"\nruntime = "wasm"', "wasm"),
+        ('command = "a"\nruntime = "{{ \'wasm\' }}"', "wasm"),
         ('command = "a"\nruntime = "{{ \'vfs\' }}"', "vfs"),
         ('source = "mcp.a.b"', "mcp.a.b"),
     ],

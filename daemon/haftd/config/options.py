@@ -40,6 +40,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     spool: str
     audit: str
     trust: str
+    modules: str
     config: str
     tools: str
     config_given: bool = False
@@ -86,6 +87,7 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
             spool=f"{state}/spool",
             audit=paths.audit_log(env),
             trust=paths.trust_store(env),
+            modules=paths.modules_folder(env),
             config=config,
             tools=paths.tools_folder(config),
             config_given=options.config is not None,

@@ -30,6 +30,8 @@ from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.runtimes.base import Call
+from haftd.runtimes.wasm.plan import worker_launch
+from haftd.tools.calls.confinement import grants_of
 from haftd.tools.calls.environment import build, call_value
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.definition import Tool
@@ -77,6 +79,8 @@ class LaunchSettings:
     outer: str = ""
     own_paths: tuple[str, ...] = ()
     definitions: str = ""
+    modules: str = ""
+    """Folder of compiled modules of WebAssembly."""
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -227,8 +231,8 @@ class Calls:
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        sandbox = _completed(launch.sandbox, call.launch.env, self.settings)
-        return replace(call, launch=replace(call.launch, sandbox=sandbox))
+        launch = replace(call.launch, sandbox=launch.sandbox)
+        return replace(call, launch=self._completed(resolved, launch, call.launch.env))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
@@ -262,25 +266,22 @@ class Calls:
 
         def again(answers: Mapping[str, Any]) -> Call:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
-            env = self._env(once_more, client, str(mark))
-            argv, cwd = once_more.launch.argv, once_more.launch.cwd
-            sandbox = _completed(once_more.launch.sandbox, env, self.settings)
-            launch = replace(first.launch, argv=argv, cwd=cwd, env=env, sandbox=sandbox)
-            return replace(first, launch=launch)
+            return replace(first, launch=completed(once_more))
 
-        env = self._env(resolved, client, str(mark))
-        first = Call(
-            tool=tool.name,
-            launch=replace(
+        def completed(resolved: ResolvedCall) -> LaunchSpec:
+            launch = replace(
                 resolved.launch,
-                env=env,
-                sandbox=_completed(resolved.launch.sandbox, env, self.settings),
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
                 and resolved.launch.output == "raw"
                 and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
-            ),
+            )
+            return self._completed(resolved, launch, self._env(resolved, client, str(mark)))
+
+        first = Call(
+            tool=tool.name,
+            launch=completed(resolved),
             mark=str(mark),
             runtime=resolved.runtime,
             record=record,
@@ -295,6 +296,24 @@ class Calls:
             again=None if ready.is_fed else again,
         )
         return first
+
+    def _completed(
+        self, resolved: ResolvedCall, launch: LaunchSpec, env: Mapping[str, str]
+    ) -> LaunchSpec:
+        """Return the launch with its environment and sandbox; a module's is that of its worker."""
+        sandbox = _completed(launch.sandbox, env, self.settings)
+        launch = replace(launch, env=env, sandbox=sandbox)
+        policy = resolved.policy
+        if resolved.runtime != "wasm" or policy is None:
+            return launch
+        granted = [name for name in env if resolved.env_overlay.get(name) or policy.may_see(name)]
+        return worker_launch(
+            launch,
+            grants_of(policy),
+            [name for name in granted if not name.startswith("HAFT_")],
+            self.settings.modules,
+            resolved.context_json,
+        )
 
     def _of_program(
         self,

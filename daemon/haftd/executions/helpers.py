@@ -52,7 +52,8 @@ class HelperRunner:
         else a clause after "the program" ("ended with exit code 3"). A cancelled call returns after the
         last process.
         """
-        asked = tool if command is None else replace(tool, command=command)
+        # Another program than the tool's is none of its kind, as a module is.
+        asked = tool if command is None else replace(tool, command=command, runtime="stdio")
         if asked.command is None:
             return Failed("start", "It has no command.")
         path = path_of(self.calls.settings.environ, client)

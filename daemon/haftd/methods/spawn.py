@@ -100,8 +100,12 @@ def _source_of(
     if isinstance(wanted, UnsetType):
         return None
     resolved = ready.resolved
-    if ready.tool.is_builtin or resolved.runtime != "stdio" or resolved.launch.output == "events":
-        why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio, `output` is not events)"
+    if (
+        ready.tool.is_builtin
+        or resolved.runtime not in ("stdio", "wasm")
+        or resolved.launch.output == "events"
+    ):
+        why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio or wasm, `output` is not events)"
         raise action_not_supported(ready.tool.name, "stdin_from", why)
     source = services.access.find(caller, params, wanted.id)
     if "fetch" in source.settings.policy:

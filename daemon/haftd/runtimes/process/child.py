@@ -70,8 +70,10 @@ class Child:
         limits: ResourceLimits,
         tool: str = "",
         denials: DenialWatch | None = None,
+        stdin_head: bytes = b"",
     ) -> None:
         self.launched = launched
+        self.stdin_head = stdin_head
         self.tree = tree
         self._tool = tool
         self._denials = denials
@@ -112,7 +114,7 @@ class Child:
             raise StartFailed(failed.message, failed.reason) from None
         tree = ProcessTree(launched, call.mark, call.cgroup)
         denials = None if call.launch.sandbox is None else DenialWatch()
-        child = cls(launched, tree, context, limits, call.tool, denials)
+        child = cls(launched, tree, context, limits, call.tool, denials, call.launch.stdin_head)
         limits.follow(call.mark)
         try:
             await launched.confirm()

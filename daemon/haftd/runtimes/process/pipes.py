@@ -37,10 +37,17 @@ class PipeControl(ChildControl):
         if stdin is None:
             self._writer, self.tasks = None, ()
             return
-        before, context = self._number, self._context
-        self._writer = pump.Writer(
-            stdin, lambda number: context.written(before + number), child.launched.close_stdin
-        )
+        context, head = self._context, child.stdin_head
+        before = self._number - bool(head)
+
+        def written(number: int) -> None:
+            # The head, the writer's first item, is no input of a caller.
+            if number > bool(head):
+                context.written(before + number)
+
+        self._writer = pump.Writer(stdin, written, child.launched.close_stdin)
+        if head:
+            self._writer.put(head)
         self.tasks = (self._writer.run,)
 
     def close(self) -> None:

@@ -18,8 +18,9 @@ _TAIL = 4096
 _SPENT = ("XCPU", 128 + 24)
 _NO_MEMORY = re.compile(
     rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
-    rb"|[Mm]emory exhausted|[Ee]rror allocating|[Mm]emory allocation (?:of \d+ bytes )?failed"
+    rb"|[Mm]emory exhausted|needs more memory than its limit|[Ee]rror allocating|[Mm]emory allocation (?:of \d+ bytes )?failed"
 )
+_NO_FUEL = re.compile(rb"the module has used up its fuel of ")
 _NO_PROCESS = re.compile(
     rb"Resource temporarily unavailable|[Cc](?:annot|ould not|an't) (?:fork|start new thread)"
     rb"|fork: retry|BlockingIOError: \[Errno 11\]|EAGAIN"
@@ -42,7 +43,7 @@ class ResourceLimits:
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
         """Count output; return the part within the limit, and True beyond it."""
-        if "memory" in self._limits or "processes" in self._limits:
+        if not self._limits.keys().isdisjoint(("memory", "processes", "fuel")):
             self._tail = (self._tail + data)[-_TAIL:]
         most = self._limits.get("output")
         self._printed += len(data)
@@ -91,6 +92,8 @@ class ResourceLimits:
             return "cpu_s"
         if "memory" in self._limits and _NO_MEMORY.search(self._tail):
             return "memory"
+        if "fuel" in self._limits and _NO_FUEL.search(self._tail):
+            return "fuel"
         if "processes" in self._limits and _NO_PROCESS.search(self._tail):
             return "processes"
         return None

@@ -101,10 +101,15 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
     renderer = _Renderer(tool, args, template.Scope(call["tool"], call["context"], context.path))
     runtime = renderer.text("runtime", tool.runtime)
     if runtime not in served_names():
-        raise unsupported_runtime(tool.name, runtime, unserved_runtime())
+        raise unsupported_runtime(tool.name, runtime, unserved_runtime(runtime))
+    if (runtime == "wasm") != (tool.runtime == "wasm"):
+        why = "a template cannot choose it, as the rules of a module are read with its definition"
+        raise unsupported_runtime(tool.name, runtime, why)
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
-    argv, values = renderer.command(context.root) if tool.command else ((), {})
+    argv, values = (
+        renderer.command(context.root, is_file=runtime == "wasm") if tool.command else ((), {})
+    )
     folder = renderer.sized("cwd", renderer.value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
     for name, value in tool.env.items():
@@ -193,7 +198,10 @@ class _Renderer:
             raise limit_exceeded("argument_bytes", limit, f"`{key}` has {size} bytes")
         return text
 
-    def command(self, root: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    def command(
+        self, root: str, *, is_file: bool = False
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the words; with `is_file` the first is a file, not a name on PATH."""
         command = self.tool.command
         if command is None:
             raise AssertionError("checked before")
@@ -208,7 +216,8 @@ class _Renderer:
             raise self._argument_error("command", "it names no program")
         for at, argument in enumerate(argv):
             self.sized(f"argument {at}", argument)
-        if "/" in argv[0] and not argv[0].startswith("/") and isinstance(command.words[0], str):
+        is_path = is_file or "/" in argv[0]
+        if is_path and not argv[0].startswith("/") and isinstance(command.words[0], str):
             argv[0] = _below(root, argv[0])
         return tuple(argv), {}
 

@@ -190,5 +190,5 @@ class Tool:
         if self.source != "local":
             return self.absent
         if "{" not in self.runtime and self.runtime not in served_names():
-            return unserved_runtime()
+            return unserved_runtime(self.runtime)
         return ""

@@ -73,7 +73,7 @@ _MODES = ("ask", "unattended", "edit", "skip")
 _SIZES = frozenset({"memory", "output"})
 MAY = ("handles", "approvals", "questions")
 """Permissions of a user's definition for its processes."""
-_LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
+_LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output", "fuel")
 
 
 def _wrong(message: str, *path: str) -> InvalidField:
@@ -183,7 +183,7 @@ def read_limit(name: str, value: object) -> float:
         raise _wrong(f"it is {shown(value)}; it must be a number", name)
     if not 0 < number < 2**63:
         raise _wrong(f"it is {shown(value)}; it must be more than nothing", name)
-    if name == "processes" and number != int(number):
+    if name in ("processes", "fuel") and number != int(number):
         raise _wrong(f"it is {shown(value)}; it must be a whole number", name)
     return number
 
@@ -345,6 +345,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
         values.pop("runtime", None)
     elif "runtime" not in values and command and str(command.words[0]).endswith(".wasm"):
         values["runtime"] = "wasm"
+    _check_module(values)
     stateful = values.get("stateful", "actions" in values)
     if "actions" in values and not stateful:
         raise _wrong("only a tool with stateful = true has actions", "actions")
@@ -356,7 +357,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
         raise _wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
     if stateful:
         values.setdefault("actions", ACTIONS)
-    plain = stateful or values.get("runtime", "stdio") != "stdio"
+    plain = stateful or values.get("runtime", "stdio") not in ("stdio", "wasm")
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
         raise _wrong("what a terminal shows is always raw", "output")
@@ -369,6 +370,18 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
         return Tool(name=name, file=file, line=line, kept=kept, **values)
     except SchemaError as error:
         raise _wrong(f"it makes no schema: {error}", "parameters", *error.path) from None
+
+
+def _check_module(values: Mapping[str, Any]) -> None:
+    """Raise `InvalidField` for a shell script as a module of WebAssembly, or for fuel elsewhere."""
+    if values.get("runtime") != "wasm":
+        if "fuel" in values.get("limits", {}):
+            why = 'only a module of WebAssembly (`runtime = "wasm"`) uses fuel; a program has cpu_s'
+            raise _wrong(why, "limits", "fuel")
+        return
+    command: Command = values["command"]
+    if command.shell is not None:
+        raise _wrong("a module of WebAssembly is no shell script", "command")
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

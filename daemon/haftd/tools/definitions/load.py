@@ -26,6 +26,7 @@ from .access import AccessPolicy
 from .access_fields import policy_of
 from .definition import Tool
 from .document import Document
+from .module_access import NOTHING, unenforceable
 from .parameters import read_details
 from .runtime_names import added_runtimes
 from .self_description import is_described_later, mark_self_describing
@@ -33,11 +34,12 @@ from .server_tools import NOT_ASKED, server_of
 from .table_merge import merge
 from .template_names import check_names
 
-_CONFINED = ("stdio", "pty")
+_CONFINED = ("stdio", "pty", "wasm")
 FORMS = (("tools",), ("conversation", "tools"))
 _UNSAFE = (
     "so the tool is not used; change the rule, or add `unsafe = true` to use the tool without any"
 )
+_UNGRANTED = "so the tool is not used; change the rule"
 
 
 _OPEN_FILES = (
@@ -201,9 +203,12 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
         return None
-    if ("access" in read or "sandbox" in read) and not tool.unsafe:
+    is_module = tool.source == "local" and tool.runtime == "wasm"
+    if is_module:
+        tool = replace(tool, policy=NOTHING)
+    if ("access" in read or "sandbox" in read) and (is_module or not tool.unsafe):
         layer = origins.get("access") or origins["sandbox"]
-        is_strict = any(
+        is_strict = is_module or any(
             each.form == ("tools",) and not _RULES.isdisjoint(each.values)
             for each in (*under, *own)
         )
@@ -215,7 +220,8 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         faults = list(_unenforceable(tool, policy, "access" if "access" in read else "sandbox"))
         if not faults and _is_confined(tool) and policy.fs is None and policy != AccessPolicy():
             faults = [(("access",), _OPEN_FILES)]
-        problems.extend(layer.problem(path, f"{why}, {_UNSAFE}") for path, why in faults)
+        so = _UNGRANTED if is_module else _UNSAFE
+        problems.extend(layer.problem(path, f"{why}, {so}") for path, why in faults)
         if faults:
             return None
         # Nothing but open kinds is no rule.
@@ -246,7 +252,7 @@ def _unenforceable(
     if tool.source != "local":
         yield (key,), f"it is not enforced for a tool of the source {tool.source!r}"
     elif _is_confined(tool):
-        for path, why in policy.unenforceable():
+        for path, why in unenforceable(policy, tool.runtime, is_unsafe=tool.unsafe):
             yield ("access", *path), why
     elif tool.runtime in added_runtimes():
         yield (key,), f"the runtime {tool.runtime!r} does not enforce it"

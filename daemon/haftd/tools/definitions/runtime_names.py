@@ -1,7 +1,7 @@
 """Names of runtimes: the daemon's own, and those of packages by the entry point `haft.runtimes`.
 
-A package may provide a known name that is not served (`vfs`, `wasm`), but replaces none of the
-daemon's.
+`wasm` is served where its engine is installed. A package may provide a known name that is not served
+(`vfs`), but replaces none of the daemon's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from haft_protocol.methods import Problem
 
 from .document import problem
 from .entry_points import EntryPoint, entry_points
+from .wasm_engine import REMEDY, engine_folder
 
 GROUP = "haft.runtimes"
-_OWN = ("stdio", "pty")
+_OWN = ("stdio", "pty", "wasm")
 _RESERVED = (*_OWN, "builtin", "mcp")
-_UNSERVED = ("vfs", "wasm")
+_UNSERVED = ("vfs",)
 
 
 @cache
@@ -34,10 +35,14 @@ def runtime_problems() -> Iterable[Problem]:
 
 
 def served_names() -> tuple[str, ...]:
-    return (*_OWN, *added_runtimes())
+    own = _OWN if engine_folder() else [name for name in _OWN if name != "wasm"]
+    return (*own, *added_runtimes())
 
 
-def unserved_runtime() -> str:
+def unserved_runtime(runtime: str) -> str:
+    """Return the reason why this daemon has no runtime of that name."""
+    if runtime == "wasm":
+        return REMEDY
     *names, last = (f"`{name}`" for name in served_names())
     return f"this version runs {', '.join(names)} and {last} only"
 

@@ -62,7 +62,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
     parameters = values.get("parameters")
-    if tool.source != "local" or tool.runtime != "stdio" or tool.command is None:
+    if tool.source != "local" or tool.runtime not in ("stdio", "wasm") or tool.command is None:
         return tool
     if parameters is not None and not _is_laid_over(parameters):
         return tool

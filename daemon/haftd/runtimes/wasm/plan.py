@@ -1,0 +1,137 @@
+"""From the launch of a module to the launch of its worker. Pure but for real paths.
+
+The worker is a tool's process like any other: limits, sandbox and tag are those of the module's launch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from haftd.launch_spec import Grant, LaunchSpec, Sandbox
+from haftd.tools.definitions.wasm_engine import engine_folder
+
+from . import worker
+from .worker import Order
+
+WORKER_MEMORY = 256 << 20
+"""Bytes that the worker may use beside the memory of the module, mostly to compile."""
+WORKER_THREADS = 8
+
+_WRITE = frozenset({"create", "update", "delete"})
+_READ_EXECUTE = frozenset({"read", "execute"})
+
+
+def worker_launch(
+    launch: LaunchSpec,
+    grants: Sequence[Grant],
+    env: Iterable[str],
+    cache: str,
+    call: str,
+) -> LaunchSpec:
+    """Return the launch of the worker that runs the module `launch.argv[0]`.
+
+    `grants` are the module's rights at absolute paths, `env` the names of its variables, `call` is the
+    JSON of the call, `cache` the folder of compiled modules.
+    """
+    program = os.path.join(launch.cwd, launch.argv[0])  # noqa: PTH118
+    limits = launch.limits
+    is_live = launch.output == "events"
+    order = Order(
+        engine=engine_folder() or "",
+        cache=os.path.realpath(cache),
+        folders=folders_of(grants, launch.cwd),
+        env=tuple(sorted(env)),
+        has_call=launch.stdin == "null" and not is_live,
+        fuel=_whole(limits.get("fuel")),
+        memory=_whole(limits.get("memory")),
+    )
+    head = "" if order.has_call or is_live else f"{call}\n"
+    return replace(
+        launch,
+        argv=worker_argv(os.path.realpath(program), launch.argv[1:]),
+        env={**launch.env, worker.VARIABLE: order.text()},
+        stdin_head=head.encode(),
+        limits=_with_worker(limits),
+        sandbox=_with_worker_files(launch.sandbox, order, program),
+    )
+
+
+def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
+    """Return the launch of a worker that compiles the module of another worker's launch."""
+    program = launch.argv[len(_INTERPRETER)]
+    sandbox = launch.sandbox
+    if sandbox is not None:
+        writes = Grant(order.cache, _WRITE | {"read"})
+        sandbox = _with_worker_files(Sandbox(sandbox.root, (writes,)), order, program)
+    return replace(
+        launch,
+        argv=worker_argv(program, ()),
+        env={**launch.env, worker.VARIABLE: order._replace(compile=True).text()},
+        stdin="null",
+        stdin_head=b"",
+        output="outcome",
+        splits_stderr=False,
+        sandbox=sandbox,
+    )
+
+
+def module_of(launch: LaunchSpec) -> str:
+    """Return the path of the module of a worker's launch."""
+    return launch.argv[len(_INTERPRETER)]
+
+
+def worker_argv(program: str, words: Sequence[str]) -> tuple[str, ...]:
+    return (*_INTERPRETER, program, *words)
+
+
+# The real path: a sandbox follows no link in a folder that the tool may change.
+_INTERPRETER = (os.path.realpath(sys.executable), "-I", "-S", os.path.realpath(worker.__file__))
+
+
+def folders_of(grants: Iterable[Grant], cwd: str) -> tuple[tuple[str, str, bool], ...]:
+    """Return the module's folders: path, name for the module, may be changed.
+
+    Each has its path as name; the working folder and those below also have their relative names.
+    """
+    folders: dict[str, tuple[str, bool]] = {}
+    covering = ""
+    for grant in grants:
+        is_writable = bool(grant.rights & _WRITE)
+        folders[grant.path] = grant.path, is_writable
+        if _is_within(cwd, grant.path) and len(grant.path) > len(covering):
+            covering = grant.path
+            folders["."] = cwd, is_writable
+        elif _is_within(grant.path, cwd):
+            folders[os.path.relpath(grant.path, cwd)] = grant.path, is_writable
+    return tuple((path, name, is_writable) for name, (path, is_writable) in folders.items())
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _with_worker(limits: Mapping[str, float]) -> Mapping[str, float]:
+    """Add what the worker itself needs to the module's limits."""
+    more = {"memory": WORKER_MEMORY, "processes": WORKER_THREADS}
+    return {name: value + more.get(name, 0) for name, value in limits.items()}
+
+
+def _with_worker_files(sandbox: Sandbox | None, order: Order, program: str) -> Sandbox | None:
+    """Let the worker read its libraries, the module and the cache; the module has its folders only."""
+    if sandbox is None:
+        return None
+    prefixes = {sys.base_prefix, sys.base_exec_prefix}
+    paths = [f"{prefix}/{name}" for prefix in sorted(prefixes) for name in ("lib", "lib64")]
+    paths += [order.engine, str(Path(worker.__file__).parent)]
+    paths = [os.path.realpath(path) for path in paths]
+    read = [Grant(path, _READ_EXECUTE) for path in paths]
+    read += [Grant(path, frozenset({"read"})) for path in (os.path.realpath(program), order.cache)]
+    return replace(sandbox, grants=(*(sandbox.grants or ()), *read))

@@ -1,0 +1,324 @@
+"""Modules of WebAssembly as tools, from the definition to the module's folders and limits."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haftd.host.launch import landlock
+from tests.running import RunningDaemon
+from tests.runtimes import modules
+from tests.wire import Refused, Wire
+
+pytestmark = pytest.mark.skipif(landlock.abi() < 6, reason="needs a kernel with Landlock 6")
+
+ERRNO = """
+  (func $errno (param $code i32)
+    (i32.store8 (i32.const 16) (i32.add (i32.const 48)
+      (i32.div_u (local.get $code) (i32.const 10))))
+    (i32.store8 (i32.const 17) (i32.add (i32.const 48)
+      (i32.rem_u (local.get $code) (i32.const 10))))
+    (call $write (i32.const 1) (i32.const 16) (i32.const 2)))
+"""
+READ, WRITE, CREATE = 2, 64, 1
+
+
+def opening(flags: int, rights: int, then: str) -> str:
+    """Open {path} below the first folder, and do `then` with $fd, or print the number of the error."""
+    return f"""
+      (if (local.tee $at (call $path_open (i32.const 3) (i32.const 1) {{path}} (i32.const {flags})
+          (i64.const {rights}) (i64.const 0) (i32.const 0) (i32.const 20)))
+        (then (call $errno (local.get $at)) (return)))
+      (local.set $fd (i32.load (i32.const 20)))
+      {then}
+    """
+
+
+def reading(path: str) -> tuple[str, dict[str, str], str]:
+    then = """(call $read_all (local.get $fd))
+      (call $write (i32.const 1) (global.get $input) (global.get $size))"""
+    return opening(0, READ, then), {"path": path}, ERRNO
+
+
+def writing(path: str) -> tuple[str, dict[str, str], str]:
+    then = "(call $write (local.get $fd) {path})"
+    return opening(CREATE, WRITE, then), {"path": path}, ERRNO
+
+
+LISTS = """
+  (drop (call $environ_sizes_get (i32.const 24) (i32.const 28)))
+  (drop (call $environ_get (i32.const 65536) (i32.const 131072)))
+  (call $write (i32.const 1) (i32.const 131072) (i32.load (i32.const 28)))
+  (drop (call $args_sizes_get (i32.const 24) (i32.const 28)))
+  (drop (call $args_get (i32.const 65536) (i32.const 131072)))
+  (call $write (i32.const 1) (i32.const 131072) (i32.load (i32.const 28)))
+"""
+MODULES: dict[str, tuple[str, dict[str, str], str]] = {
+    "lists": (LISTS, {}, ""),
+    "echo": (
+        "(call $read_all (i32.const 0)) (call $write (i32.const 1) (global.get $input) (global.get $size))",
+        {},
+        "",
+    ),
+    "spin": ("(call $write (i32.const 1) {text}) (loop $more (br $more))", {"text": "on"}, ""),
+    "trap": (
+        "(call $deep)",
+        {},
+        "(func $deep (drop (i32.div_u (i32.const 1) (global.get $size))))",
+    ),
+    "grow": (
+        "(loop $more (br_if $more (i32.ge_s (memory.grow (i32.const 1)) (i32.const 0)))) unreachable",
+        {},
+        "",
+    ),
+    "inside": reading("inside"),
+    "above": reading("../secret"),
+    "link": reading("link"),
+    "create": writing("made"),
+}
+TOOLS = """
+[tools.lists]
+command = ["plug/lists.wasm", "{{ tool.arguments.word }}", "b c"]
+parameters.word = { type = "string" }
+access.env.read = ["GRANTED", "HAFT_*"]
+env = { SET = "set" }
+[tools.call]
+command = "plug/echo.wasm"
+output = "raw"
+parameters.text = { type = "string" }
+[tools.spin]
+command = "plug/spin.wasm"
+parameters = {}
+[tools.fuel]
+command = "plug/spin.wasm"
+parameters = {}
+limits = { fuel = 1_000_000 }
+[tools.wall]
+command = "plug/spin.wasm"
+parameters = {}
+limits = { wall_s = 0.5 }
+[tools.trap]
+command = "plug/trap.wasm"
+parameters = {}
+[tools.grow]
+command = "plug/grow.wasm"
+parameters = {}
+limits = { memory = "8 MiB" }
+[tools.text]
+command = "inside"
+runtime = "wasm"
+parameters = {}
+[tools.ungranted]
+command = "plug/inside.wasm"
+parameters = {}
+[tools.inside]
+command = "plug/inside.wasm"
+parameters = {}
+access.fs.read = ["."]
+[tools.above]
+command = "plug/above.wasm"
+parameters = {}
+sandbox = "root"
+[tools.link]
+command = "plug/link.wasm"
+parameters = {}
+sandbox = "root"
+[tools.reader]
+command = "plug/create.wasm"
+parameters = {}
+access.fs.read = ["."]
+[tools.writer]
+command = "plug/create.wasm"
+parameters = {}
+sandbox = "root"
+[tools.component]
+command = "plug/component.wasm"
+parameters = {}
+limits = { fuel = 1_000_000, memory = "8 MiB" }
+[tools.online]
+command = "plug/echo.wasm"
+access.net = [{ host = "*" }]
+[tools.script]
+command = { program = "plug/echo.wasm", shell = true }
+runtime = "wasm"
+[tools.burning]
+command = "true"
+limits = { fuel = 5 }
+"""
+
+
+@dataclass
+class Project:
+    daemon: RunningDaemon
+    wire: Wire
+    root: Path
+
+    def run(self, tool: str, **args: Any) -> dict[str, Any]:
+        state: dict[str, Any] = self.wire.call(
+            "tools/call", tool=tool, arguments=args, root=str(self.root)
+        )
+        return state
+
+    def spawn(self, tool: str, id: str) -> dict[str, Any]:
+        state: dict[str, Any] = self.wire.call(
+            "spawn", tool=tool, id=id, root=str(self.root), wait="pattern", pattern="on"
+        )
+        return state
+
+    @property
+    def cache(self) -> Path:
+        return self.daemon.home / ".cache/haft/modules"
+
+
+@pytest.fixture(scope="module")
+def project() -> Iterator[Project]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    root = folder / "root"
+    (root / "plug").mkdir(parents=True)
+    (root / "inside").write_text("inside")
+    (root / "link").symlink_to("../secret")
+    (folder / "secret").write_text("secret")
+    for name, module in MODULES.items():
+        modules.write(root / f"plug/{name}.wasm", *module)
+    (root / "plug/component.wasm").write_bytes(modules.assemble(modules.COMPONENT))
+    daemon = RunningDaemon(folder, env={"PRIVATE": "private", "GRANTED": "granted"})
+    daemon.tools(TOOLS)
+    daemon.start()
+    with daemon.connect() as wire:
+        yield Project(daemon, wire, root)
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_module_has_its_arguments_and_the_granted_variables(project: Project) -> None:
+    words = project.run("lists", word="a")["result"].split("\0")
+    assert sorted(words[:2]) == ["GRANTED=granted", "SET=set"]
+    assert words[2:] == ["lists.wasm", "a", "b c", ""]
+
+
+def test_the_call_is_the_standard_input(project: Project) -> None:
+    for text in ("short", "long" * 50_000):
+        assert f'"arguments":{{"text":"{text}"}}' in project.run("call", text=text)["result"]
+
+
+def test_an_abort_ends_a_module_in_a_loop(project: Project) -> None:
+    project.spawn("spin", "s")
+    ended = project.wire.call("abort", id="s")
+    assert (ended["ended_by"]["by"], ended["exit"]) == ("abort", {"signal": "TERM"})
+
+
+def test_a_module_runs_in_the_sandbox(project: Project) -> None:
+    project.spawn("spin", "sandboxed")
+    rows = {row["id"]: row for row in project.wire.call("handles/list")["handles"]}
+    status = Path(f"/proc/{rows['sandboxed']['pid']}/status").read_text()
+    assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+    project.wire.call("abort", id="sandboxed")
+
+
+@pytest.mark.parametrize(
+    ("tool", "limit", "text"),
+    [
+        ("fuel", "fuel", "the module has used up its fuel of 1,000,000"),
+        ("wall", "wall_s", ""),
+        ("grow", "memory", "needs more memory than its limit of 8,388,608 bytes"),
+    ],
+)
+def test_a_passed_limit_is_named(project: Project, tool: str, limit: str, text: str) -> None:
+    state = project.run(tool)
+    assert state["ended_by"]["by"] == "limit"
+    assert f"`{limit}`" in state["error"]["message"]
+    assert text in state["content"]
+
+
+def test_a_trap_is_an_error_with_its_backtrace(project: Project) -> None:
+    state = project.run("trap")
+    assert state["exit"] == {"code": 134}
+    assert "integer divide by zero" in state["content"] and "!deep" in state["content"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "result"),
+    [
+        ("ungranted", "08"),  # BADF: there is no folder
+        ("inside", "inside"),
+        ("above", "63"),  # PERM
+        ("link", "63"),
+    ],
+)
+def test_a_module_reads_below_its_folders_only(project: Project, tool: str, result: str) -> None:
+    assert project.run(tool)["result"] == result
+
+
+def test_a_module_writes_where_it_is_granted(project: Project) -> None:
+    assert project.run("reader")["result"] == "63"  # PERM
+    assert not (project.root / "made").exists()
+    assert project.run("writer")["result"] == ""
+    assert (project.root / "made").read_text() == "made"
+
+
+def test_a_component_is_a_tool(project: Project) -> None:
+    for _ in range(2):  # compiled, and from the cache
+        assert project.run("component")["result"] == "hello from a component\n"
+
+
+def test_a_file_that_is_no_module_is_refused_and_not_quoted(project: Project) -> None:
+    with pytest.raises(Refused, match="is no WebAssembly module") as refused:
+        project.run("text")
+    assert (refused.value.code, refused.value.data["reason"]) == (-32012, "format")
+
+
+def test_rules_that_a_module_cannot_have_are_problems(project: Project) -> None:
+    problems = {
+        one["key"]: one["message"] for one in project.wire.call("daemon/status")["problems"]
+    }
+    assert "has no network" in problems["tools.online.access.net"]
+    assert "no shell script" in problems["tools.script.command"]
+    assert "only a module of WebAssembly" in problems["tools.burning.limits.fuel"]
+    assert len(problems) == 3
+
+
+def test_a_compiled_module_is_kept_for_this_user_alone(project: Project) -> None:
+    project.run("inside")
+    assert stat.S_IMODE(project.cache.stat().st_mode) == 0o700
+    kept = sorted(project.cache.iterdir())
+    assert kept and all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in kept)
+    project.run("inside")
+    assert sorted(project.cache.iterdir()) == kept
+
+
+def test_a_compiled_module_that_others_may_change_is_not_loaded(project: Project) -> None:
+    """Another module under the same name would be run."""
+    for tool in ("call", "inside"):
+        project.run(tool)
+    names = {}
+    for name in ("echo", "inside"):
+        from haftd.runtimes.wasm.worker import cached_name
+        from haftd.tools.definitions.wasm_engine import engine_version
+
+        source = (project.root / f"plug/{name}.wasm").read_bytes()
+        names[name] = project.cache / cached_name(source, engine_version(), has_fuel=False)
+    kept = names["inside"].read_bytes()
+    try:
+        names["inside"].write_bytes(names["echo"].read_bytes())
+        assert "arguments" in project.run("inside")["result"], "the cache is not used"
+        names["inside"].chmod(0o620)
+        assert project.run("inside")["result"] == "inside"
+        names["inside"].chmod(0o600)
+        project.cache.chmod(0o770)
+        assert project.run("inside")["result"] == "inside"
+        project.cache.chmod(0o700)
+        names["inside"].unlink()
+        names["inside"].symlink_to(names["echo"])
+        assert project.run("inside")["result"] == "inside"
+    finally:
+        project.cache.chmod(0o700)
+        names["inside"].unlink(missing_ok=True)
+        names["inside"].write_bytes(kept)
+        names["inside"].chmod(0o600)
