@@ -131,9 +131,13 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     from .cli import show
     from .cli.statuses import status_of
     from .cli.words import in_our_words
-    from .errors import NotUnicode, RemoteError
+    from .errors import ConnectionLost, NotUnicode, RemoteError
 
     kind, status = status_of(fault)
+    if isinstance(fault, ConnectionLost) and _has_daemon_ended(options):
+        fault = ConnectionLost(
+            "haftd has ended, and all handles with it; `haft doctor` looks for problems"
+        )
     error: dict[str, object] = {"kind": kind, "message": str(fault)}
     if isinstance(fault, RemoteError):
         error = {"code": fault.code, **error, "data": fault.data}
@@ -152,6 +156,27 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
             # The first error decides the exit status.
             _report(options, unwritten)
     return getattr(options, "failure_status", status)
+
+
+def _has_daemon_ended(options: argparse.Namespace) -> bool:
+    """Return True if no daemon listens on this machine any more; False for another machine's."""
+    from .addresses import Local
+    from .cli.options import chosen_address
+    from .client import Haft
+    from .daemon_socket import open_daemon
+    from .errors import ConnectionLost, HaftError, NotRunning
+
+    try:
+        address = chosen_address(options)
+        if isinstance(address, Local):
+            # The socket of a process that was killed may take connections for a moment.
+            with Haft(open_daemon(address.socket, timeout=1.0), patience=1.0) as haft:
+                haft.ping()
+    except (NotRunning, ConnectionLost):
+        return True
+    except HaftError:
+        pass
+    return False
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_the_terminal_is_restored_when_the_daemon_is_killed(daemon: RunningDaemo
         daemon.kill9()
         assert person.ends() == 3
         assert person.restored
-        assert b"\x1b[Jhaft attach: haftd has gone, so h is detached; `haft " in person.drawn
+        assert b"\x1b[Jhaft attach: haftd has ended, and all handles with it; " in person.drawn
     with place.attach() as person:
         assert person.ends() == 3
     place.wire.close()

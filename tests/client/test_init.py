@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from haft.__main__ import main
-from haft.cli.commands.init import definition
+from haft.cli.commands.init import HAFTS_OWN, definition
+from haftd.tools.catalogue import TOOLPACK, USER_SHELL
+from haftd.tools.definitions.definition import BUILTIN
+from haftd.tools.definitions.fields import RESERVED
 from tests.tools.making import called, read, tool
 
 Capture = pytest.CaptureFixture[str]
@@ -46,6 +49,14 @@ def test_a_file_is_written_once_and_never_over_another(tmp_path: Path, capsys: C
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
     assert main(words) == 1 and not (tmp_path / "elsewhere").exists()
+
+
+def test_a_name_of_hafts_own_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    assert {*TOOLPACK, USER_SHELL, *BUILTIN, *RESERVED} == HAFTS_OWN
+    for more in (["--root", str(tmp_path)], ["--user"], ["--print"]):
+        assert main(["init", "run", *more]) == 2
+        assert "haft itself has a tool 'run'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_users_definition_is_beside_the_configuration(

@@ -25,6 +25,7 @@ from tests.client.fake import Peer, Refuse
 from tests.client.person import DETACH, Person, Place
 from tests.faults.harness import until
 from tests.forkserver import run_haft
+from tests.running import RunningDaemon
 
 PIPE = subprocess.PIPE
 
@@ -234,3 +235,16 @@ def test_a_terminated_client_in_a_terminal_ends_the_command(place: Place) -> Non
         assert person.ends() == 128 + signal.SIGTERM
     state = place.call("fetch", id="h", wait="stopped")
     assert (state["state"], state["ended_by"]) == ("stopped", {"by": "exit"})
+
+
+def test_the_end_of_the_daemon_is_that_of_the_command(daemon: RunningDaemon) -> None:
+    place = Place(daemon, "s")
+    client = start(place, "echo ready; exec cat")
+    assert client.stdout is not None and client.stdout.readline() == b"ready\n"
+    daemon.kill9()
+    _, errors = client.communicate(timeout=60)
+    assert (client.returncode, errors) == (
+        125,
+        b"haft run: haftd has ended, and all handles with it; `haft doctor` looks for problems\n",
+    )
+    place.wire.close()

@@ -28,6 +28,24 @@ examples:
 """
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+HAFTS_OWN = frozenset(
+    [
+        "run",
+        "shell",
+        "git_stage",
+        "git_rebase",
+        "user_shell",
+        "ask_user",
+        "describe_tools",
+        "await",
+        "handle_send",
+        "handle_read",
+        "handle_wait",
+        "handle_stop",
+        "handle_list",
+    ]
+)
+"""The tools that the daemon brings along: a project's definition of one is not read, and a user's replaces it."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TEMPLATE = """\
 # A tool of haft. A line that begins with # and a letter is a setting with its value turned off.
@@ -88,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
             f"{name!a} is no name of a tool: it has up to 64 letters, digits and _ . -, and begins with "
             "none of the last two"
         )
+    if name in HAFTS_OWN:
+        raise UsageError(f"haft itself has a tool {name!r}; give yours another name")
     text = definition(name)
     if hasattr(options, "print"):
         if options.json:
