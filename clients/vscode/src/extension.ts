@@ -255,6 +255,7 @@ export function activate(context: vscode.ExtensionContext): void {
         return new vscode.TerminalProfile(terminals.options({ session, id, readOnly: false }));
       },
     }),
+    vscode.window.onDidChangeWindowState((window) => window.focused && daemon.resume()),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (["haft.path", "haft.host", "haft.socket", "haft.session"].some((key) => event.affectsConfiguration(key))) {
         daemon.configure(options(version));

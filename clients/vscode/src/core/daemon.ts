@@ -3,6 +3,7 @@ import type { CancellationToken } from "vscode-jsonrpc/node";
 import type { InitializeResult, Methods } from "../../../../docs/haft";
 import { type Event, HaftError, Link } from "./link";
 import { type Environment, addressOf, socketCandidates } from "./socket";
+import { SocketWatch } from "./watch";
 import { type Transport, openProgram, openSocket } from "./transport";
 
 export interface Options {
@@ -24,8 +25,11 @@ export interface Listener {
   lost?(reason: string): void;
 }
 
-const FIRST_RETRY_MS = 100;
-const MAX_RETRY_MS = 5000;
+const FIRST_RETRY_MS = 20;
+// The pauses double. A socket's file appears just before the daemon listens; later starts are watched for.
+const MAX_RETRY_MS = 2000;
+// Nothing shows when another machine is there again: two minutes, then at `resume`.
+const MAX_REMOTE_RETRY_MS = 60_000;
 
 /** Run `haft connect`: it starts a daemon where none answers, unless it must not. */
 async function runConnect(options: Options, words: readonly string[]): Promise<Transport> {
@@ -61,6 +65,8 @@ export class Daemon {
   private link: Link | undefined;
   private opening: Promise<Link> | undefined;
   private retry: NodeJS.Timeout | undefined;
+  private watching: SocketWatch | undefined;
+  private wasOpen = false;
   private readonly listeners = new Set<Listener>();
   private isDisposed = false;
 
@@ -109,16 +115,21 @@ export class Daemon {
   }
 
   private async open(mayStart: boolean): Promise<Link> {
+    const { options } = this;
     clearTimeout(this.retry);
+    // Before the attempt, so that no start falls between the two.
+    this.watch();
     const { link, server } = await this.dial({ mayStart, readOnly: false }, (event) =>
       this.tell((listener) => listener.event?.(event)),
     );
-    if (this.isDisposed) {
+    if (this.isDisposed || this.options !== options) {
       link.close();
-      throw new HaftError("the extension has been deactivated");
+      throw new HaftError(this.isDisposed ? "the extension has been deactivated" : "the settings have changed");
     }
+    this.unwatch();
     this.link = link;
     this.server = server;
+    this.wasOpen = true;
     this.failure = undefined;
     link.whenLost((reason) => this.lose(reason));
     this.tell((listener) => listener.opened?.(server));
@@ -174,14 +185,35 @@ export class Daemon {
     this.server = undefined;
     this.failure = reason;
     this.tell((listener) => listener.lost?.(reason));
+    this.watch();
     this.retryAfter(FIRST_RETRY_MS);
   }
 
+  private watch(): void {
+    const address = addressOf(this.options.host, this.options.socket, this.options.env);
+    if (this.watching || this.isDisposed || !("socket" in address)) return;
+    this.watching = new SocketWatch(
+      () => socketCandidates(address.socket, this.options.env),
+      () => this.retryAfter(FIRST_RETRY_MS),
+    );
+  }
+
+  private unwatch(): void {
+    this.watching?.dispose();
+    this.watching = undefined;
+  }
+
   private retryAfter(ms: number): void {
-    if (this.isDisposed) return;
+    clearTimeout(this.retry);
+    if (this.isDisposed || this.link || ms > (this.host ? MAX_REMOTE_RETRY_MS : MAX_RETRY_MS)) return;
     this.retry = setTimeout(() => {
-      this.connect({ start: false }).catch(() => this.retryAfter(Math.min(ms * 2, MAX_RETRY_MS)));
+      this.connect({ start: false }).catch(() => this.retryAfter(ms * 2));
     }, ms);
+  }
+
+  /** Try again where a connection was lost, as when the person comes back to the window. */
+  resume(): void {
+    if (this.wasOpen && !this.link && !this.opening) this.retryAfter(FIRST_RETRY_MS);
   }
 
   async request<M extends keyof Methods>(
@@ -201,16 +233,15 @@ export class Daemon {
   /** Use other settings, with a new connection. */
   configure(options: Options): void {
     this.options = options;
-    const link = this.link;
-    if (link) {
-      link.close();
-      this.lose("the settings have changed");
-    }
+    this.unwatch();
+    this.link?.close();
+    this.lose("the settings have changed");
   }
 
   dispose(): void {
     this.isDisposed = true;
     clearTimeout(this.retry);
+    this.unwatch();
     this.link?.close();
     this.link = undefined;
     this.listeners.clear();

@@ -37,6 +37,8 @@ export class Feed {
   private burst = 0;
   private timer: NodeJS.Timeout | undefined;
   private attempt = 0;
+  /** The daemon does not know the handle; another one may take its id. */
+  private isGone = false;
   private readonly listening: { dispose(): void };
 
   constructor(
@@ -51,6 +53,9 @@ export class Feed {
       lost: () => {
         this.drop();
         if (this.state?.state !== "stopped") sink.note("not connected");
+      },
+      event: ({ method, params }) => {
+        if (this.isGone && method === "handle/state" && params.session === session && params.id === id) void this.open();
       },
     });
   }
@@ -71,8 +76,10 @@ export class Feed {
       await this.draw(link, attempt);
     } catch (error) {
       if (attempt !== this.attempt) return;
-      if (error instanceof HaftError && error.code === HANDLE_NOT_FOUND) this.sink.end("the handle is gone");
-      else this.sink.note(error instanceof Error ? error.message : String(error));
+      if (error instanceof HaftError && error.code === HANDLE_NOT_FOUND) {
+        this.isGone = true;
+        this.sink.end("the handle is gone");
+      } else this.sink.note(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -80,7 +87,11 @@ export class Feed {
     const state = await this.look(link);
     if (attempt !== this.attempt) return;
     const server = `${this.daemon.server?.pid} ${this.daemon.server?.started_at}`;
-    const goesOn = this.cursor !== undefined && state.generation === this.generation && server === this.server;
+    const isSame = this.cursor !== undefined && state.generation === this.generation;
+    // With its daemon the output is lost: only the emulator still has what it has drawn.
+    const isLost = isSame && state.state === "stopped" && state.ended_by.by === "lost";
+    const goesOn = isSame && (isLost || server === this.server);
+    if (isLost) this.cursor = state.cursor;
     this.server = server;
     this.generation = state.generation;
     this.sink.note(undefined);
@@ -181,6 +192,7 @@ export class Feed {
 
   private drop(): void {
     this.attempt += 1;
+    this.isGone = false;
     clearTimeout(this.timer);
     this.link?.close();
     this.link = undefined;
