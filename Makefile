@@ -4,13 +4,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 4
-# By file, so that what the tests of a file share is made once.
 PYTEST := $(BIN)/python -m pytest -q
-SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+SPREAD := -p tests.workers --workers $(JOBS)
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: conformance vsix test-vscode test-clients test-install help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance vsix test-vscode test-clients test-install help demo run test check lint types contracts bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -44,12 +43,12 @@ run: $(VENV)/.made
 
 test: check
 check: $(VENV)/.made
-	@$(MAKE) --no-print-directory -j3 lint types contracts bytecode
+	@$(MAKE) --no-print-directory -j3 lint types contracts $(VENV)/.bytecode
 	@FAILED_TESTS=$(VENV)/.failed $(PYTEST) $(SPREAD) || $(BIN)/python -m tests.rerun $$? $(VENV)/.failed
 
-# While mypy has the other core; the workers would each do it for themselves.
-bytecode: $(VENV)/.made
-	@$(PYTEST) --collect-only >/dev/null
+# On a fresh machine, while mypy has the other core.
+$(VENV)/.bytecode: $(VENV)/.made
+	@$(PYTEST) --collect-only >/dev/null && touch $@ || true
 
 lint: $(VENV)/.made
 	@$(BIN)/ruff check daemon protocol clients tests
