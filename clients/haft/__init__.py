@@ -6,7 +6,7 @@ ends in a traceback.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
 if TYPE_CHECKING:
     from .client import Haft
     from .errors import (

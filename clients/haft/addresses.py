@@ -1,18 +1,17 @@
-"""Addresses of daemons: a Unix socket of this machine, a machine reached by ssh, a WebSocket.
+"""Addresses of daemons, read from text: a Unix socket of this machine, a machine reached by ssh, a WebSocket.
 
-`--host` comes before `HAFT_HOST`, this before `--socket`, and that before `HAFT_SOCKET`. No message
-repeats a password or a token that was written into an address.
+No message repeats a password or a token that was written into an address.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
 
 import msgspec
 
 from .errors import Misplaced
+from .local_address import Local
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(
@@ -23,16 +22,6 @@ _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.$\\-]*")
 _PORTS = range(1, 65536)
 _FORMS = "ssh://user@box, ws://box:port, wss://box:port or unix:///path/of/haftd.sock"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-class Local(msgspec.Struct, frozen=True):
-    """The daemon of this machine: at `socket`, or where `haft_protocol.paths` looks."""
-
-    socket: str | None = None
-
-    @property
-    def name(self) -> str:
-        return "this machine" if self.socket is None else self.socket
 
 
 class Ssh(msgspec.Struct, frozen=True):
@@ -75,19 +64,6 @@ Remote = Ssh | WebSocket
 Address = Local | Remote
 
 
-def chosen_address(host: str | None, socket: str | None, env: Mapping[str, str]) -> Address:
-    """Return the address by precedence; a socket of the environment is found later, by its path.
-
-    >>> chosen_address(None, "/s", {"HAFT_HOST": "ssh://me@box"}).name
-    'me@box'
-    """
-    if host:
-        return parse_address(host, "--host")
-    if named := env.get("HAFT_HOST"):
-        return parse_address(named, "HAFT_HOST")
-    return Local(socket)
-
-
 def parse_address(text: str, source: str = "--host") -> Address:
     """Read an address. Raises `Misplaced`, which names `source`."""
     match = _SCHEME.match(text)
@@ -121,10 +97,6 @@ def parse_address(text: str, source: str = "--host") -> Address:
             "token of a WebSocket is in the file that HAFT_TOKEN_FILE names"
         )
     return WebSocket(f"{scheme}://{authority}/{path}", machine)
-
-
-def is_given(host: str | None, env: Mapping[str, str]) -> bool:
-    return bool(host or env.get("HAFT_HOST"))
 
 
 def _port(text: str | None, source: str) -> int | None:

@@ -20,7 +20,6 @@ A host serves inquiries by `answer` (a tool's questions) and `approve` (approval
 from __future__ import annotations
 
 import os
-import socket as sockets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -32,13 +31,18 @@ from haft_protocol.approvals import ASK_APPROVAL
 from haft_protocol.inquiries import ASK
 from haft_protocol.methods import InitializeResult
 
-from .addresses import Address, Local, chosen_address
+from .address_choice import chosen_address
+from .addresses import Address
 from .aio_calls import AsyncCalls
 from .client_requests import Answerer, Approver, ClientRequests, RequestHandler, request_handlers
 from .connection import loss_of, open_connection
+from .daemon_socket import Socket
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
-from .requests import decode, hello, with_defaults
-from .wire import Answer, Conversation, result_of
+from .exchange import Answer, result_of
+from .local_address import Local
+from .request_params import hello, with_defaults
+from .requests import decode
+from .wire import Conversation
 
 __all__ = ["Haft", "connect"]
 
@@ -100,7 +104,7 @@ async def connect(
         raise fault
 
 
-async def _open(address: Address, *, autostart: bool, timeout: float | None) -> sockets.socket:
+async def _open(address: Address, *, autostart: bool, timeout: float | None) -> Socket:
     """Connect in this thread if a daemon of this machine answers, else in another."""
     if isinstance(address, Local):
         try:
@@ -108,7 +112,7 @@ async def _open(address: Address, *, autostart: bool, timeout: float | None) -> 
         except NotRunning:
             if not autostart:
                 raise
-    opened: list[sockets.socket] = []
+    opened: list[Socket] = []
     is_cancelled = False
 
     def open_in_thread() -> None:
@@ -140,7 +144,7 @@ class Haft(AsyncCalls):
 
     def __init__(
         self,
-        connected: sockets.socket,
+        connected: Socket,
         *,
         session: str | None,
         root: str | None,
@@ -213,7 +217,7 @@ class Haft(AsyncCalls):
         if self._lost is not None:
             raise self._lost
 
-    async def _answer(self, number: int) -> Raw:
+    async def _answer(self, number: int) -> bytes:
         """Return the result of a request, which is cancelled with this task."""
         try:
             return result_of(await self._reply(number))

@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from haft_protocol.paths import PathError, state_folder
 
-from .daemon_socket import announced_socket, find_socket, is_chosen, open_daemon
+from .daemon_socket import Socket, announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
 
 _STEP_S = 0.02
@@ -62,7 +61,7 @@ _KEPT = frozenset(
 _SHELL = '"$@" >&2; echo $?'
 
 
-def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.socket:
+def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> Socket:
     """Start a daemon, unless another client does, and connect within `timeout` seconds. Raises
     `StartFailed`."""
     if is_in_handle():
@@ -131,7 +130,7 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in env.items() if k in _KEPT or k.startswith("LC_")}
 
 
-def _start(chosen: str | None, deadline: float, log: int) -> socket.socket:
+def _start(chosen: str | None, deadline: float, log: int) -> Socket:
     path = find_socket(chosen)
     if os.fstat(log).st_size > _LOG_BYTES:
         os.ftruncate(log, 0)
@@ -169,7 +168,7 @@ def _start(chosen: str | None, deadline: float, log: int) -> socket.socket:
     raise StartFailed(f"haftd was started but does not answer at {path}{held}; see {log_file()}")
 
 
-def _try(chosen: str | None, deadline: float) -> socket.socket | None:
+def _try(chosen: str | None, deadline: float) -> Socket | None:
     try:
         return open_daemon(chosen, max(_STEP_S, deadline - time.monotonic()))
     except NotRunning:

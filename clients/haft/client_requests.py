@@ -19,7 +19,8 @@ from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided, Decision
 from haft_protocol.inquiries import ASK, Inquiry, RememberedAnswer
 
 from .errors import Declined, HaftError
-from .wire import Conversation, Id
+from .exchange import Id
+from .wire import Conversation
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
 """Returns a bool, a text or an option, or one of these in a `RememberedAnswer`."""

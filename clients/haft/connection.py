@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-import socket
+import sys
 
-from .addresses import Address, Local
 from .daemon_socket import open_daemon
 from .errors import ConnectionLost, NotRunning
+from .local_address import Local
+
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+if TYPE_CHECKING:
+    from .addresses import Address
+    from .daemon_socket import Socket
 
 _LOCAL_S = 5.0
 
 
 def open_connection(
     address: Address, *, autostart: bool = False, timeout: float | None = None
-) -> socket.socket:
+) -> Socket:
     """Connect to the daemon at `address`; `autostart` one where none answers.
 
     Raises `NotRunning`, or its subclasses. `timeout` in seconds is by default 5, for another machine 30.
@@ -34,13 +39,13 @@ def open_connection(
         return start_and_connect(address.socket, timeout=bound)
 
 
-def loss_of(connected: socket.socket, words: str) -> ConnectionLost:
+def loss_of(connected: Socket, words: str) -> ConnectionLost:
     """Return the error for an ended connection: `words`, or the reason of the program that carried it.
 
     Blocks for two seconds at most, and not at all for a socket of this machine.
     """
-    if type(connected) is socket.socket:
-        return ConnectionLost(words)
+    if f"{__package__}.tunnel" not in sys.modules:
+        return ConnectionLost(words)  # No socket can be a tunnel.
     from .tunnel import Tunnel, loss
 
     return loss(connected) if isinstance(connected, Tunnel) else ConnectionLost(words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "ConnectionLost",

@@ -1,27 +1,20 @@
-"""Typed requests of both clients: params, results and time limits.
+"""Typed requests of both clients: params and results.
 
 The daemon alone validates, so an error has one wording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypedDict
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from haft_protocol.methods import METHODS, HandleInfo, HandlesListResult, View, Wait
-from haft_protocol.sessions import PROTOCOL
 
-from . import __version__
 from .errors import ProtocolFault
 
-_T = TypeVar("_T")
-
-_DEFAULT_WAIT_S = 10.0
-_READING = frozenset({"spawn", "fetch", "apply"})
-_ROOTED = frozenset({"spawn", "tools/call", "tools/list", "tools/describe", "tools/reload"})
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
@@ -49,34 +42,7 @@ def drop_unset(**fields: object) -> dict[str, object]:
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
 
-def hello(
-    name: str, session: str | None, *, read_only: bool = False, **capabilities: bool
-) -> dict[str, object]:
-    return {
-        "client": {"name": name, "version": __version__},
-        "protocol": PROTOCOL,
-        **drop_unset(
-            session=session, capabilities=capabilities or None, read_only=read_only or None
-        ),
-    }
-
-
-def with_defaults(
-    method: str, params: Mapping[str, object], session: str | None, root: str | None
-) -> dict[str, object]:
-    """Add the client's session, and its root where a tool may start, unless the call names others.
-
-    After a refused `initialize`, a call without the session would fall into another session.
-    """
-    full = dict(params)
-    if session is not None:
-        full.setdefault("session", session)
-    if root is not None and method in _ROOTED:
-        full.setdefault("root", root)
-    return full
-
-
-def decode(method: str, result: Raw) -> Any:
+def decode(method: str, result: Raw | bytes) -> Any:
     """Decode a result as the protocol types it, or as plain JSON for an unknown method."""
     decoder = _DECODERS.get(method)
     if decoder is None:
@@ -102,36 +68,6 @@ def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
         raise ProtocolFault(
             f"the reply to `handles/list` is not what it should be: {fault}"
         ) from fault
-
-
-def own_bound(method: str, params: Mapping[str, object]) -> float | None:
-    """Return the seconds that the request's params allow; None if unlimited."""
-    if method in _READING:
-        return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
-    if method == "abort":
-        return _seconds(params.get("grace_ms"), 1000.0, 60.0)
-    if method == "tools/call":
-        return None
-    if method == "inquiries/ask":
-        return _seconds(params.get("timeout_s"), 1.0, None)
-    if method == "await":
-        return _seconds(params.get("timeout_secs"), 1.0, None)
-    if method == "turn/end":
-        # Once for the question about running handles, once for the wait.
-        return 2 * _seconds(params.get("timeout_ms"), 1000.0, 60.0)
-    if method in ("session/close", "daemon/shutdown"):
-        return 60.0
-    return 0.0
-
-
-def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
-    """Return the bound of a batch's one answer: that of its slowest call."""
-    bounds = [own_bound(method, params) for method, params in calls]
-    return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
-
-
-def _seconds(value: object, scale: float, default: _T) -> float | _T:
-    return value / scale if isinstance(value, int | float) else default
 
 
 def ids(names: Iterable[str]) -> tuple[str, ...]:

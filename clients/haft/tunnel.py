@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from haft_protocol.paths import PathError, runtime_paths, with_login_folder
-from haft_protocol.sessions import PROTOCOL
+from haft_protocol.constants import PROTOCOL
+from haft_protocol.paths import PathError, with_login_folder
+from haft_protocol.runtime_paths import runtime_paths
 
 from .addresses import Remote, Ssh, relay_command
 from .errors import ConnectionLost, Misplaced, NotRunning, ProtocolFault, Unreachable

@@ -31,12 +31,13 @@ from trio_websocket import (
 from haft_protocol.errors import RpcError, parse_error
 from haft_protocol.framing import Framer
 from haft_protocol.network_errors import first_reason
-from haft_protocol.paths import PathError, runtime_paths, with_login_folder
+from haft_protocol.paths import PathError, with_login_folder
+from haft_protocol.runtime_paths import runtime_paths
 
 from . import __version__
 from .addresses import WebSocket, parse_address
 from .errors import HaftError, Misplaced, Unreachable
-from .requests import hello
+from .request_params import hello
 from .tunnel import announcement
 
 _CONNECT_S = 10.0

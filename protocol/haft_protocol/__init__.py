@@ -3,6 +3,6 @@
 `methods` is the table of methods over their types: `params`, `handles` `tools` `sessions` `pushes`
 `inquiries` `approvals` `reports` `trust`. Parts: `states` `questions` `inputs` `outcome`, `errors`,
 `validation_messages`. Bytes: `framing`, `rpc` in, `encoding` out, `value_counter` and `json_depth`
-before decoding, `json_text`. Else: `discover`, `markdown`, `model_text`, `paths`, `mcp`,
+before decoding, `json_text`. Else: `constants`, `discover`, `markdown`, `model_text`, `paths` `runtime_paths`, `mcp`,
 `terminal_queries` `query_filter`, `network_errors`.
 """

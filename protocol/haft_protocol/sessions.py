@@ -45,10 +45,6 @@ class ClientCapabilities(msgspec.Struct, frozen=True):
     approval: bool = False
 
 
-PROTOCOL = 1
-"""Version of the protocol."""
-
-
 class InitializeParams(Params, frozen=True, kw_only=True):
     """Introduce the client; optional on a Unix socket, required first on a WebSocket.
 

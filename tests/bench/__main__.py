@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
-from . import machine, mcp, memory, readers, roundtrips, spawns, starting, throughput
+from . import counts, machine, mcp, memory, readers, roundtrips, spawns, starting, throughput
 from .drive.compare import drive
 from .report import Section, markdown, replaced
 
@@ -24,7 +24,21 @@ BEGIN = "<!-- From here to the end mark: written by `make bench`. -->"
 END = "<!-- The end of what is written. -->"
 
 
-TABLES = ("calls", "cat", "spawn", "fifty", "flood", "readers", "memory", "start", "mcp", "drive")
+TABLES = (
+    *(
+        "counts",
+        "operations",
+        "calls",
+        "cat",
+        "spawn",
+        "fifty",
+        "flood",
+        "readers",
+        "memory",
+        "start",
+    ),
+    *("mcp", "drive"),
+)
 
 
 def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int) -> list[Section]:
@@ -33,6 +47,8 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
     daemon.tools(spawns.TOOL)
     daemon.start()
     sections: dict[str, Callable[[], Section]] = {
+        "counts": lambda: counts.commands(daemon),
+        "operations": lambda: counts.operations(daemon),
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from haft.addresses import Address, Local, Ssh, WebSocket, chosen_address, parse_address
+from haft.address_choice import chosen_address
+from haft.addresses import Address, Ssh, WebSocket, parse_address
 from haft.errors import Misplaced
+from haft.local_address import Local
 
 
 @pytest.mark.parametrize(

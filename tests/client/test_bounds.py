@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from haft.requests import own_bound
+from haft.request_params import own_bound
 
 
 def test_the_bound_of_a_turns_end_includes_answer_and_wait() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from haft.__main__ import main
-from haft.addresses import Address, Local, Ssh
+from haft.addresses import Address, Ssh
 from haft.cli.commands.hosts import HostReport, _ask_all
 from haft.cli.completion import complete
 from haft.cli.host_list import host_list, listed_hosts
 from haft.errors import Misplaced
+from haft.local_address import Local
 from tests.client.conftest import Serve
 from tests.client.fake import Peer
 

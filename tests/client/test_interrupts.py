@@ -35,7 +35,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("name", ["typing", "haft.interrupts", "argparse", "haft.wire"])
+@pytest.mark.parametrize("name", ["json", "haft.interrupts", "argparse", "haft.json_exchange"])
 def test_an_interrupted_import_is_no_traceback(serve: Serve, name: str) -> None:
     serve(lambda request, peer: {"handles": []})
     words = [sys.executable, "-c", _INTERRUPTED_AT.format(name=name), "ps"]

@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from haft.cli import show
 from haft_protocol.questions import Boolean, Choice, Form, Question, Secret, Select, Text
@@ -23,6 +24,11 @@ from haft_protocol.states import (
 )
 
 
+def json_of(value: object) -> dict[str, Any]:
+    decoded: dict[str, Any] = to_builtins(value)
+    return decoded
+
+
 def running(*, suspended: bool) -> Running:
     return Running(
         id="build",
@@ -37,11 +43,11 @@ def running(*, suspended: bool) -> Running:
 
 
 def test_a_stopped_program_is_shown_as_suspended_with_a_hint() -> None:
-    assert show.state_word(running(suspended=True)) == "suspended"
-    line = show.state_line(running(suspended=True))
+    assert show.state_word(json_of(running(suspended=True))) == "suspended"
+    line = show.state_line(json_of(running(suspended=True)))
     assert line.startswith("build: suspended, 1.2 s") and "haft apply build --signal CONT" in line
-    assert show.state_word(running(suspended=False)) == "running"
-    assert show.state_line(running(suspended=False)) == "build: running, 1.2 s"
+    assert show.state_word(json_of(running(suspended=False))) == "running"
+    assert show.state_line(json_of(running(suspended=False))) == "build: running, 1.2 s"
 
 
 def of(kind: Any, **fields: Any) -> Any:
@@ -119,9 +125,12 @@ LEFT = (LeftBehind(7, "sleep 5"), LeftBehind(8, "x" * 61))
 def test_a_state_is_a_word_a_line_and_a_colour(
     state: HandleState, word: str, line: str, colour: str
 ) -> None:
-    assert (show.state_word(state), show.state_line(state)) == (word, f"b: {line}")
-    assert show._colour(state) == colour
-    assert show.failed(state) is (colour == "red")
+    assert (show.state_word(json_of(state)), show.state_line(json_of(state))) == (
+        word,
+        f"b: {line}",
+    )
+    assert show._colour(json_of(state)) == colour
+    assert show.failed(json_of(state)) is (colour == "red")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +143,7 @@ def test_a_state_is_a_word_a_line_and_a_colour(
     ],
 )
 def test_a_question_is_shown_with_the_answers_that_it_takes(kind: object, text: str) -> None:
-    assert show.takes(kind) == text
+    assert show.takes(json_of(kind)) == text
 
 
 @pytest.mark.parametrize(
@@ -191,9 +200,9 @@ def test_the_width_is_that_of_the_environment_else_80(
 
 def test_a_screen_is_its_rows_or_the_changed_ones() -> None:
     screen = Screen(3, 9, (0, 0), False, "", 1, 0, ("a  ", "", "b", " ", ""))
-    assert show._screen(screen) == "a\n\nb\n"
+    assert show._screen(json_of(screen)) == "a\n\nb\n"
     changed = Screen(3, 9, (0, 0), False, "", 1, 0, (), {"0": "a ", "2": ""})
-    assert show._screen(changed) == "0: a\n2: \n"
+    assert show._screen(json_of(changed)) == "0: a\n2: \n"
 
 
 class Stream(io.StringIO):

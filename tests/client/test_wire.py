@@ -1,4 +1,4 @@
-"""The numbering of a conversation, without a socket."""
+"""The numbering of a conversation, without a socket, by the encoder with types and by the one without."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haft.errors import ProtocolFault, RemoteError
+from haft.exchange import Exchange
+from haft.json_exchange import JsonExchange, encode
 from haft.wire import Conversation
 
+JSON = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+)
+both_kinds = pytest.mark.parametrize("kind", [Conversation, JsonExchange])
 
-def sent(wire: Conversation) -> list[Any]:
+
+def sent(wire: Exchange) -> list[Any]:
     """Return the messages to send."""
     lines = bytes(wire.to_send).splitlines()
     wire.to_send.clear()
@@ -25,11 +36,12 @@ def reply(number: int, result: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode() + b"\n"
 
 
+@both_kinds
 @given(order=st.permutations(range(6)), cuts=st.lists(st.integers(0, 400), max_size=12))
 def test_each_reply_finds_its_request_in_any_order_and_any_cut(
-    order: list[int], cuts: list[int]
+    kind: type[Exchange], order: list[int], cuts: list[int]
 ) -> None:
-    wire = Conversation()
+    wire = kind()
     numbers = [wire.request("ping", {}) for _ in range(6)]
     stream = b"".join(reply(numbers[i], {"of": i}) for i in order)
     edges = sorted({0, *(min(c, len(stream)) for c in cuts), len(stream)})
@@ -44,8 +56,11 @@ def test_each_reply_finds_its_request_in_any_order_and_any_cut(
         assert wire.take(number) is None
 
 
-def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_ignored() -> None:
-    wire = Conversation()
+@both_kinds
+def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_ignored(
+    kind: type[Exchange],
+) -> None:
+    wire = kind()
     number = wire.request("fetch", {"id": "a"})
     sent(wire)
     wire.forget(number)
@@ -55,8 +70,9 @@ def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_ignored() -> N
     assert wire.take(number) is None
 
 
-def test_a_received_reply_is_not_cancelled() -> None:
-    wire = Conversation()
+@both_kinds
+def test_a_received_reply_is_not_cancelled(kind: type[Exchange]) -> None:
+    wire = kind()
     number = wire.request("ping", {})
     sent(wire)
     wire.feed(reply(number, 1))
@@ -65,8 +81,9 @@ def test_a_received_reply_is_not_cancelled() -> None:
     assert sent(wire) == []
 
 
-def test_an_error_without_an_id_belongs_to_the_connection() -> None:
-    wire = Conversation()
+@both_kinds
+def test_an_error_without_an_id_belongs_to_the_connection(kind: type[Exchange]) -> None:
+    wire = kind()
     wire.request("ping", {})
     wire.feed(
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32009,"message":"Too many.",'
@@ -77,8 +94,9 @@ def test_an_error_without_an_id_belongs_to_the_connection() -> None:
     assert wire.fault.data["value"] == 1
 
 
-def test_a_batch_reply_is_split() -> None:
-    wire = Conversation()
+@both_kinds
+def test_a_batch_reply_is_split(kind: type[Exchange]) -> None:
+    wire = kind()
     one, two = wire.batch([("ping", {}), ("ping", {})])
     assert [m["id"] for m in sent(wire)[0]] == [one, two]
     both = b"[" + reply(two, 2).strip() + b"," + reply(one, 1).strip() + b"]\n"
@@ -97,14 +115,32 @@ def test_notifications_are_delivered_and_requests_refused() -> None:
     assert (refusal["id"], refusal["error"]["code"]) == ("x", -32601)
 
 
+@both_kinds
 @pytest.mark.parametrize("junk", [b"HTTP/1.1 400\n", b"\xff\xfe\n", b"[1]\n", b"[" * 5000 + b"\n"])
-def test_invalid_bytes_are_a_protocol_fault(junk: bytes) -> None:
+def test_invalid_bytes_are_a_protocol_fault(kind: type[Exchange], junk: bytes) -> None:
     with pytest.raises(ProtocolFault):
-        Conversation().feed(junk)
+        kind().feed(junk)
 
 
-def test_a_text_with_surrogates_is_refused_before_sending() -> None:
-    wire = Conversation()
+@both_kinds
+def test_a_text_with_surrogates_is_refused_before_sending(kind: type[Exchange]) -> None:
+    wire = kind()
     with pytest.raises(ValueError, match="surrogate"):
         wire.request("apply", {"id": "a", "input": "\udc80"})
     assert sent(wire) == []
+
+
+def test_requests_of_the_daemon_are_refused_without_types() -> None:
+    wire = JsonExchange()
+    wire.feed(b'{"jsonrpc":"2.0","method":"handle/state"}\n{"id":"x","method":"inquiry/ask"}\n')
+    (refusal,) = sent(wire)
+    assert (refusal["id"], refusal["error"]["code"]) == ("x", -32601)
+
+
+@given(
+    value=st.recursive(
+        JSON, lambda inner: st.lists(inner) | st.dictionaries(st.text('abü"'), inner)
+    )
+)
+def test_json_without_types_is_encoded_as_with_them(value: object) -> None:
+    assert encode(value) == msgspec.json.encode(value)

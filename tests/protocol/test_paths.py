@@ -13,12 +13,12 @@ from haft_protocol.paths import (
     config_file,
     machine_lock,
     machine_name,
-    runtime_paths,
     socket_path,
     state_folder,
     tools_folder,
     with_login_folder,
 )
+from haft_protocol.runtime_paths import runtime_paths
 
 
 def test_haft_socket_comes_first_then_the_runtime_folder_then_tmp() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from msgspec import MsgspecError
+from msgspec import MsgspecError, to_builtins
 
 from haft_protocol.questions import Boolean, Question, Select
 from haft_protocol.states import Stopped, Waiting
@@ -183,7 +183,10 @@ class _Line:
             return [(i.inquiry_id, i.question.text) for i in self._inquiries()]
         live = self.command in ("abort", "apply", "attach", "await")
         return [
-            (info.state.id, f"{show.state_word(info.state)}, {info.state.tool}: {info.command}")
+            (
+                info.state.id,
+                f"{show.state_word(to_builtins(info.state))}, {info.state.tool}: {info.command}",
+            )
             for info in self._handles()
             if not (live and isinstance(info.state, Stopped))
         ]

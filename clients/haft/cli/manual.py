@@ -56,10 +56,10 @@ def page(name: str) -> str:
         ".SH DESCRIPTION",
         *(_description(parser) or [_text(parser.description or "")]),
         *_options(parser),
-        *_sections(parser.epilog or ""),
+        *_sections(parser.explanation),
     ]
     if command:
-        if "\nexit status" not in (parser.epilog or ""):
+        if "\nexit status" not in (parser.explanation):
             lines += [".SH EXIT STATUS", *_statuses()]
         lines += [".SH SEE ALSO", ".BR haft (1)"]
     else:
@@ -98,7 +98,7 @@ def _synopsis(parser: Parser) -> Iterator[str]:
 
 def _description(parser: Parser) -> list[str]:
     """Return the paragraphs before the first heading of the epilog."""
-    return [*_prose(_blocks(parser.epilog or "")[0][1])]
+    return [*_prose(_blocks(parser.explanation)[0][1])]
 
 
 def _sections(epilog: str) -> Iterator[str]:

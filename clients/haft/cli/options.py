@@ -8,16 +8,21 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import socket
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from . import show
 
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
 if TYPE_CHECKING:
-    from ..addresses import Address
-    from ..client import Haft
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, NoReturn
 
+    from ..addresses import Address
+    from ..blocking import BlockingConnection
+    from ..client import Haft
+    from ..daemon_socket import Socket
+
+    Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
+    """A command's message about unexpected words."""
 
 _PATIENCE_S = 10.0
 """Time of an answer: twice that of a busy machine."""
@@ -31,14 +36,12 @@ MAX_MS = 2_000_000_000
 _MIN_COLUMNS = 40
 _DEEP = " " * 8
 _DEEPER = "    "
-_WORD_OF_SHELL = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
-_PIECE = re.compile(r"[^ ,|]*[ ,|]*")
-_TWO_COLUMNS = re.compile(r"( +\S.*?) {2,}(\S.*)")
 
-_WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
-
-Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
-"""A command's message about unexpected words."""
+# Compiled at their first use, which most commands do without.
+_WORD_OF_SHELL = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
+_PIECE = r"[^ ,|]*[ ,|]*"
+_TWO_COLUMNS = r"( +\S.*?) {2,}(\S.*)"
+_WANTS_MORE = r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument"
 
 
 class UsageError(Exception):
@@ -64,7 +67,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
             if prose:
                 lines.append(fill(" ".join(prose), width, break_on_hyphens=False))
                 prose = []
-            example = _TWO_COLUMNS.fullmatch(line)
+            example = re.fullmatch(_TWO_COLUMNS, line)
             if len(line) > width and example is not None:
                 # An example stands above its explanation if the line is too short.
                 lines += [
@@ -85,7 +88,7 @@ def _folded_command(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    first, *words = _WORD_OF_SHELL.findall(line)
+    first, *words = re.findall(_WORD_OF_SHELL, line)
     lines = [indent + first]
     for word in words:
         # Room for the backslash, which the last line does without.
@@ -103,7 +106,7 @@ def _folded(line: str, width: int) -> list[str]:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
     lines = [indent]
-    for piece in _PIECE.findall(line.lstrip()):
+    for piece in re.findall(_PIECE, line.lstrip()):
         if len(lines[-1] + piece.rstrip()) > width and lines[-1].strip():
             lines.append(indent + _DEEPER)
         lines[-1] += piece
@@ -124,20 +127,20 @@ class Parser(argparse.ArgumentParser):
         *,
         usage: str | None = None,
         about: str = "",
-        epilog: str = "",
+        epilog: str | Callable[[], str] = "",
         beyond: Beyond | None = None,
     ) -> None:
         super().__init__(
             prog=prog,
             usage=usage,
             description=about,
-            epilog=epilog,
             formatter_class=_Help,
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
         )
         self._words: Sequence[str] = ()
         self._beyond = beyond
+        self._epilog = epilog
 
     def read(self, words: Sequence[str], options: argparse.Namespace) -> None:
         """Read a command's own words into `options`, wherever its options stand."""
@@ -174,6 +177,15 @@ class Parser(argparse.ArgumentParser):
     def positionals(self) -> list[argparse.Action]:
         return [action for action in self._get_positional_actions() if not _is_hidden(action)]
 
+    @property
+    def explanation(self) -> str:
+        """The text below the options."""
+        return self._epilog if isinstance(self._epilog, str) else self._epilog()
+
+    def format_help(self) -> str:
+        self.epilog = self.explanation
+        return super().format_help()
+
     def _print_message(self, message: str, file: object = None) -> None:
         show.write(message)
 
@@ -189,7 +201,7 @@ class Parser(argparse.ArgumentParser):
 
     def _explained(self, message: str) -> str:
         """Explain how to write a value that begins with a dash."""
-        match = _WANTS_MORE.fullmatch(message)
+        match = re.fullmatch(_WANTS_MORE, message)
         if match is None:
             return message
         option = match[1]
@@ -238,7 +250,7 @@ def common(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--color",
         action=_Colours,
-        choices=get_args(show.When),
+        choices=show.WHEN,
         metavar="WHEN",
         help="auto (in a terminal, unless NO_COLOR is set), always or never",
     )
@@ -285,7 +297,9 @@ def unicode(text: str, name: str) -> str:
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     """Connect for a command; `start` a daemon when none answers, unless the command needs existing
     handles."""
-    # Two commands do without the client.
+    from ..import_stubs import load_msgspec
+
+    load_msgspec()
     from ..client import Haft
 
     address = chosen_address(options)
@@ -293,10 +307,21 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     return Haft(open_address(address, start=start), session=named, root=root, name="haft")
 
 
-def open_address(address: Address, *, start: bool) -> socket.socket:
+def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
+    """Connect for a command that reads results without their types: it loads no msgspec."""
+    from ..blocking import BlockingConnection
+    from ..json_exchange import JsonExchange
+
+    address = chosen_address(options)
+    named, root = session(options), root_at(address, options)
+    connected = open_address(address, start=False)
+    return BlockingConnection(connected, JsonExchange(), session=named, root=root, name="haft")
+
+
+def open_address(address: Address, *, start: bool) -> Socket:
     """Connect to the daemon at `address`, or `start` one there. Raises `NotRunning`."""
-    from ..addresses import Local
     from ..connection import open_connection
+    from ..local_address import Local
 
     bound = None
     if isinstance(address, Local):
@@ -306,20 +331,21 @@ def open_address(address: Address, *, start: bool) -> socket.socket:
 
 def chosen_address(options: argparse.Namespace) -> Address:
     """Return the daemon's address by --host, HAFT_HOST and --socket. Raises `Misplaced`."""
-    from .. import addresses
+    from ..address_choice import chosen_address as choose
 
-    return addresses.chosen_address(options.address, chosen_socket(options), os.environ)
+    return choose(options.address, chosen_socket(options), os.environ)
 
 
 def is_remote(options: argparse.Namespace) -> bool:
-    from ..addresses import Local
+    from ..local_address import Local
 
     return not isinstance(chosen_address(options), Local)
 
 
 def require_local(options: argparse.Namespace, *, subject: str) -> None:
     """Raise `UsageError` if another machine is chosen: `subject` is of the machine itself."""
-    from ..addresses import Local, Ssh
+    from ..addresses import Ssh
+    from ..local_address import Local
 
     address = chosen_address(options)
     if isinstance(address, Local):
@@ -354,7 +380,7 @@ def _absolute(path: str) -> str:
 
 def root_at(address: Address, options: argparse.Namespace, folder: str | None = None) -> str | None:
     """Return the root for a daemon at `address`: of another machine only a folder that is named."""
-    from ..addresses import Local
+    from ..local_address import Local
 
     if isinstance(address, Local):
         return chosen_root(options, folder)

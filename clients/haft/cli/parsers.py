@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from . import COMMANDS
+from . import COMMANDS, PLAIN
 from .options import Parser, common
-from .statuses import table
 
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 ABOUT = "Holds running tools for you: start one, read it, give it input, end it."
 
 
 def _overview() -> str:
+    from .statuses import table
+
     lines = "".join(f"  {name:12}{summary}\n" for name, summary in COMMANDS.items())
     return f"""\
 commands:
@@ -41,7 +43,7 @@ examples:
 
 def top_parser() -> Parser:
     """Return the parser of the words before a command."""
-    top = Parser("haft", usage="haft [options] COMMAND …", about=ABOUT, epilog=_overview())
+    top = Parser("haft", usage="haft [options] COMMAND …", about=ABOUT, epilog=_overview)
     common(top)
     top.add_argument("-V", "--version", action="store_true", help="show the versions")
     top.add_argument("command", nargs="?", metavar="COMMAND", help="see below")
@@ -50,6 +52,10 @@ def top_parser() -> Parser:
 
 
 def command_module(name: str) -> ModuleType:
+    if name not in PLAIN:
+        from ..import_stubs import load_msgspec
+
+        load_msgspec()
     stem = "await_" if name == "await" else name
     return import_module(f".commands.{stem}", __package__)
 

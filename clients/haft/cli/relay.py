@@ -127,12 +127,21 @@ class Relay:
         seconds = self._line.patience
         deadline = None if seconds is None else time.monotonic() + seconds
         look: int | None = None
+        silence = self._line.silence
+        report_at = None if silence is None else time.monotonic() + silence[0]
         while self._line.take(spawned) is None:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise ReplyTimeout(
                     "haftd did not answer `spawn` in time; the request was cancelled"
                 )
+            if silence is not None and report_at is not None:
+                until_report = report_at - time.monotonic()
+                if until_report <= 0:
+                    report_at = None
+                    silence[1]()
+                    continue
+                left = until_report if left is None else min(left, until_report)
             self._wait(left)
             ending = [number for number in self._arrived if number in _ENDING]
             if len(ending) > len(set(ending)):
@@ -206,7 +215,8 @@ class Relay:
                     self._last = state
                 elif isinstance(state, Waiting):
                     show.line(
-                        f"{show.state_line(state)}; `haft answer {state.id}` answers", "yellow"
+                        f"{show.state_line(msgspec.to_builtins(state))}; `haft answer {state.id}` answers",
+                        "yellow",
                     )
 
     def _write(self) -> None:

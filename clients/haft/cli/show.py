@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from base64 import b64decode
-from collections.abc import Sequence
-from typing import Literal, TextIO
-
-import msgspec
-from msgspec import UnsetType
-
-from haft_protocol.questions import Boolean, Choice, Form, Secret, Select
-from haft_protocol.states import HandleState, Pending, Running, Screen, Stopped, Waiting
 
 from ..errors import HaftError
+
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal, TextIO
+
+    When = Literal["auto", "always", "never"]
+    Json = Mapping[str, Any]
+    """A JSON object as it is on the wire, such as a handle's state."""
 
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
 _GAP = "  "
-When = Literal["auto", "always", "never"]
+WHEN = ("auto", "always", "never")
 _when: When = "auto"
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
@@ -90,7 +90,9 @@ def line(text: str, colour: str | None = None) -> None:
 
 def document(encoded: bytes) -> None:
     if sys.stdout is not None and sys.stdout.isatty():
-        encoded = msgspec.json.format(encoded, indent=2)
+        from msgspec.json import format
+
+        encoded = format(encoded, indent=2)
     write(encoded.decode() + "\n")
 
 
@@ -192,162 +194,157 @@ def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
     ]
 
 
-def failed(state: HandleState) -> bool:
-    return isinstance(state, Stopped) and not isinstance(state.error, UnsetType)
+def failed(state: Json) -> bool:
+    return state["state"] == "stopped" and "error" in state
 
 
-def text_of(state: HandleState) -> str:
-    if not isinstance(state, Stopped):
-        return state.content
-    if isinstance(state.output, UnsetType):
+def text_of(state: Json) -> str:
+    if state["state"] != "stopped":
+        return str(state["content"])
+    if "output" not in state:
         return result_of(state)
-    gap = "" if state.output.endswith("\n") else "\n"
-    return f"{state.output}{gap}{result_of(state)}"
+    gap = "" if state["output"].endswith("\n") else "\n"
+    return f"{state['output']}{gap}{result_of(state)}"
 
 
-def result_of(state: Stopped) -> str:
+def result_of(state: Json) -> str:
     """Return the result, or the output beside the error of a raw process."""
-    return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
+    return str(state.get("result", state.get("content", "")))
 
 
-def show_state(state: HandleState) -> None:
-    text = _screen(state.screen) if isinstance(state.screen, Screen) else text_of(state)
+def show_state(state: Json) -> None:
+    screen = state.get("screen")
+    text = text_of(state) if screen is None else _screen(screen)
     write(text)
     if text and not text.endswith("\n") and sys.stdout is not None and sys.stdout.isatty():
         line("")
     show_line(state)
-    if isinstance(state, Stopped) and not isinstance(state.error, UnsetType):
-        for more in state.error.trace[:20]:
+    if failed(state):
+        for more in state["error"].get("trace", ())[:20]:
             line(f"  {plain(more)}")
 
 
-def show_bytes(state: HandleState) -> None:
+def show_bytes(state: Json) -> None:
     """Write the bytes of a base64 view to stdout, and the state to stderr."""
     write(bytes_of(state))
     show_line(state)
 
 
-def bytes_of(state: HandleState) -> bytes:
-    return b"" if isinstance(state.content, UnsetType) else b64decode(state.content)
+def bytes_of(state: Json) -> bytes:
+    from base64 import b64decode
+
+    return b64decode(state.get("content", ""))
 
 
-def show_line(state: HandleState) -> None:
+def show_line(state: Json) -> None:
     line(state_line(state), _colour(state))
 
 
-def state_word(state: HandleState) -> str:
+def state_word(state: Json) -> str:
     """Return the state for a table: `running`, `exit 2`, `signal TERM`, `lost`."""
-    match state:
-        case Pending():
-            return "pending"
-        case Running(suspended=suspended):
-            return "suspended" if suspended else "running"
-        case Waiting():
-            return "waiting"
-    if not isinstance(state.exit, UnsetType):
-        return ", ".join(_ending(state)[:1])
-    if state.ended_by.by != "exit":
-        return state.ended_by.by.replace("_", " ")
+    if state["state"] == "running" and state.get("suspended"):
+        return "suspended"
+    if state["state"] != "stopped":
+        return str(state["state"])
+    if "exit" in state:
+        return _ending(state)[0]
+    if state["ended_by"]["by"] != "exit":
+        return str(state["ended_by"]["by"]).replace("_", " ")
     return "failed" if failed(state) else "stopped"
 
 
-def state_line(state: HandleState) -> str:
+def state_line(state: Json) -> str:
     """Describe a handle in one line: `build: stopped, exit 0, 1.2 s`."""
-    return f"{state.id}: {', '.join([*_situation(state), *_remarks(state)])}"
+    return f"{state['id']}: {', '.join([*_situation(state), *_remarks(state)])}"
 
 
-def _situation(state: HandleState) -> list[str]:
-    took = duration(state.elapsed_ms / 1000)
-    match state:
-        case Pending():
+def _situation(state: Json) -> list[str]:
+    took = duration(state["elapsed_ms"] / 1000)
+    match state["state"]:
+        case "pending":
             return ["pending", took]
-        case Running(suspended=True):
-            return ["suspended", took, f"`haft apply {state.id} --signal CONT` lets it go on"]
-        case Running(input_wanted=input_wanted):
-            if input_wanted is None or isinstance(input_wanted, UnsetType):
+        case "running" if state.get("suspended"):
+            return ["suspended", took, f"`haft apply {state['id']} --signal CONT` lets it go on"]
+        case "running":
+            if not (wanted := state.get("input_wanted")):
                 return ["running", took]
-            reads = (
-                f"reads a {input_wanted.kind}"
-                if input_wanted.certain
-                else f"may read a {input_wanted.kind}"
-            )
-            return [
-                "running",
-                took,
-                f"{reads}: {plain(input_wanted.prompt)}" if input_wanted.prompt else reads,
-            ]
-        case Waiting(question=question):
-            return ["waiting", took, f"asks: {plain(question.text)} {takes(question.answer_type)}"]
-        case Stopped():
+            verb = "reads" if wanted.get("certain", True) else "may read"
+            reads = f"{verb} a {wanted['kind']}"
+            prompt = wanted["prompt"]
+            return ["running", took, f"{reads}: {plain(prompt)}" if prompt else reads]
+        case "waiting":
+            question = state["question"]
+            asks = f"asks: {plain(question['text'])} {takes(question['answer_type'])}"
+            return ["waiting", took, asks]
+        case "stopped":
             return ["stopped", *_ending(state), took]
     raise AssertionError("there are four states")
 
 
-def _ending(state: Stopped) -> list[str]:
+def _ending(state: Json) -> list[str]:
     parts: list[str] = []
-    if not isinstance(state.exit, UnsetType):
-        code, signal = state.exit.code, state.exit.signal
-        parts.append(f"signal {signal}" if isinstance(code, UnsetType) else f"exit {code}")
-    if state.ended_by.by != "exit":
-        client = state.ended_by.client
-        whom = "" if isinstance(client, UnsetType) else f" by {plain(client)}"
-        parts.append(f"ended by {state.ended_by.by.replace('_', ' ')}{whom}")
-    if not isinstance(state.error, UnsetType):
-        again = " (may work if tried again)" if state.error.transient else ""
+    if (status := state.get("exit")) is not None:
+        parts.append(
+            f"exit {status['code']}" if "code" in status else f"signal {status.get('signal')}"
+        )
+    ended = state["ended_by"]
+    if ended["by"] != "exit":
+        whom = f" by {plain(ended['client'])}" if "client" in ended else ""
+        parts.append(f"ended by {ended['by'].replace('_', ' ')}{whom}")
+    if (error := state.get("error")) is not None:
+        again = " (may work if tried again)" if error.get("transient") else ""
         # A raw process' message repeats its exit.
-        if isinstance(state.exit, UnsetType) or isinstance(state.content, UnsetType) or again:
-            parts.append(f"failed: {plain(state.error.message)}{again}")
+        if "exit" not in state or "content" not in state or again:
+            parts.append(f"failed: {plain(error['message'])}{again}")
     return parts
 
 
-def _remarks(state: HandleState) -> list[str]:
+def _remarks(state: Json) -> list[str]:
     parts: list[str] = []
-    if state.omitted:
-        parts.append(f"{state.omitted} bytes left out")
-    if isinstance(state, Stopped):
-        if not isinstance(state.truncated, UnsetType):
-            where = f", all of it in {state.truncated.path}" if state.truncated.path else ""
-            parts.append(f"{state.truncated.kept} of {state.truncated.bytes} bytes shown{where}")
-        if state.output_complete is False:
-            parts.append("output not complete")
-        if not isinstance(state.left_behind, UnsetType):
-            others = ", ".join(f"{p.pid} {plain(p.command, 60)}" for p in state.left_behind)
-            if others:
-                parts.append(f"still runs: {others}")
-        if not isinstance(state.unconfirmed, UnsetType) and state.unconfirmed:
-            parts.append(f"could not be ended: {', '.join(map(str, state.unconfirmed))}")
+    if omitted := state.get("omitted"):
+        parts.append(f"{omitted} bytes left out")
+    if truncated := state.get("truncated"):
+        where = f", all of it in {truncated['path']}" if truncated["path"] else ""
+        parts.append(f"{truncated['kept']} of {truncated['bytes']} bytes shown{where}")
+    if state.get("output_complete") is False:
+        parts.append("output not complete")
+    if left := state.get("left_behind"):
+        others = ", ".join(f"{each['pid']} {plain(each['command'], 60)}" for each in left)
+        parts.append(f"still runs: {others}")
+    if unconfirmed := state.get("unconfirmed"):
+        parts.append(f"could not be ended: {', '.join(map(str, unconfirmed))}")
     return parts
 
 
-def takes(kind: object) -> str:
-    match kind:
-        case Boolean():
+def takes(kind: Json) -> str:
+    """Describe the answers that a question of this type takes."""
+    match kind["type"]:
+        case "boolean":
             return "[yes/no]"
-        case Select(options=options):
-            return f"[{' | '.join(plain(str(o), 60) for o in options)}]"
-        case Form(fields=fields):
-            return f"[{' '.join(f'{plain(n, 64)}={_offered(c)}' for n, c in fields.items())}]"
-        case Secret():
+        case "select":
+            return f"[{' | '.join(plain(str(option), 60) for option in kind['options'])}]"
+        case "form":
+            fields = kind["fields"].items()
+            return f"[{' '.join(f'{plain(name, 64)}={_offered(field)}' for name, field in fields)}]"
+        case "secret":
             return "[a secret]"
     return "[text]"
 
 
-def _offered(choice: Choice) -> str:
-    return "|".join(plain(str(option), 60) for option in choice.options)
+def _offered(choice: Json) -> str:
+    return "|".join(plain(str(option), 60) for option in choice["options"])
 
 
-def _colour(state: HandleState) -> str:
+def _colour(state: Json) -> str:
     if failed(state):
         return "red"
-    return (
-        "yellow" if isinstance(state, Waiting) else "green" if isinstance(state, Stopped) else "dim"
-    )
+    return {"waiting": "yellow", "stopped": "green"}.get(state["state"], "dim")
 
 
-def _screen(screen: Screen) -> str:
-    if isinstance(screen.changed, UnsetType):
-        lines = [text.rstrip() for text in screen.lines]
-        while lines and not lines[-1]:
-            lines.pop()
-        return "".join(text + "\n" for text in lines)
-    return "".join(f"{row}: {text.rstrip()}\n" for row, text in screen.changed.items())
+def _screen(screen: Json) -> str:
+    if "changed" in screen:
+        return "".join(f"{row}: {text.rstrip()}\n" for row, text in screen["changed"].items())
+    lines = [text.rstrip() for text in screen.get("lines", ())]
+    while lines and not lines[-1]:
+        lines.pop()
+    return "".join(text + "\n" for text in lines)

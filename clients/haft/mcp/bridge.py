@@ -30,7 +30,8 @@ from haft_protocol.mcp import (
 
 from .. import __version__
 from ..errors import HaftError, RemoteError
-from ..wire import Answer, Conversation
+from ..exchange import Answer
+from ..wire import Conversation
 from .messages import (
     Capabilities,
     Fault,
@@ -346,7 +347,7 @@ class Bridge:
             if isinstance(answer, HaftError):
                 step = request.work.throw(answer)
             else:
-                step = next(request.work) if answer is None else request.work.send(answer)
+                step = next(request.work) if answer is None else request.work.send(Raw(answer))
         except StopIteration as end:
             self._forget(request)
             if request.id != _STREAM:

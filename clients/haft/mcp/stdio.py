@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import time
 from collections.abc import Callable, Mapping
 
 from msgspec import Raw
 
-from haft_protocol.sessions import PROTOCOL
+from haft_protocol.constants import PROTOCOL
 
 from .. import __version__
 from ..connection import loss_of
+from ..daemon_socket import Socket
 from ..errors import HaftError
 from ..wire import Conversation
 from .bridge import Bridge
@@ -34,9 +34,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class DaemonLink:
     """Connection to the daemon, made on demand by `open_daemon`, which may start a daemon."""
 
-    def __init__(self, open_daemon: Callable[[], socket.socket]) -> None:
+    def __init__(self, open_daemon: Callable[[], Socket]) -> None:
         self._open = open_daemon
-        self._socket: socket.socket | None = None
+        self._socket: Socket | None = None
         self._daemon: Conversation | None = None
         self.hear: Callable[[str, Raw], None] | None = None
         """Called with the daemon's notifications."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from haft_protocol import paths
+from haft_protocol.runtime_paths import Runtime, runtime_paths
 
 EXIT_CONFIG = 78
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -35,7 +36,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of all files. `config_given`: the file was named and must exist."""
 
-    runtime: paths.Runtime
+    runtime: Runtime
     state: str
     spool: str
     audit: str
@@ -82,7 +83,7 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
         config = paths.config_file(env, config=options.config)
         state = paths.state_folder(env)
         return Paths(
-            runtime=paths.runtime_paths(env, uid, socket=options.socket),
+            runtime=runtime_paths(env, uid, socket=options.socket),
             state=state,
             spool=f"{state}/spool",
             audit=paths.audit_log(env),

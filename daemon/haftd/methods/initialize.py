@@ -6,6 +6,7 @@ import os
 
 from msgspec import UNSET
 
+from haft_protocol.constants import PROTOCOL
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import (
     Empty,
@@ -15,7 +16,6 @@ from haft_protocol.methods import (
     PingResult,
     ServerInfo,
 )
-from haft_protocol.sessions import PROTOCOL
 from haftd.caller import Caller
 from haftd.daemon import Facts
 

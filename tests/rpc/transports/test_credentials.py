@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from haft_protocol.paths import Runtime, runtime_paths
+from haft_protocol.runtime_paths import Runtime, runtime_paths
 from haftd.rpc.transports.credentials import Credentials
 
 

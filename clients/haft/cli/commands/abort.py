@@ -101,7 +101,7 @@ def _show(haft: Haft, options: argparse.Namespace, end: _End) -> None:
     elif options.json:
         return
     elif isinstance(end, _Earlier):
-        show.line(f"{show.state_line(end.state)}, had ended already", "dim")
+        show.line(f"{show.state_line(msgspec.to_builtins(end.state))}, had ended already", "dim")
     else:
         finish(haft, options, msgspec.json.encode(end))
 

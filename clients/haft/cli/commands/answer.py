@@ -84,7 +84,7 @@ def _read(question: Question, value: str | None) -> Any:
     text = show.plain(question.text, 1000)
     if question.pre_amble:
         show.line(show.plain(question.pre_amble, 4000), "dim")
-    show.line(f"{text} {show.takes(question.answer_type)}", "bold")
+    show.line(f"{text} {show.takes(msgspec.to_builtins(question.answer_type))}", "bold")
     if secret:
         return read_text("-", secret=True)
     line = sys.stdin.readline()

@@ -17,7 +17,8 @@ from ...client import Haft
 from ...errors import RemoteError
 from .. import show
 from ..options import UsageError, connect
-from ..read_options import add_reading, approved, finish, reading_of, state_of
+from ..read_options import add_reading, approved, finish, reading_of
+from ..typed_states import state_of
 from ..values import read_answer, read_json, read_place, read_size, read_text
 
 EPILOG = """\

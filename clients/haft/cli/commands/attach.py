@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, structs, to_builtins
 
 from haft_protocol.states import HandleState, Pending, Stopped
 
@@ -77,15 +77,15 @@ def run(options: argparse.Namespace) -> int:
     with line:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
-            show.show_line(_unasked(state))
+            show.show_line(to_builtins(_unasked(state)))
             logs = _command(options, "logs")
             show.line(
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
             )
-            return Status.FAILED if show.failed(state) else Status.DONE
+            return Status.FAILED if show.failed(to_builtins(state)) else Status.DONE
         own, last = join(options, line, (keys, screen))
     if last is not None and not _is_lost(own):
-        show.show_line(last)
+        show.show_line(to_builtins(last))
     return _status(own, last)
 
 
@@ -153,7 +153,7 @@ def _loss(options: argparse.Namespace, fault: ConnectionLost) -> str:
 
 def _status(own: OwnTerminal, last: HandleState | None) -> int:
     if last is not None:
-        return Status.FAILED if show.failed(last) else Status.DONE
+        return Status.FAILED if show.failed(to_builtins(last)) else Status.DONE
     return 0 if own.ended_by is None else 128 + own.ended_by
 
 

@@ -41,12 +41,13 @@ def run(options: argparse.Namespace) -> int:
         options.waited_for = [*every, *some]
         encoded = haft.raw("await", fields)
     result = msgspec.json.decode(encoded, type=AwaitResult)
+    ended = [msgspec.to_builtins(state) for state in result.completed]
     if options.json:
         show.document(encoded)
     else:
-        for state in (*result.completed, *result.waiting, *result.pending):
+        for state in (*ended, *map(msgspec.to_builtins, (*result.waiting, *result.pending))):
             show.show_line(state)
     if result.timed_out:
         show.line("haft await: timed out", "yellow")
         return Status.WAITED_IN_VAIN
-    return Status.FAILED if any(map(show.failed, result.completed)) else Status.DONE
+    return Status.FAILED if any(map(show.failed, ended)) else Status.DONE

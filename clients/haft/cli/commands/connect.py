@@ -11,8 +11,10 @@ import os
 import select
 import socket
 import sys
+from contextlib import closing
 
 from ...connection import loss_of
+from ...daemon_socket import Socket
 from ..options import UsageError, chosen_address, open_address
 from ..show import OutputFailed
 from ..statuses import Status
@@ -64,20 +66,20 @@ def run(options: argparse.Namespace) -> int:
     return Status.DONE
 
 
-def join(source: int, sink: int, connected: socket.socket) -> None:
+def join(source: int, sink: int, connected: Socket) -> None:
     """Copy bytes between descriptors and socket until the daemon closes the connection; close the
     socket.
 
     Raises `ConnectionLost` if the daemon closes before the input ends, `BrokenPipeError` if `sink`
     has no reader, `OutputFailed` if `sink` cannot be written.
     """
-    with connected:
+    with closing(connected):
         connected.setblocking(False)
         _Streams(source, sink, connected).copy()
 
 
 class _Streams:
-    def __init__(self, source: int, sink: int, connected: socket.socket) -> None:
+    def __init__(self, source: int, sink: int, connected: Socket) -> None:
         self._source = source
         self._sink = sink
         self._socket = connected

@@ -23,11 +23,11 @@ from haft_protocol.paths import (
     MAX_SOCKET_PATH,
     PathError,
     config_file,
-    runtime_paths,
     state_folder,
     tools_folder,
     with_login_folder,
 )
+from haft_protocol.runtime_paths import runtime_paths
 
 from ... import __version__
 from ...client import Haft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..options import connect
+from ..options import connect_plainly
 from ..read_options import add_reading, approved, finish, reading_of
 
 EPILOG = """\
@@ -23,6 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with connect(options) as haft:
+    with connect_plainly(options) as haft:
         fields = {"id": options.id, **reading_of(options)}
         return finish(haft, options, approved(haft, options, "fetch", fields))

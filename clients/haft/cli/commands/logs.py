@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from msgspec import UnsetType
+from msgspec import UnsetType, to_builtins
 
 from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
@@ -18,8 +18,8 @@ from ...client import Haft
 from ...errors import ConnectionLost, HaftError, NotRunning
 from .. import show
 from ..options import UsageError, connect
-from ..read_options import state_of
 from ..statuses import Status
+from ..typed_states import state_of
 from ..values import read_time
 
 EPILOG = """\
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             show.document(haft.raw("fetch", follower.fields(_EVERYTHING)))
             return 0
         if not follow:
-            show.show_line(follower.read_all(haft))
+            show.show_line(to_builtins(follower.read_all(haft)))
             return 0
         if last is not None:
             follower.read_all(haft)
@@ -108,8 +108,9 @@ def _follow(follower: Follower, haft: Haft) -> int:
     follower.daemon = follower.daemon or haft.server.started_at
     while not follower.done:
         state = follower.read(haft, wait="output", timeout_ms=_WAIT_MS)
-    show.show_line(state)
-    return Status.FAILED if show.failed(state) else Status.DONE
+    last = to_builtins(state)
+    show.show_line(last)
+    return Status.FAILED if show.failed(last) else Status.DONE
 
 
 def _again(options: argparse.Namespace, follower: Follower) -> Haft:
@@ -185,12 +186,13 @@ class Follower:
         return state_of(haft.raw("fetch", {**self.fields(size), **waiting}))
 
     def _write(self, state: HandleState) -> None:
+        shown = to_builtins(state)
         if self._raw:
-            self._put(show.bytes_of(state))
+            self._put(show.bytes_of(shown))
             return
-        text = show.text_of(state)
+        text = show.text_of(shown)
         if isinstance(state, Stopped) and text:
-            result = show.result_of(state)
+            result = show.result_of(shown)
             if result == self._result and self._drained_by is not None:
                 # A structured tool's result is no output, and the same on every read.
                 text = "" if isinstance(state.output, UnsetType) else state.output

@@ -52,5 +52,5 @@ def _row(inquiry: Inquiry) -> tuple[str, str, str, str]:
         show.plain(inquiry.inquiry_id, 120),
         inquiry.session,
         "" if isinstance(inquiry.handle, UnsetType) else inquiry.handle,
-        f"{text} {show.takes(question.answer_type)}",
+        f"{text} {show.takes(msgspec.to_builtins(question.answer_type))}",
     )

@@ -6,7 +6,7 @@ import argparse
 from collections import deque
 from collections.abc import Iterator
 
-from msgspec import UnsetType
+from msgspec import UnsetType, to_builtins
 
 from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
@@ -16,8 +16,9 @@ from ...client import Haft
 from ...svg import Grid, picture
 from .. import show
 from ..options import UsageError, connect
-from ..read_options import state_of
+from ..replies import checked_state
 from ..statuses import Status
+from ..typed_states import state_of
 
 EPILOG = """\
 The daemon keeps the time of each output, so nothing has to be started before: a handle can be recorded when
@@ -110,7 +111,7 @@ def _draw(options: argparse.Namespace) -> int:
             if screen:
                 cols, rows = screen.cols, screen.rows
             fields["view"] = "paint"
-        text = show.bytes_of(state_of(haft.raw("fetch", fields))).decode("utf-8", "replace")
+        text = show.bytes_of(checked_state(haft.raw("fetch", fields))).decode("utf-8", "replace")
     grid = Grid(rows, cols)
     grid.draw(text if fields["view"] == "paint" else text.replace("\n", "\r\n"))
     show.write(picture(grid.trimmed(), getattr(options, "title", options.id)))
@@ -186,7 +187,7 @@ class _Recording:
         if not self._data:
             fields = {"id": self._id, "view": "raw", "cursor": self._cursor, "max_bytes": _PIECE}
             state = state_of(self._haft.raw("fetch", fields))
-            self._data = show.bytes_of(state)
+            self._data = show.bytes_of(to_builtins(state))
             skipped = state.cursor - len(self._data) - self._cursor
             if skipped > 0:
                 self.dropped += skipped

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from msgspec import UnsetType
+from msgspec import UnsetType, to_builtins
 
 from haft_protocol.states import Stopped
 
@@ -27,7 +27,7 @@ from ..options import (
     session,
     words_behind,
 )
-from ..read_options import awaiting_approval
+from ..read_options import AwaitingApproval
 from ..relay import STDIN, STDOUT, Relay
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
@@ -225,7 +225,7 @@ def _joined(
 ) -> int:
     """Start the command, and stand for it until its end."""
     if hasattr(options, "detach"):
-        with awaiting_approval(line, options, options.id):
+        with AwaitingApproval(line, options, options.id):
             line.finish(line.start("spawn", **fields))
         try:
             show.write(f"{options.id}\n")
@@ -235,7 +235,7 @@ def _joined(
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.
         with Relay(line, options.id, ("INT", "TERM", "QUIT")) as starting:
-            with awaiting_approval(line, options, options.id):
+            with AwaitingApproval(line, options, options.id):
                 starting.start(line.start("spawn", **fields))
             starting.forward_signals()
         return _in_terminal(options, line)
@@ -251,7 +251,7 @@ def _joined(
             backpressure=True,
             **{"from": {options.id: 0}},
         )
-        with awaiting_approval(line, options, options.id):
+        with AwaitingApproval(line, options, options.id):
             relay.start(spawned)
         line.finish(followed)
         return _status(relay.run())
@@ -271,7 +271,7 @@ def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
 def _status(state: Stopped) -> int:
     """Return the command's exit status as a shell has it; report an end that haftd has caused."""
     if state.ended_by.by != "exit":
-        show.show_line(state)
+        show.show_line(to_builtins(state))
     if isinstance(state.exit, UnsetType):
         return _FAILED
     if not isinstance(state.exit.code, UnsetType):

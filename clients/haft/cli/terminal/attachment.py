@@ -277,7 +277,12 @@ class Attachment:
 
     def _show_question(self, question: Question, *, wrong: str = "") -> None:
         typed = "" if isinstance(question.answer_type, Secret) else self._answer.text
-        parts = [wrong, question.pre_amble or "", question.text, takes(question.answer_type)]
+        parts = [
+            wrong,
+            question.pre_amble or "",
+            question.text,
+            takes(msgspec.to_builtins(question.answer_type)),
+        ]
         text = " ".join(part.strip() for part in parts if part)
         rows, cols = self._own.size() or _USUAL
         self._own.write(notice(f"{text} {typed}", rows, cols, asks=True))

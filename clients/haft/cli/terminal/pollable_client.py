@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec import Raw
 
 from haft.client import Haft
+from haft.exchange import result_of
 from haft.requests import decode
-from haft.wire import result_of
 from haft_protocol.states import HandleState
 
 

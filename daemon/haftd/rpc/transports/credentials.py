@@ -17,7 +17,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from haft_protocol.paths import Runtime
+from haft_protocol.runtime_paths import Runtime
 
 _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 

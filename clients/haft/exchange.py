@@ -1,0 +1,187 @@
+"""Numbered requests, and replies matched by number (docs/protocol.md, "Requests").
+
+Replies may come in any order. A reply to a forgotten request is dropped; a reply without an id is a
+fault of the connection. Subclasses encode and decode: `wire` with the types of the protocol,
+`json_exchange` without them.
+"""
+
+from __future__ import annotations
+
+from haft_protocol.constants import PROTOCOL
+
+from .errors import NotUnicode, RemoteError, VersionMismatch
+
+TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+Answer = bytes | RemoteError
+"""A result as JSON, or the error."""
+
+Id = int | str | None
+"""Id of a request of the daemon."""
+
+
+class Exchange:
+    """Requests and replies of one connection."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._greeting: int | None = None
+        self._mismatch: VersionMismatch | None = None
+        self._partial = bytearray()
+        self._scanned = 0
+        self._expected: set[int] = set()
+        self._answers: dict[int, Answer] = {}
+        self.fault: RemoteError | None = None
+        self.to_send = bytearray()
+        """Pending output; the owner takes bytes from the front."""
+
+    def request(self, method: str, params: object) -> int:
+        """Queue a request, a struct or a mapping, and return the number."""
+        number, message = self._numbered(method, params)
+        self.to_send += self._line(message)
+        return number
+
+    def greet(self, params: Mapping[str, object]) -> int:
+        """Queue `initialize`. After a reply of another version, `take` always raises
+        `VersionMismatch`."""
+        self._greeting = self.request("initialize", params)
+        return self._greeting
+
+    def batch(self, calls: Iterable[tuple[str, object]]) -> list[int]:
+        """Queue one batch and return the numbers, in order."""
+        numbered = [self._numbered(method, params) for method, params in calls]
+        if numbered:
+            self.to_send += self._line([message for _, message in numbered])
+        return [number for number, _ in numbered]
+
+    def answer(self, request: Id, result: object) -> None:
+        self.to_send += self._line({"jsonrpc": "2.0", "id": request, "result": result})
+
+    def refuse(self, request: Id, code: int, message: str) -> None:
+        """Queue an error as the answer to a request of the daemon."""
+        error = {"code": code, "message": message}
+        self.to_send += self._line({"jsonrpc": "2.0", "id": request, "error": error})
+
+    def forget(self, number: int) -> None:
+        """Stop waiting for a reply and cancel the request at the daemon."""
+        if number in self._expected:
+            self._expected.discard(number)
+            self.to_send += self._line(
+                {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
+            )
+        self._answers.pop(number, None)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[int]:
+        """Take received bytes; return the numbers of completed replies."""
+        self._partial += data
+        arrived: list[int] = []
+        begin = 0
+        while (end := self._partial.find(b"\n", max(begin, self._scanned))) >= 0:
+            line = bytes(memoryview(self._partial)[begin:end]).strip()
+            begin = end + 1
+            if line:
+                self._read(line, arrived)
+        # One deletion per feed: removing each line from the front would move the rest every time.
+        del self._partial[:begin]
+        self._scanned = len(self._partial)
+        return arrived
+
+    def take(self, number: int) -> Answer | None:
+        """Return the reply to a request once, or None. Raises `VersionMismatch`."""
+        if self._mismatch is not None:
+            raise self._mismatch
+        answer = self._answers.pop(number, None)
+        if answer is not None:
+            self._expected.discard(number)
+        return answer
+
+    def _numbered(self, method: str, params: object) -> tuple[int, dict[str, object]]:
+        self._last += 1
+        self._expected.add(self._last)
+        return self._last, {
+            "jsonrpc": "2.0",
+            "id": self._last,
+            "method": method,
+            "params": params,
+        }
+
+    def _line(self, message: object) -> bytes:
+        """Encode a message as a line. Raises `NotUnicode`."""
+        raise NotImplementedError
+
+    def _read(self, line: bytes, arrived: list[int]) -> None:
+        """Decode the messages of a line and keep their replies. Raises `ProtocolFault`."""
+        raise NotImplementedError
+
+    def _decoded(self, result: bytes) -> Any:
+        """Decode a result without its type."""
+        raise NotImplementedError
+
+    def _keep(self, number: Id, answer: Answer, arrived: list[int]) -> None:
+        if number is not None and number == self._greeting:
+            greeted = answer if isinstance(answer, RemoteError) else self._decoded(answer)
+            self._mismatch = _mismatch(greeted)
+        if number in self._expected:
+            assert isinstance(number, int)
+            self._answers[number] = answer
+            arrived.append(number)
+        elif number is None and isinstance(answer, RemoteError):
+            self.fault = answer
+
+
+def _mismatch(greeted: Any) -> VersionMismatch | None:
+    """Return the error for an answer to `initialize` of another version."""
+    if isinstance(greeted, RemoteError):
+        if not isinstance(greeted.data, dict) or greeted.data.get("field") != "protocol":
+            return None
+        protocol, version, pid = (greeted.data.get(n) for n in ("protocol", "version", "pid"))
+        return VersionMismatch(PROTOCOL, _number(protocol) or None, _text(version), _number(pid))
+    fields = greeted if isinstance(greeted, dict) else {}
+    if (protocol := _number(fields.get("protocol"))) == PROTOCOL:
+        return None
+    server = fields.get("server")
+    version = server.get("version") if isinstance(server, dict) else None
+    return VersionMismatch(PROTOCOL, protocol, _text(version), _number(fields.get("pid")))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def remote_error(code: int, message: str, data: Any) -> RemoteError:
+    """Return the exception for the error of a reply."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return RemoteError(code, _text(kind) or "", message, data)
+
+
+def result_of(answer: Answer) -> bytes:
+    if isinstance(answer, RemoteError):
+        raise answer
+    return answer
+
+
+def _texts_not_unicode(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield each text that cannot be encoded, key or value, with its path."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            yield path, value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            below = path if name == "params" and not path else f"{path}.{name}".lstrip(".")
+            yield from _texts_not_unicode(name, path or below)
+            yield from _texts_not_unicode(member, below)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts_not_unicode(member, path)
+
+
+def not_unicode(message: object) -> NotUnicode:
+    """Return the error that names the text of a message that cannot be encoded."""
+    return NotUnicode(*next(_texts_not_unicode(message, ""), ("?", "")))

@@ -1,0 +1,14 @@
+"""Constants of the protocol, for programs that read the wire without its types."""
+
+from __future__ import annotations
+
+__all__ = ["PROTOCOL", "VIEWS", "WAITS"]
+
+PROTOCOL = 1
+"""Version of the protocol."""
+
+VIEWS = ("delta", "answer", "all", "tail", "screen", "raw", "paint")
+"""Members of `handles.View`."""
+
+WAITS = ("none", "output", "input", "pattern", "quiet", "stopped")
+"""Members of `handles.Wait`."""
