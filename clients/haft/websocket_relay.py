@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
+import h11
 import msgspec
 import trio
 from msgspec import UNSET, UnsetType
@@ -46,7 +49,9 @@ _ALIVE_S = 15.0
 _CHUNK = 1 << 16
 _MAX_MESSAGE = 64 << 20
 _MAX_SECRET = 4096
-_UNAUTHORIZED, _FORBIDDEN = 401, 403
+_SWITCHED, _UNAUTHORIZED, _FORBIDDEN = 101, 401, 403
+_SWITCHING = b"HTTP/1.1 101"
+_HEAD = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])")
 
 
 class Secrets(msgspec.Struct, frozen=True):
@@ -136,6 +141,45 @@ def _read_secret(path: Path) -> str:
     return text
 
 
+class _NoHttp(HandshakeError):
+    """The peer's first bytes are no reply of HTTP."""
+
+
+class _Upgrade(trio.abc.Stream):
+    """A stream whose first line has to be a reply of HTTP with the status 101.
+
+    Another one raises `ConnectionRejected` or `_NoHttp` at once: the library waits for the rest of a reply, which a
+    server of another protocol never sends.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._line = b""
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data = await self._stream.receive_some(max_bytes)
+        if len(self._line) < len(_SWITCHING):
+            self._line += data[: len(_SWITCHING) - len(self._line)]
+            self._check()
+        return data
+
+    def _check(self) -> None:
+        head = _HEAD.fullmatch(self._line + _SWITCHING[len(self._line) :])
+        if head is None:
+            raise _NoHttp
+        if len(self._line) == len(_SWITCHING) and int(head[1]) != _SWITCHED:
+            raise ConnectionRejected(int(head[1]), (), None)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 class _Relay:
     def __init__(self, address: WebSocket, known: Secrets) -> None:
         self._address = address
@@ -184,7 +228,8 @@ class _Relay:
                 stream = await trio.open_tcp_stream(host, port)
             return await wrap_client_stream(
                 nursery,
-                stream,
+                # Declared for the streams of sockets, and used as any stream.
+                cast(trio.SocketStream, _Upgrade(stream)),
                 # With the port, which the daemon compares too.
                 f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
                 url.path,
@@ -326,6 +371,8 @@ class _Relay:
                 words = f"what answers at {name} is no haftd: HTTP status {code}"
             case ConnectionClosed():
                 words = f"{name} closed the connection"
+            case _NoHttp() | h11.ProtocolError():
+                words = f"what answers at {name} is no haftd: it speaks another protocol"
             case HandshakeError() | OSError() | trio.BrokenResourceError():
                 reason = first_reason(fault) or "what answers there is no WebSocket"
                 words = f"{name} cannot be reached: {reason}"

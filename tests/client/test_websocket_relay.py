@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -146,6 +147,41 @@ def test_a_wrong_secret_ends_the_connection_before_a_request(
 def test_a_port_without_a_daemon_is_one_sentence(address: str) -> None:
     with pytest.raises(Unreachable, match=r"^ws://127.0.0.1:1/ cannot be reached: .*refused$"):
         Haft.connect(host="ws://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "another protocol"),
+        (b"\0", "another protocol"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
+        (b"HTTP/1.0 400 Bad", "HTTP status 400"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "HTTP status 200"),
+        (b"HTTP/1.1 401 ", "refuses the token"),
+    ],
+)
+def test_a_server_of_another_protocol_is_refused_at_its_first_words(
+    token: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes, words: str
+) -> None:
+    """It says no more, and keeps the connection open."""
+    monkeypatch.setenv("HAFT_TOKEN_FILE", str(token))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        is_refused = threading.Event()
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                for byte in reply:
+                    with suppress(OSError):
+                        peer.send(bytes([byte]))
+                is_refused.wait(9)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        with pytest.raises(Unreachable, match=words):
+            Haft.connect(host=f"ws://127.0.0.1:{listener.getsockname()[1]}")
+        is_refused.set()
+        server.join()
 
 
 @pytest.fixture
