@@ -72,6 +72,7 @@ from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
+from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.runtimes.wasm.runtime import WasmRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
@@ -271,6 +272,7 @@ def assemble(
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
             "wasm": WasmRuntime(),
+            "vfs": VfsRuntime(),
             "builtin": BuiltinRuntime(builtins),
             "mcp": McpRuntime(servers),
         },

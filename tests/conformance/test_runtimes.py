@@ -30,9 +30,11 @@ from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
+from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PARTS, Part, check_runtime
 from tests.mcpserver import SERVER
-from tests.runtimes import kit
+from tests.runtimes import kit, mediating
+from tests.runtimes.mediating import sandboxed
 
 
 def _lines(text: bytes) -> tuple[Step, ...]:
@@ -162,6 +164,69 @@ async def test_the_terminal_runtime_obeys_the_rules() -> None:
     bench = ShellBench(TerminalRuntime(), terminal=True)
     expected = [part.name for part in PARTS if part.name not in ("asks", "fails")]
     assert await check_runtime(bench) == expected
+
+
+MEDIATED = {
+    "prints": "sys.stdout.write(TEXT)",
+    "idles": "sys.stdout.write(TEXT); sys.stdout.flush(); time.sleep(1000)",
+    "stubborn": """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sys.stdout.write(TEXT)
+sys.stdout.flush()
+while True:
+    time.sleep(1000)
+""",
+    "echoes": """
+sys.stdout.write(TEXT)
+sys.stdout.flush()
+for line in sys.stdin:
+    print(json.loads(line)["params"]["input"], flush=True)
+""",
+    "asks": """
+answers = []
+for question in (
+    {"id": "name", "text": "Which name?", "answer_type": "Text"},
+    {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}},
+):
+    say(type="waiting", question=question)
+    answers.append(hear()["params"]["input"])
+say(type="stopped", result=f"{answers[0]} {json.dumps(answers[1])}")
+""",
+    "fails": """
+say(type="stopped", error={"message": "no luck", "trace": ["here"], "transient": True})
+sys.exit(1)
+""",
+    "leaves": mediating.LEAVES + "leave('time.sleep(1000)', closes=True)",
+    "holds": mediating.LEAVES + "leave('time.sleep(1000)')",
+    "chatters": mediating.LEAVES
+    + "leave('while True:\\n print(\"tick\", flush=True)\\n time.sleep(0.02)')",
+}
+
+
+class VfsBench:
+    """Mediated tools: their input is a line of JSON each, and an end without a state is a failure."""
+
+    def stage(self, part: Part) -> tuple[Runtime, Call] | None:
+        if part.name == "cannot start":
+            call = kit.call("no-such-program", output="events")
+            return VfsRuntime(), mediating.mediated(call)
+        script = MEDIATED.get(part.name)
+        if script is None:
+            return None
+        head = f"import signal, time\nTEXT = {part.text.decode()!r}\n"
+        return VfsRuntime(), mediating.tool(head + script)
+
+    def left(self, call: Call) -> Sequence[int]:
+        return kit.lives(call)
+
+    def shown(self, text: bytes) -> bytes:
+        return text
+
+
+@sandboxed
+async def test_the_runtime_of_mediated_tools_obeys_the_rules() -> None:
+    expected = [part.name for part in PARTS if part.name not in ("exits", "signalled")]
+    assert await check_runtime(VfsBench()) == expected
 
 
 class BuiltinBench:

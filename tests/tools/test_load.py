@@ -8,9 +8,8 @@ import pytest
 from msgspec import UNSET
 
 from haftd.tools.definitions import fields, runtime_names
-from haftd.tools.definitions.access import AccessPolicy
+from haftd.tools.definitions.access import NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
-from haftd.tools.definitions.module_access import NOTHING
 
 from .making import called, read, tool
 
@@ -284,6 +283,7 @@ def test_defaults_for_all_tools_lie_below_each() -> None:
         ("stateful = true", ("stdio", "raw", ("spawn", "fetch", "apply", "abort"))),
         ('actions = ["spawn", "fetch"]', ("stdio", "raw", ("spawn", "fetch"))),
         ('runtime = "pty"', ("pty", "raw", ())),
+        ('runtime = "vfs"', ("vfs", "events", ())),
         (
             'stateful = true\noutput = "events"',
             ("stdio", "events", ("spawn", "fetch", "apply", "abort")),
@@ -298,7 +298,6 @@ def test_omitted_fields_follow_from_the_given_ones(text: str, expected: tuple[An
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ('command = "a"\nruntime = "vfs"', "runtime", "`stdio`, `pty` and `wasm` only"),
         ('source = "builtin"', "source", "its own are ask_user, describe_tools"),
     ],
 )

@@ -278,7 +278,7 @@ def test_a_fault_of_the_definition_is_reported_as_its() -> None:
     ("text", "runtime"),
     [
         ('command = "a"\nruntime = "{{ \'wasm\' }}"', "wasm"),
-        ('command = "a"\nruntime = "{{ \'vfs\' }}"', "vfs"),
+        ('command = "a"\nruntime = "{{ \'mongo\' }}"', "mongo"),
         ('source = "mcp.a.b"', "mcp.a.b"),
     ],
 )

@@ -28,13 +28,16 @@ from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
+from haftd.host_calls.decisions import HostAccess
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
-from haftd.runtimes.base import Call
+from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
-from haftd.tools.calls.confinement import grants_of
-from haftd.tools.calls.environment import build, call_value
+from haftd.tools.calls.confinement import grants_of, program_sandbox
+from haftd.tools.calls.environment import build, call_value, granted_variables
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
+from haftd.tools.definitions.access import ALWAYS_INHERITED
 from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.runtime_names import MEDIATED
 from haftd.tools.definitions.server_tools import server_of
 
 log = structlog.get_logger("haftd.executions.calls")
@@ -127,7 +130,15 @@ def _completed(
     """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that lets the
     tool change haft's own files: a definition or a trusted root of its making would run without any."""
     path = env.get("HAFT_CALL", "")
-    for grant in (sandbox.grants if sandbox is not None else None) or ():
+    _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
+    if sandbox is None or sandbox.grants is None or not path.startswith("/"):
+        return sandbox
+    return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
+
+
+def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
+    """Raise `RpcError` for a grant to change one of haft's own files."""
+    for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
         if own := own_file_in(grant.path, settings.own_paths, linked=settings.definitions):
@@ -136,9 +147,13 @@ def _completed(
                 "so its rules: grant a folder beside them, or call it with another root",
                 reason="sandbox",
             )
-    if sandbox is None or sandbox.grants is None or not path.startswith("/"):
-        return sandbox
-    return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
+
+
+def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
+    """Return the decision on further variables of the process: a mediated one gets none."""
+    if resolved.runtime == MEDIATED:
+        return ALWAYS_INHERITED.__contains__
+    return None if resolved.policy is None else resolved.policy.may_inherit
 
 
 @dataclass(slots=True)
@@ -294,6 +309,7 @@ class Calls:
             arguments=args,
             # A second run would find its input consumed.
             again=None if ready.is_fed else again,
+            mediation=self._mediation(ready),
         )
         return first
 
@@ -309,11 +325,56 @@ class Calls:
         granted = [name for name in env if resolved.env_overlay.get(name) or policy.may_see(name)]
         return worker_launch(
             launch,
-            grants_of(policy),
+            grants_of(policy) or (),
             [name for name in granted if not name.startswith("HAFT_")],
             self.settings.modules,
             resolved.context_json,
         )
+
+    def _mediation(self, ready: Prepared) -> Mediation | None:
+        """Return the host calls of a mediated tool; raises `RpcError`."""
+        resolved, client, root = ready.resolved, ready.client, ready.context.root
+        policy = resolved.policy
+        if resolved.runtime != MEDIATED or policy is None:
+            return None
+        environ, tool = self.settings.environ, ready.tool.name
+        sandbox = program_sandbox(policy, root)
+        everything = (Grant(root, frozenset({"update"})),)
+        grants = everything if sandbox.grants is None else sandbox.grants
+        _refuse_own(grants, self.settings)
+        own = [rule.name for rule in policy.env or ()]
+        of_programs = {name for rule in policy.commands or () for name in rule.envs}
+        variables = granted_variables(environ, client, self.secret_env, policy.may_see, own)
+        passed = granted_variables(
+            environ, client, self.secret_env, of_programs.__contains__, of_programs
+        )
+
+        def make_program(
+            argv: tuple[str, ...],
+            folder: str,
+            envs: tuple[str, ...],
+            limits: Mapping[str, float],
+        ) -> Call:
+            def env_of(mark: str) -> dict[str, str]:
+                return build(
+                    environ,
+                    client=client,
+                    secret_env=self.secret_env,
+                    overlay=dict.fromkeys(envs, True),
+                    socket=self.settings.socket,
+                    outer=self.settings.outer,
+                    mark=mark,
+                    call="",
+                    may_inherit=ALWAYS_INHERITED.__contains__,
+                    may_read=policy.may_read,
+                    is_confined=True,
+                )
+
+            call = self._of_program(tool, argv, folder, env_of, limits, "pipe")
+            return replace(call, launch=replace(call.launch, sandbox=sandbox))
+
+        access = HostAccess(root, policy, variables, {**variables, **passed})
+        return Mediation(access, make_program, self.clear_up)
 
     def _of_program(
         self,
@@ -365,7 +426,7 @@ class Calls:
             outer=self.settings.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
-            may_inherit=None if policy is None else policy.may_inherit,
+            may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
         )

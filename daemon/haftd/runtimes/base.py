@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from haftd.core.text import Rendering
     from haftd.host.cgroup import Cgroup
     from haftd.host.process.identity import Identity
+    from haftd.host_calls.decisions import HostAccess
 
 __all__ = [
     "Call",
@@ -38,6 +39,7 @@ __all__ = [
     "Input",
     "InputRefused",
     "LaunchSpec",
+    "Mediation",
     "PendingAnswer",
     "Runtime",
     "RuntimeContext",
@@ -58,6 +60,16 @@ def _no_folder(data: bytes, suffix: str) -> str | None:
 
 def _no_room() -> bool:
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Mediation:
+    """Access of a mediated tool to the host. `make_program` makes the call of a program of words, folder,
+    names of variables and limits, in the sandbox of the tool's rules; `clear_up` follows the last process."""
+
+    access: HostAccess
+    make_program: Callable[[tuple[str, ...], str, tuple[str, ...], Mapping[str, float]], Call]
+    clear_up: Callable[[Call, bool], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,9 @@ class Call:
     again: Callable[[Mapping[str, Any]], Call] | None = None
     """Resolve the call anew with these answers; required where `output` is `outcome` and the tool
     may ask."""
+
+    mediation: Mediation | None = None
+    """The host calls of a tool of the runtime `vfs`."""
 
     script: tuple[Any, ...] = ()
     """For the `fake` runtime: its script."""

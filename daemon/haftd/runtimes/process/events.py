@@ -7,9 +7,10 @@ is asked in one step with its `content`: a reader sees both or neither.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sized
+from collections.abc import Awaitable, Sequence, Sized
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -58,15 +59,36 @@ def _call_context(call: Call) -> Any:
     return msgspec.json.decode(context) if context else {"tool": {"name": call.tool}}
 
 
-class _LiveControl(PipeControl):
-    """Control that sends input as notifications; `questions` are the unanswered ones."""
+class Requests(Protocol):
+    """Requests of the process to the daemon, beside the states."""
 
-    def __init__(self, call: Call, context: RuntimeContext, child: Child, questions: Sized) -> None:
+    def __len__(self) -> int:
+        """Return the number of requests without a reply."""
+
+    def take(self, line: bytes) -> bool:
+        """Accept a line that is a request; return False for any other."""
+
+    def keep_up(self) -> Awaitable[None] | None:
+        """Return an awaitable while there are too many requests."""
+
+    async def serve(self, control: LiveControl) -> None:
+        """Answer the requests until cancelled."""
+
+    def stop(self) -> None:
+        """End the work on all requests: the process is being ended."""
+
+
+class LiveControl(PipeControl):
+    """Control that sends input as notifications; `pending` has the unanswered questions and requests."""
+
+    def __init__(
+        self, call: Call, context: RuntimeContext, child: Child, pending: Sequence[Sized]
+    ) -> None:
         super().__init__(call, context, child)
-        self._questions = questions
+        self._pending = pending
 
     def wanted(self) -> Wanted:
-        return Wanted("busy") if self._questions else super().wanted()
+        return Wanted("busy") if any(map(len, self._pending)) else super().wanted()
 
     def feed(self, data: bytes) -> int:
         raise InputRefused("Its standard input speaks the protocol of live tools.")
@@ -78,13 +100,25 @@ class _LiveControl(PipeControl):
 
 
 class Live:
-    def __init__(self, call: Call, context: RuntimeContext, child: Child) -> None:
+    """One run; without `requests`, requests of the process are output."""
+
+    def __init__(
+        self,
+        call: Call,
+        context: RuntimeContext,
+        child: Child,
+        requests: Requests | None = None,
+    ) -> None:
         self._call = call
         self._context = context
         self._child = child
+        self._requests = requests
         self._questions: deque[tuple[str, PendingAnswer]] = deque()
         self._answering = trio.CancelScope()
-        self._control = _LiveControl(call, context, child, self._questions)
+        pending: list[Sized] = [self._questions]
+        if requests is not None:
+            pending.append(requests)
+        self._control = LiveControl(call, context, child, pending)
         self._line = bytearray()
         self._is_raw_line = False
         self._stderr = bytearray()
@@ -97,14 +131,15 @@ class Live:
         child = self._child
         self._context.started(self._control)
         self._notify("init", _call_context(self._call))
-        keep_up = self._context.keep_up
+        keep_up, requests = self._context.keep_up, self._requests
+        tasks = [*self._control.tasks, self._serve_questions]
+        if requests is not None:
+            tasks.append(partial(requests.serve, self._control))
         outputs = [
-            Output(child.stdout, self._feed, keep_up),
+            Output(child.stdout, self._feed, self._keep_up),
             Output(child.stderr, self._take_stderr, keep_up),
         ]
-        await child.run(
-            outputs, self, (*self._control.tasks, self._serve_questions), self._control.close
-        )
+        await child.run(outputs, self, tasks, self._control.close)
         if self._final is None:
             return None
         if self._final.failure is not None:
@@ -150,7 +185,13 @@ class Live:
             or (bool(self._line) and self._final is not None)
         )
 
+    def _keep_up(self) -> Awaitable[None] | None:
+        rest = self._context.keep_up()
+        return rest if rest is not None or self._requests is None else self._requests.keep_up()
+
     def _read(self, line: bytes, end: bytes = b"\n") -> None:
+        if self._requests is not None and self._final is None and self._requests.take(line):
+            return
         event = Raw() if self._final is not None else read_event(line)
         match event:
             case Raw():
@@ -259,4 +300,6 @@ class Live:
         return self._final or ToolResult()
 
     def request_stop(self) -> bool:
+        if self._requests is not None:
+            self._requests.stop()
         return self._notify("cancel", {})

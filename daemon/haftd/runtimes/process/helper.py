@@ -68,6 +68,34 @@ class _Context:
         raise AssertionError("a helper command asks nothing")
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The output of an ended program: `stderr` is the end of standard error."""
+
+    stdout: bytes = field(repr=False)
+    stderr: bytes = field(repr=False)
+    end: Termination
+
+
+async def run_captured(
+    call: Call,
+    clear_up: Callable[[Call, bool], None],
+    request: bytes | None = None,
+    max_stderr: int = _MAX_STDERR_BYTES,
+) -> Captured:
+    """Run the program of `call`, with all its descendants, to the end. Raises `StartFailed`, and
+    `InputRefused` for too long a request. `clear_up` as in `run_helper`."""
+    context = _Context()
+    stderr_tail = bytearray()
+    try:
+        output = await _run(call, context, request, stderr_tail, max_stderr)
+    finally:
+        clear_up(call, context.end is None or not context.end.unconfirmed)
+    if context.end is None:
+        raise AssertionError("a child that was seen through has ended")
+    return Captured(output, bytes(stderr_tail), context.end)
+
+
 async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
@@ -75,24 +103,16 @@ async def run_helper(
     failure. `request` needs `pipe` as standard input; `call.launch.output` must not be `raw`.
     `clear_up` is called after the last process, also on cancellation, with False if some may be
     left. Neither input nor output is logged."""
-    context = _Context()
-    stderr_tail = bytearray()
     try:
-        output = await _run(call, context, request, stderr_tail)
+        captured = await run_captured(call, clear_up, request)
     except StartFailed as failed:
         return Failed("start", failed.message)
     except InputRefused:
         return Failed("input", "is given more than it takes")
-    finally:
-        clear_up(call, context.end is None or not context.end.unconfirmed)
-    end = context.end
-    if end is None:
-        raise AssertionError("a child that was seen through has ended")
-    return (
-        output
-        if end.exit == Exit(code=0) and end.limit is None
-        else _failed(call, end, bytes(stderr_tail))
-    )
+    end = captured.end
+    if end.exit == Exit(code=0) and end.limit is None:
+        return captured.stdout
+    return _failed(call, end, captured.stderr)
 
 
 def _failed(call: Call, end: Termination, stderr_tail: bytes) -> Failed:
@@ -108,7 +128,11 @@ def _failed(call: Call, end: Termination, stderr_tail: bytes) -> Failed:
 
 
 async def _run(
-    call: Call, context: _Context, request: bytes | None, stderr_tail: bytearray
+    call: Call,
+    context: _Context,
+    request: bytes | None,
+    stderr_tail: bytearray,
+    max_stderr: int,
 ) -> bytes:
     output = bytearray()
     async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
@@ -120,7 +144,7 @@ async def _run(
 
         def take_stderr(data: bytes) -> None:
             stderr_tail.extend(data)
-            del stderr_tail[:-_MAX_STDERR_BYTES]
+            del stderr_tail[:-max_stderr]
 
         control = PipeControl(call, context, child)
         if request is not None:

@@ -7,6 +7,8 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
+import trio
+
 from haft_protocol.states import Screen, StyledRows
 from haftd.host import pump
 from haftd.host.input_state import read_state
@@ -28,6 +30,7 @@ class PipeControl(ChildControl):
         self._context = context
         self._number = 0
         self._writer: pump.Writer | None = None
+        self._drained = trio.Event()
         self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
         self.attach(child)
 
@@ -37,18 +40,32 @@ class PipeControl(ChildControl):
         if stdin is None:
             self._writer, self.tasks = None, ()
             return
-        context, head = self._context, child.stdin_head
+        head = child.stdin_head
         before = self._number - bool(head)
 
         def written(number: int) -> None:
             # The head, the writer's first item, is no input of a caller.
             if number > bool(head):
-                context.written(before + number)
+                self._written(before + number)
 
         self._writer = pump.Writer(stdin, written, child.launched.close_stdin)
         if head:
             self._writer.put(head)
         self.tasks = (self._writer.run,)
+
+    def _written(self, number: int) -> None:
+        self._context.written(number)
+        drained, self._drained = self._drained, trio.Event()
+        drained.set()
+
+    async def wait_put(self, data: bytes) -> None:
+        """Queue `data` once there is room. Raises `InputRefused` once the input is closed."""
+        while True:
+            writer = self.open_writer()
+            if not writer.waiting or writer.waiting + len(data) <= writer.limit:
+                self.put(data)
+                return
+            await self._drained.wait()
 
     def close(self) -> None:
         """Report unread input as written: the process has ended."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from haft_protocol.errors import RpcError, shown, spawn_failed
 from haftd.launch_spec import Grant, Sandbox
-from haftd.tools.definitions.access import AccessPolicy, UnsetVariable
+from haftd.tools.definitions.access import NOTHING, AccessPolicy, NetRule, UnsetVariable
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.module_access import unenforceable
+from haftd.tools.definitions.runtime_names import MEDIATED
 
 CONFINED_RUNTIMES = ("stdio", "pty", "wasm")
 """The runtimes that start a process by `host/launch`, which applies the sandbox."""
@@ -20,33 +21,77 @@ def policy_in_force(tool: Tool, root: str, variables: dict[str, str]) -> AccessP
         policy = tool.policy.at(root, variables)
     except UnsetVariable as unset:
         raise _refusal(tool, str(unset)) from None
-    # Absolute and relative rules may turn out to lie within each other.
-    for _, why in unenforceable(policy, tool.runtime, is_unsafe=tool.unsafe):
-        raise _refusal(tool, why)
     return policy
 
 
 def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str) -> Sandbox | None:
     """Return the sandbox that enforces the policy; raises `RpcError`."""
-    if policy is None or tool.unsafe:
+    if runtime == MEDIATED:
+        return _sandbox_of_mediated(tool, mediated_policy(tool, policy), root)
+    if policy is None:
+        return None
+    # Absolute and relative rules may turn out to lie within each other.
+    for _, why in unenforceable(policy, runtime, is_unsafe=tool.unsafe):
+        raise _refusal(tool, why)
+    if tool.unsafe:
         return None
     if runtime not in CONFINED_RUNTIMES:
         raise _refusal(tool, f"the runtime {shown(runtime)} enforces none")
     network = policy.net is None or any(rule.allow for rule in policy.net)
-    denials = tuple(
-        Grant(rule.path, frozenset(rule.denies)) for rule in policy.fs or () if rule.denies
-    )
-    grants = None if policy.fs is None else grants_of(policy)
-    return Sandbox(root, grants, network, denials)
+    return Sandbox(root, grants_of(policy), network, denials_of(policy))
 
 
-def grants_of(policy: AccessPolicy) -> tuple[Grant, ...]:
-    """Return the rights at the absolute paths of the rules."""
+def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
+    """Return the rules of a mediated tool, which without any may do nothing."""
+    return policy or (AccessPolicy() if tool.unsafe else NOTHING)
+
+
+def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
+    """Return the sandbox of a program that a mediated tool runs: no network but all of it."""
+    network = policy.net is None or policy.net == (NetRule("*"),)
+    return Sandbox(root, grants_of(policy), network, denials_of(policy))
+
+
+def grants_of(policy: AccessPolicy) -> tuple[Grant, ...] | None:
+    if policy.fs is None:
+        return None
     return tuple(
         Grant(rule.path, frozenset(rights))
-        for rule in policy.fs or ()
+        for rule in policy.fs
         if (rights := policy.rights(rule.path))
     )
+
+
+def denials_of(policy: AccessPolicy) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(rule.path, frozenset(rule.denies)) for rule in policy.fs or () if rule.denies
+    )
+
+
+def _sandbox_of_mediated(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
+    """Return the sandbox of the process itself: places with `execute`, but never the root."""
+    for _, why in policy.unmediated():
+        raise _refusal(tool, why)
+    grants = []
+    for rule in policy.fs or ():
+        is_within = rule.path == root or rule.path.startswith(f"{root.rstrip('/')}/")
+        if not is_within and rule.grants - {"execute"} and not policy.commands:
+            raise _refusal(
+                tool,
+                f"the rule for {rule.path!r} lies outside of the root {root!r}, which host calls do not "
+                "leave; only `execute` is for other places",
+            )
+        if "execute" not in rule.grants or rule.path == root:
+            continue
+        for inner in policy.fs or ():
+            if inner.path.startswith(f"{rule.path}/") and inner.denies & {"read", "execute"}:
+                raise _refusal(
+                    tool,
+                    f"the rule for {inner.path!r} takes away a part of what `execute` for "
+                    f"{rule.path!r} lets the process itself read; Linux (Landlock) only adds rights",
+                )
+        grants.append(Grant(rule.path, frozenset({"read", "execute"})))
+    return Sandbox(root, tuple(grants))
 
 
 def _refusal(tool: Tool, why: str) -> RpcError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
@@ -87,6 +87,22 @@ def _path(value: str | None) -> str:
 
 def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
     return _path(_source(base, client).get("PATH"))
+
+
+def granted_variables(
+    base: Mapping[str, str],
+    client: Mapping[str, str | None] | None,
+    secret_env: Sequence[str],
+    may_see: Callable[[str], bool],
+    names: Iterable[str],
+) -> dict[str, str]:
+    """Return the variables that host calls may use; a secret one only by its own name in `names`."""
+    secret, named = secret_pattern(tuple(secret_env)), frozenset(names)
+    return {
+        name: value
+        for name, value in _source(base, client).items()
+        if value and may_see(name) and (name in named or not secret.match(name))
+    }
 
 
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:

@@ -28,12 +28,12 @@ from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
 from haftd.tools.definitions.parameters import InvalidField
-from haftd.tools.definitions.runtime_names import served_names, unserved_runtime
+from haftd.tools.definitions.runtime_names import MEDIATED, served_names, unserved_runtime
 from haftd.tools.definitions.server_tools import server_of
 from haftd.tools.templates import shelltext, template
 from haftd.tools.templates.words import CLOSE, OPEN
 
-from .confinement import policy_in_force, sandbox_of
+from .confinement import mediated_policy, policy_in_force, sandbox_of
 
 _VALUE = "HAFT_VALUE_{}"
 
@@ -107,6 +107,8 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         raise unsupported_runtime(tool.name, runtime, why)
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
+    if runtime == MEDIATED:
+        output, policy = "events", mediated_policy(tool, policy)
     argv, values = (
         renderer.command(context.root, is_file=runtime == "wasm") if tool.command else ((), {})
     )

@@ -111,12 +111,13 @@ class AccessPolicy:
             return True
         if not path.startswith("/") or ".." in path.split("/"):
             return False
-        rules = [
-            rule
-            for rule in self.fs
-            if right in (rule.grants | rule.denies) and covers(rule.path, path)
-        ]
-        return bool(rules) and right in max(rules, key=_depth).grants
+        rule = self.rule_of(right, path)
+        return rule is not None and right in rule.grants
+
+    def rule_of(self, right: Right, path: str) -> PathRule | None:
+        """Return the rule that decides about a right; None without one."""
+        rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, path)]
+        return max(rules, key=_depth, default=None)
 
     def may_read(self, path: str) -> bool:
         return self.may("read", path)
@@ -287,10 +288,22 @@ class AccessPolicy:
                 ),
             )
 
+    def unmediated(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the rules that host calls do not enforce either: the key, and the reason."""
+        if not self.commands:
+            return
+        for key, why in self.unenforceable():
+            if key == ("fs",):
+                yield key, f"{why}. It is about the programs of `access.commands`"
+
     def _may_at(self, right: Right, rule: PathRule) -> bool:
         """Decide for a path as written, relative or not."""
-        rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, rule.path)]
-        return bool(rules) and right in max(rules, key=_depth).grants
+        deciding = self.rule_of(right, rule.path)
+        return deciding is not None and right in deciding.grants
+
+
+NOTHING = AccessPolicy((), (), (), ())
+"""The policy of a mediated tool or a module without rules."""
 
 
 def covers(rule: str, path: str) -> bool:

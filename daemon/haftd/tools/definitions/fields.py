@@ -30,7 +30,7 @@ from .definition import (
 )
 from .notice_rules import read_notify
 from .parameters import InvalidField, read_parameters
-from .runtime_names import read_names
+from .runtime_names import MEDIATED, read_names
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset(
@@ -357,6 +357,8 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
         raise _wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
     if stateful:
         values.setdefault("actions", ACTIONS)
+    if values.get("runtime") == MEDIATED and values.setdefault("output", "events") != "events":
+        raise _wrong('a mediated tool (`runtime = "vfs"`) has the output "events"', "output")
     plain = stateful or values.get("runtime", "stdio") not in ("stdio", "wasm")
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":

@@ -22,13 +22,13 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from . import fields, parameters
-from .access import AccessPolicy
+from .access import NOTHING, AccessPolicy
 from .access_fields import policy_of
 from .definition import Tool
 from .document import Document
-from .module_access import NOTHING, unenforceable
+from .module_access import unenforceable
 from .parameters import read_details
-from .runtime_names import added_runtimes
+from .runtime_names import MEDIATED, added_runtimes
 from .self_description import is_described_later, mark_self_describing
 from .server_tools import NOT_ASKED, server_of
 from .table_merge import merge
@@ -226,6 +226,8 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
             return None
         # Nothing but open kinds is no rule.
         tool = replace(tool, policy=None if policy == AccessPolicy() else policy)
+    elif tool.runtime == MEDIATED and not tool.unsafe:
+        tool = replace(tool, policy=NOTHING)
     for path, message in fields.remarks(tool, read):
         problems.append(origins.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
@@ -253,6 +255,9 @@ def _unenforceable(
         yield (key,), f"it is not enforced for a tool of the source {tool.source!r}"
     elif _is_confined(tool):
         for path, why in unenforceable(policy, tool.runtime, is_unsafe=tool.unsafe):
+            yield ("access", *path), why
+    elif tool.runtime == MEDIATED:
+        for path, why in policy.unmediated():
             yield ("access", *path), why
     elif tool.runtime in added_runtimes():
         yield (key,), f"the runtime {tool.runtime!r} does not enforce it"

@@ -7,9 +7,6 @@ from dataclasses import replace
 
 from .access import WRITE, AccessPolicy, covers
 
-NOTHING = AccessPolicy(fs=(), net=(), env=(), commands=())
-"""The policy of a module without rules."""
-
 
 def unenforceable(
     policy: AccessPolicy, runtime: str, *, is_unsafe: bool = False

@@ -1,7 +1,6 @@
 """Names of runtimes: the daemon's own, and those of packages by the entry point `haft.runtimes`.
 
-`wasm` is served where its engine is installed. A package may provide a known name that is not served
-(`vfs`), but replaces none of the daemon's.
+`wasm` is served where its engine is installed. A package replaces none of the daemon's.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from .entry_points import EntryPoint, entry_points
 from .wasm_engine import REMEDY, engine_folder
 
 GROUP = "haft.runtimes"
-_OWN = ("stdio", "pty", "wasm")
+_OWN = ("stdio", "pty", "vfs", "wasm")
+MEDIATED = "vfs"
+"""The runtime with host calls, whose process has no access of its own."""
 _RESERVED = (*_OWN, "builtin", "mcp")
-_UNSERVED = ("vfs",)
 
 
 @cache
@@ -48,7 +48,7 @@ def unserved_runtime(runtime: str) -> str:
 
 
 def read_names() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*_OWN, *_UNSERVED, *added_runtimes())))
+    return tuple(dict.fromkeys((*_OWN, *added_runtimes())))
 
 
 def _entries() -> list[EntryPoint]:

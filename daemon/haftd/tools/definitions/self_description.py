@@ -22,6 +22,7 @@ from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
 from .definition import Command, Each, SchemaError, Tool
 from .document import problem
 from .parameters import InvalidField, read_details, read_parameters
+from .runtime_names import MEDIATED
 from .table_merge import merge
 from .template_names import check_names
 
@@ -29,6 +30,7 @@ _MAX_ROOTS = 32
 """Roots in which a missing answer is cached."""
 
 _MAX_FAULT = 400
+_DESCRIBED = ("stdio", "wasm", MEDIATED)
 
 _ANYWHERE = ""
 """Pseudo-root: the failure holds in every root."""
@@ -62,7 +64,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
     parameters = values.get("parameters")
-    if tool.source != "local" or tool.runtime not in ("stdio", "wasm") or tool.command is None:
+    if tool.source != "local" or tool.runtime not in _DESCRIBED or tool.command is None:
         return tool
     if parameters is not None and not _is_laid_over(parameters):
         return tool
@@ -71,7 +73,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     knows = "context" in handed or (tool.command.shell is None and bool(handed))
     if knows and not tool.older:
         return replace(tool, self_describing=True, parameters_given=False, laid_over=over)
-    structured = values.get("output") in ("outcome", "events")
+    structured = values.get("output") in ("outcome", "events") or tool.runtime == MEDIATED
     if knows or (tool.command.shell is None and (structured or entry or tool.older)):
         return replace(tool, may_describe=True, laid_over=over)
     return tool

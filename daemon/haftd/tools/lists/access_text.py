@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from haftd.tools.definitions.access import RIGHTS, WRITE, AccessPolicy, NetRule, PathRule, Right
+from haftd.tools.definitions.access import (
+    RIGHTS,
+    WRITE,
+    AccessPolicy,
+    CommandRule,
+    NetRule,
+    PathRule,
+    Right,
+)
 
+_MEDIATED = (
+    "It is mediated: its process has none of this itself, and asks haft, which checks each request; "
+    "`execute` alone is for the process."
+)
 _ALWAYS = (
     "Always granted: to read and execute the system's program folders (/usr, /bin, /lib and the like) "
     "and the tool's own program file, to read its own /proc, and /dev/null, zero, urandom and tty."
 )
 
 
-def describe_access(policy: AccessPolicy | None, *, is_unsafe: bool) -> tuple[str, ...]:
+def describe_access(
+    policy: AccessPolicy | None, *, is_unsafe: bool, is_mediated: bool = False
+) -> tuple[str, ...]:
     """Return the sentences of a policy; none for a tool without rules."""
+    if is_mediated:
+        return (_MEDIATED, *_of_mediated(policy or AccessPolicy()))
     if is_unsafe:
         return ("Its rules are not enforced (`unsafe = true`): it may do all that its user may.",)
     return () if policy is None else tuple(_sentences(policy))
@@ -31,6 +47,36 @@ def _sentences(policy: AccessPolicy) -> Iterator[str]:
     yield from _env(policy)
     if policy.fs is not None:
         yield _ALWAYS
+
+
+def _of_mediated(policy: AccessPolicy) -> Iterator[str]:
+    """Yield the sentences of a mediated tool, whose open kinds are open within the root alone."""
+    if policy.fs is None:
+        yield "Files: every one in the root."
+    elif not policy.fs:
+        yield "Files: none."
+    for rule in policy.fs or ():
+        yield from _path(rule)
+    if policy.net is not None and any(rule.allow for rule in policy.net):
+        yield from _net(policy)
+    else:
+        yield "Network: every host." if policy.net is None else "Network: none."
+    if policy.env is None:
+        yield "Environment: every variable, in headers of requests."
+    elif names := [rule.name for rule in policy.env if rule.read]:
+        yield f"Environment: {', '.join(names)}, in headers of requests."
+    if policy.commands is None:
+        yield "Programs: every one, in a sandbox by its rules."
+    for command in policy.commands or ():
+        yield from _commands(command)
+
+
+def _commands(rule: CommandRule) -> Iterator[str]:
+    if rule.args is None:
+        yield f"Programs: may run {rule.program} with any arguments, in a sandbox by its rules."
+    for words in rule.args or ():
+        given = " ".join([rule.program, *words])
+        yield f"Programs: may run {given}, in a sandbox by its rules."
 
 
 def _path(rule: PathRule) -> Iterator[str]:

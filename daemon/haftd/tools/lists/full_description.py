@@ -12,6 +12,7 @@ from haftd.schemas.descriptions import choice_sentence, joined, sentences
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
 from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.runtime_names import MEDIATED
 
 from .access_text import describe_access
 from .tool_list import AWAIT
@@ -48,7 +49,10 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
         stateful=tool.stateful,
         actions=() if is_start else tool.actions,
         parameters=tuple(parameters),
-        access=describe_access(tool.policy, is_unsafe=is_unsafe) or UNSET,
+        access=describe_access(
+            tool.policy, is_unsafe=is_unsafe, is_mediated=tool.runtime == MEDIATED
+        )
+        or UNSET,
     )
 
 

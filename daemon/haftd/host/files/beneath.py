@@ -1,0 +1,102 @@
+"""Files below a folder, by descriptors: openat2(2) and renameat2(2), which Python lacks.
+
+- A path is resolved beneath the folder: no `..`, link or mount of /proc leads out, in no race.
+- `pin` opens without effect on the file: no FIFO blocks, no device acts. `reopen` opens the pinned file itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import struct
+from typing import Final
+
+_RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276}
+_OPENAT2 = 437  # the same number on every machine
+_NO_REPLACE = 1
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
+_MAX_TRIES = 128
+"""A rename of any folder during the resolution makes the kernel give up (EAGAIN)."""
+_OF_KERNEL = frozenset(
+    [
+        *(0x9FA0, 0x62656572, 0x64626720, 0x73636673, 0x74726163, 0x6165676C, 0x27E0EB),
+        *(0x63677270, 0xCAFE4A11, 0x1CD1, 0x62656570, 0xDE5E81E4, 0xF97CFF8C),
+    ]
+)
+"""Magic numbers of proc, sysfs, debugfs, securityfs, tracefs, pstore, cgroup, cgroup2, bpf, devpts, configfs,
+efivarfs and selinuxfs (statfs(2))."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False) -> int:
+    """Return an `O_PATH` descriptor of `path` below `folder`; raises OSError, EXDEV for a way out.
+
+    Without `follow`, no link is followed, and a link at the end is opened itself.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC
+    flags |= os.O_DIRECTORY if is_folder else 0
+    flags |= 0 if follow else os.O_NOFOLLOW
+    resolve = _NO_MAGICLINKS | _BENEATH | (0 if follow else _NO_SYMLINKS)
+    how = struct.pack("=QQQ", flags, 0, resolve)
+    name = os.fsencode(path or ".")
+    for _ in range(_MAX_TRIES):
+        fd: int = _libc.syscall(_OPENAT2, folder, name, how, ctypes.c_size_t(len(how)))
+        if fd >= 0:
+            return fd
+        if (code := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(code, os.strerror(code), path)
+
+
+def reopen(pinned: int, flags: int) -> int:
+    """Return a descriptor for input and output of a pinned file; never waits for a FIFO."""
+    more = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    return os.open(f"/proc/self/fd/{pinned}", flags | more)
+
+
+def real_path(fd: int) -> str:
+    """Return the present path of an open file, without links; raises FileNotFoundError once deleted."""
+    path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+    if path.endswith(" (deleted)") and not os.fstat(fd).st_nlink:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return path
+
+
+def is_of_kernel(fd: int) -> bool:
+    """Return whether the file belongs to a file system that shows the kernel's state."""
+    buffer = ctypes.create_string_buffer(256)
+    if _libc.fstatfs(fd, buffer) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    (magic,) = struct.unpack_from("=q", buffer)
+    return magic & 0xFFFFFFFF in _OF_KERNEL
+
+
+def is_regular(fd: int) -> bool:
+    return stat.S_ISREG(os.fstat(fd).st_mode)
+
+
+def rename(
+    old_folder: int, old_name: str, new_folder: int, new_name: str, *, replace: bool
+) -> None:
+    """Rename between two open folders; without `replace` an existing target is EEXIST."""
+    if replace:
+        os.rename(old_name, new_name, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+        return
+    number = _RENAMEAT2.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    result: int = _libc.syscall(
+        number,
+        old_folder,
+        os.fsencode(old_name),
+        new_folder,
+        os.fsencode(new_name),
+        _NO_REPLACE,
+    )
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), old_name)

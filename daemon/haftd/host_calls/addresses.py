@@ -1,0 +1,46 @@
+"""Public and other addresses of the network.
+
+An address that embeds another one (mapped, compatible, NAT64, 6to4) counts as the embedded address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+_COMPATIBLE = ipaddress.ip_network("::/96")
+
+
+def is_public(text: str) -> bool:
+    """Return whether an address belongs to the public network.
+
+    >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("169.254.169.254")
+    (True, False, False)
+    >>> is_public("::ffff:127.0.0.1"), is_public("64:ff9b::7f00:1"), is_public("fe80::1%eth0")
+    (False, False, False)
+    """
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = embedded(address)
+        if inner is not None:
+            return _is_public(inner)
+        if address.is_site_local or address.teredo is not None or address in _LOCAL_NAT64:
+            return False
+    return _is_public(address)
+
+
+def embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that the network takes out of an IPv6 address."""
+    if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
+        return mapped
+    if address in _COMPATIBLE or address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return address.is_global and not address.is_multicast and not address.is_unspecified

@@ -1,0 +1,152 @@
+"""The methods of host calls: parameters decoded, decided on, done, and bounded in time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+import trio
+
+from haft_protocol.errors import shown
+
+from . import files, http, search
+from .decisions import HostAccess, command
+from .files import Files
+from .http import Http
+from .messages import HostCallError, Request, error_of, result_of
+from .redaction import Redaction
+
+log = structlog.get_logger("haftd.host_calls")
+
+_FILES_S = 30.0
+_MAX_THREADS = 16
+_threads = trio.CapacityLimiter(_MAX_THREADS)
+"""Bounds the threads of all tools together: a file system that hangs takes no thread of the daemon's others."""
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+class Run(msgspec.Struct, forbid_unknown_fields=True):
+    """A program with its arguments; `cwd` is below the root."""
+
+    program: str
+    args: list[str] = []
+    cwd: str = "."
+    stdin: str = ""
+    timeout_s: float = 60.0
+
+
+class RunResult(msgspec.Struct, omit_defaults=True):
+    """The end of a program; `stderr` is the end of standard error."""
+
+    stdout: str
+    stderr: str
+    code: int | None = None
+    signal: str | None = None
+
+
+Runner = Callable[[Run, tuple[str, ...], str], Awaitable[RunResult]]
+"""Runs a permitted program: the params, the names of variables that it may get, the absolute folder."""
+
+
+class HostCalls:
+    """Host calls of one process; `close` when none runs any more."""
+
+    def __init__(self, access: HostAccess, run: Runner) -> None:
+        self._access = access
+        self._run = run
+        self._files = Files(access)
+        self._redaction = Redaction(access.private)
+        self._http = Http(access, self._redaction)
+        own = self._files
+        self._methods: dict[str, Callable[[bytes], Awaitable[Any]]] = {
+            "fs.read": self._in_thread(files.Read, own.read),
+            "fs.write": self._in_thread(files.Write, own.write),
+            "fs.exists": self._in_thread(files.Place, own.exists),
+            "fs.list_dir": self._in_thread(files.Place, own.list_dir),
+            "fs.metadata": self._in_thread(files.Metadata, own.metadata),
+            "fs.delete": self._in_thread(files.Place, own.delete),
+            "fs.rename": self._in_thread(files.Rename, own.rename),
+            "fs.grep": self._grep,
+            "http.get": lambda raw: self._http.get(_decoded(raw, http.Get)),
+            "http.post": lambda raw: self._http.post(_decoded(raw, http.Post)),
+            "process.run": self._run_program,
+        }
+
+    def open(self) -> None:
+        """Pin the root; raises OSError."""
+        self._files.open()
+
+    def close(self) -> None:
+        self._files.close()
+
+    async def answer(self, request: Request) -> bytes:
+        """Return the reply to a request; raises nothing."""
+        try:
+            return result_of(request.id, await self._call(request))
+        except HostCallError as error:
+            return error_of(request.id, error)
+        except Exception:
+            log.exception("a host call failed", method=request.method)
+            failed = HostCallError("failed", "haftd failed; its log has the reason.")
+            return error_of(request.id, failed)
+
+    async def _call(self, request: Request) -> Any:
+        method = self._methods.get(request.method)
+        if method is None:
+            raise HostCallError(
+                "unknown_method",
+                f"There is no method {shown(request.method)}; they are {', '.join(self._methods)}.",
+            )
+        return await method(bytes(request.params))
+
+    def _in_thread(
+        self, kind: type[P], work: Callable[[P], Any]
+    ) -> Callable[[bytes], Awaitable[Any]]:
+        async def call(raw: bytes) -> Any:
+            params = _decoded(raw, kind)
+            return await self._with_files(lambda: work(params))
+
+        return call
+
+    async def _grep(self, raw: bytes) -> Any:
+        params = _decoded(raw, search.Grep)
+        over = False
+
+        def is_over() -> bool:
+            return over
+
+        try:
+            return await self._with_files(search.Search(self._files, params, is_over).run)
+        finally:
+            over = True
+
+    async def _with_files(self, work: Callable[[], Any]) -> Any:
+        def guarded() -> Any:
+            with self._files.using():
+                return work()
+
+        with trio.move_on_after(_FILES_S):
+            return await trio.to_thread.run_sync(guarded, abandon_on_cancel=True, limiter=_threads)
+        raise HostCallError("timeout", f"The file system did not answer within {_FILES_S:g} s.")
+
+    async def _run_program(self, raw: bytes) -> RunResult:
+        params = _decoded(raw, Run)
+        if "\0" in "".join((params.program, *params.args)):
+            raise HostCallError("invalid", "An argument has a NUL byte.")
+        rule = command(self._access, params.program, params.args)
+        folder = await self._with_files(lambda: self._files.working_folder(params.cwd))
+        result = await self._run(params, rule.envs, folder)
+        self._redaction.use(name for name in rule.envs if name in self._access.private)
+        result.stdout = self._redaction.text(result.stdout)
+        result.stderr = self._redaction.text(result.stderr)
+        return result
+
+
+def _decoded(raw: bytes, kind: type[P]) -> P:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise HostCallError("invalid", f"The params do not fit: {error}.") from None

@@ -1,0 +1,502 @@
+"""Files below the root, for mediated tools: blocking, so each call runs in a thread.
+
+- Each operation works on descriptors: a file is pinned beneath the root, the rules decide about the path of the
+  pinned file, and that file is read or written.
+- Links within the root are followed, and count as their targets. `delete`, `rename` and a new file act in a pinned
+  folder and follow no link.
+- Only regular files are opened for reading or writing, and none of the kernel's own file systems.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from haft_protocol.errors import shown
+from haftd.host.files import beneath
+from haftd.tools.definitions.access import Right
+
+from .decisions import HostAccess, below, relative_path, require, require_move
+from .messages import HostCallError, Kind
+
+MAX_READ = 4 << 20
+"""Bytes of one read, and of one write."""
+MAX_ENTRIES = 10_000
+_MAX_TRIES = 16
+_MAX_NEW_FOLDERS = 64
+
+Encoding = Literal["utf-8", "base64"]
+
+_KINDS: dict[int, tuple[Kind, str]] = {
+    errno.ENOENT: ("not_found", "does not exist"),
+    errno.ENOTDIR: ("not_a_folder", "is no folder, or lies below a file"),
+    errno.EISDIR: ("not_a_file", "is a folder"),
+    errno.EEXIST: ("exists", "exists already"),
+    errno.ENOTEMPTY: ("not_empty", "is a folder with files in it"),
+    errno.EXDEV: ("denied", "leads out of the root, or to another file system"),
+    errno.ELOOP: ("denied", "is a link that is not followed"),
+    errno.EACCES: ("denied", "is not permitted to haft's user"),
+    errno.EPERM: ("denied", "is not permitted to haft's user"),
+    errno.EROFS: ("denied", "lies on a file system that is read only"),
+    errno.ENAMETOOLONG: ("invalid", "has a name that is too long"),
+    errno.ENXIO: ("not_a_file", "is no regular file"),
+}
+
+
+class Read(msgspec.Struct, forbid_unknown_fields=True):
+    path: str
+    offset: int = 0
+    length: int | None = None
+    encoding: Encoding = "utf-8"
+
+
+class Write(msgspec.Struct, forbid_unknown_fields=True):
+    """`mode`: `create` wants a new file; `append` and `replace` make one if there is none."""
+
+    path: str
+    content: str
+    encoding: Encoding = "utf-8"
+    mode: Literal["replace", "create", "append"] = "replace"
+    parents: bool = False
+
+
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    path: str = "."
+
+
+class Metadata(msgspec.Struct, forbid_unknown_fields=True):
+    path: str
+    follow: bool = True
+
+
+class Rename(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from", "target": "to"}):
+    source: str
+    target: str
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """An `O_PATH` descriptor, with the path relative to the root."""
+
+    fd: int
+    path: str
+
+
+class Files:
+    """File operations of one call, each within `using`."""
+
+    def __init__(self, access: HostAccess) -> None:
+        self.access = access
+        self._root = -1
+        self._users = 0
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Pin the root; raises OSError."""
+        self._root = os.open(self.access.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the root, or have the last abandoned thread close the root."""
+        with self._lock:
+            self._is_closed = True
+            self._close_unused()
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep the root open: its number, reused, would be another file's."""
+        with self._lock:
+            if self._is_closed:
+                raise HostCallError("failed", "The tool has ended.")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._is_closed and not self._users and self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def read(self, params: Read) -> dict[str, Any]:
+        if params.offset < 0 or (params.length is not None and params.length < 0):
+            raise HostCallError("invalid", "`offset` and `length` are 0 or more.")
+        if params.length is not None and params.length > MAX_READ:
+            raise HostCallError("too_large", f"One read has {MAX_READ} bytes at most.")
+        with self._file(params.path, "read", os.O_RDONLY) as (fd, path):
+            size = os.fstat(fd).st_size
+            wanted = MAX_READ + 1 if params.length is None else params.length
+            data = _read(fd, params.offset, wanted)
+            if len(data) > MAX_READ:
+                raise HostCallError(
+                    "too_large",
+                    f"{shown(path)} has {size:,} bytes, and one read {MAX_READ:,} at most: give `offset` "
+                    "and `length`.",
+                )
+        return {"content": encoded(data, params.encoding, path), "size": size}
+
+    def write(self, params: Write) -> dict[str, Any]:
+        data = decoded(params.content, params.encoding)
+        if len(data) > MAX_READ:
+            raise HostCallError(
+                "too_large", f"One write has {MAX_READ:,} bytes at most: go on with `append`."
+            )
+        if params.parents:
+            self._make_folders(self._relative(params.path).rpartition("/")[0])
+        for _ in range(_MAX_TRIES):
+            if params.mode != "create" and self._update(params, data):
+                return {"created": False}
+            if self._create(params, data):
+                return {"created": True}
+        raise HostCallError("failed", f"{shown(params.path)} is made and removed all the time.")
+
+    def exists(self, params: Place) -> bool:
+        try:
+            with self._pinned(params.path, "read"):
+                return True
+        except HostCallError as error:
+            if error.kind in ("not_found", "not_a_folder"):
+                return False
+            raise
+
+    def metadata(self, params: Metadata) -> dict[str, Any]:
+        if params.follow:
+            with self._pinned(params.path, "read") as pinned:
+                return _facts(os.fstat(pinned.fd))
+        with self._parent(params.path) as (folder, name, path):
+            require(self.access, "read", path)
+            with _explained(path):
+                fd = beneath.pin(folder, name, follow=False)
+        try:
+            return _facts(os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def list_dir(self, params: Place) -> dict[str, Any]:
+        entries: list[dict[str, str]] = []
+        unnameable = 0
+        with self.folder(params.path) as (fd, _), os.scandir(fd) as scanned:
+            for entry in scanned:
+                if len(entries) == MAX_ENTRIES:
+                    return {"entries": _sorted(entries), "truncated": True}
+                if is_text(entry.name):
+                    entries.append({"name": entry.name, "kind": kind_of_entry(entry)})
+                else:
+                    unnameable += 1
+        more = {"unnameable": unnameable} if unnameable else {}
+        return {"entries": _sorted(entries), **more}
+
+    def delete(self, params: Place) -> dict[str, Any]:
+        with self._parent(params.path) as (folder, name, path):
+            require(self.access, "delete", path)
+            with _explained(path):
+                try:
+                    os.unlink(name, dir_fd=folder)
+                except IsADirectoryError:
+                    os.rmdir(name, dir_fd=folder)
+        return {}
+
+    def rename(self, params: Rename) -> dict[str, Any]:
+        with (
+            self._parent(params.source) as (old_folder, old_name, source),
+            self._parent(params.target) as (new_folder, new_name, target),
+        ):
+            require_move(self.access, source, target)
+            if params.overwrite:
+                require(self.access, "update", target)
+                require(self.access, "delete", target)
+            with _explained(target if params.overwrite else f"{source} or {target}"):
+                try:
+                    beneath.rename(
+                        old_folder, old_name, new_folder, new_name, replace=params.overwrite
+                    )
+                except FileNotFoundError:
+                    raise HostCallError("not_found", f"{shown(source)} does not exist.") from None
+                except FileExistsError:
+                    raise HostCallError(
+                        "exists", f"{shown(target)} exists already: `overwrite` would replace it."
+                    ) from None
+        return {}
+
+    def working_folder(self, path: str) -> str:
+        """Return the real absolute path of a folder below the root."""
+        relative = self._relative(path)
+        with _explained(relative):
+            fd = beneath.pin(self._root, relative, is_folder=True)
+            try:
+                return beneath.real_path(fd)
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open a folder that may be read, with the relative path of the folder."""
+        with self._pinned(path, "read") as pinned:
+            if not stat.S_ISDIR(os.fstat(pinned.fd).st_mode):
+                raise HostCallError("not_a_folder", f"{shown(pinned.path)} is no folder.")
+            with _explained(pinned.path):
+                fd = beneath.reopen(pinned.fd, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                yield fd, pinned.path
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def file(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open a regular file that may be read, with the relative path of the file."""
+        with self._file(path, "read", os.O_RDONLY) as opened:
+            yield opened
+
+    @contextmanager
+    def _file(self, path: str, right: Right, flags: int) -> Iterator[tuple[int, str]]:
+        with self._pinned(path, right) as pinned:
+            mode = os.fstat(pinned.fd).st_mode
+            if not stat.S_ISREG(mode):
+                what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+                raise HostCallError("not_a_file", f"{shown(pinned.path)} is {what}.")
+            with _explained(pinned.path):
+                fd = beneath.reopen(pinned.fd, flags)
+            try:
+                yield fd, pinned.path
+            finally:
+                os.close(fd)
+
+    @contextmanager
+    def _pinned(self, path: str, right: Right) -> Iterator[Pinned]:
+        """Pin an existing file and require the right on the real path of the file."""
+        relative = self._relative(path)
+        try:
+            fd = beneath.pin(self._root, relative)
+        except OSError as error:
+            # The rules come first, so that an error gives no news of a place that is not granted.
+            require(self.access, right, self._real_of_missing(relative))
+            raise _translated(error, relative) from None
+        try:
+            with _explained(relative):
+                real = self._relative_of(fd)
+            require(self.access, right, real)
+            if beneath.is_of_kernel(fd):
+                raise HostCallError(
+                    "denied",
+                    f"{shown(real)} is a file of the kernel, which shows the daemon's state.",
+                )
+            yield Pinned(fd, real)
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[int, str, str]]:
+        """Pin the folder above; yield the descriptor, the name, and the real relative path."""
+        relative = self._relative(path)
+        above, _, name = relative.rpartition("/")
+        if not name:
+            raise HostCallError("denied", "The root itself is not moved, replaced or deleted.")
+        try:
+            fd = beneath.pin(self._root, above, is_folder=True)
+        except OSError as error:
+            if not self.access.policy.rights(below(self.access.root, relative)):
+                require(self.access, "read", relative)
+            raise _translated(error, above) from None
+        try:
+            with _explained(above):
+                real = self._relative_of(fd)
+            if beneath.is_of_kernel(fd):
+                raise HostCallError("denied", f"{shown(relative)} is a file of the kernel.")
+            yield fd, name, f"{real}/{name}" if real else name
+        finally:
+            os.close(fd)
+
+    def _relative(self, path: str) -> str:
+        return relative_path(path, self.access.root)
+
+    def _relative_of(self, fd: int) -> str:
+        root, real = beneath.real_path(self._root).rstrip("/"), beneath.real_path(fd)
+        if real == (root or "/"):
+            return ""
+        if not real.startswith(f"{root}/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return real[len(root) + 1 :]
+
+    def _real_of_missing(self, relative: str) -> str:
+        above, _, name = relative.rpartition("/")
+        try:
+            fd = beneath.pin(self._root, above, is_folder=True)
+        except OSError:
+            return relative
+        try:
+            real = self._relative_of(fd)
+        except OSError:
+            return relative
+        finally:
+            os.close(fd)
+        return f"{real}/{name}" if real else name
+
+    def _update(self, params: Write, data: bytes) -> bool:
+        """Write an existing file; return False without one."""
+        flags = os.O_WRONLY | (os.O_APPEND if params.mode == "append" else 0)
+        with self._parent(params.path) as (folder, name, _):
+            try:
+                os.close(beneath.pin(folder, name, follow=False))
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                raise _translated(error, params.path) from None
+        try:
+            with self._file(params.path, "update", flags) as (fd, path), _explained(path):
+                if params.mode == "replace":
+                    os.ftruncate(fd, 0)
+                _write(fd, data)
+        except HostCallError as error:
+            if error.kind != "not_found":
+                raise
+            if self._is_link(params.path):
+                raise HostCallError(
+                    "denied", f"{shown(params.path)} is a link to a file that does not exist."
+                ) from None
+            return False
+        return True
+
+    def _is_link(self, path: str) -> bool:
+        with self._parent(path) as (folder, name, _):
+            try:
+                return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
+            except FileNotFoundError:
+                return False
+
+    def _create(self, params: Write, data: bytes) -> bool:
+        """Write a new file; return False if one has come into being."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self._parent(params.path) as (folder, name, path):
+            require(self.access, "create", path)
+            try:
+                fd = os.open(name, flags, 0o666, dir_fd=folder)
+            except FileExistsError:
+                if params.mode != "create":
+                    return False
+                raise HostCallError("exists", f"{shown(path)} exists already.") from None
+            except OSError as error:
+                raise _translated(error, path) from None
+            try:
+                with _explained(path):
+                    _write(fd, data)
+            finally:
+                os.close(fd)
+        return True
+
+    def _make_folders(self, relative: str) -> None:
+        missing: list[str] = []
+        while relative and len(missing) < _MAX_NEW_FOLDERS:
+            try:
+                os.close(beneath.pin(self._root, relative, is_folder=True))
+                break
+            except FileNotFoundError:
+                missing.append(relative)
+                relative = relative.rpartition("/")[0]
+            except OSError as error:
+                raise _translated(error, relative) from None
+        for folder in reversed(missing):
+            with self._parent(folder) as (above, name, path):
+                require(self.access, "create", path)
+                try:
+                    os.mkdir(name, dir_fd=above)
+                except FileExistsError:
+                    pass
+                except OSError as error:
+                    raise _translated(error, path) from None
+
+
+def _read(fd: int, offset: int, most: int) -> bytes:
+    data = bytearray()
+    while len(data) < most:
+        chunk = os.pread(fd, min(most - len(data), 1 << 20), offset + len(data))
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data)
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def encoded(data: bytes, encoding: Encoding, path: str) -> str:
+    """Return the data as text; raises `HostCallError` for other data than UTF-8."""
+    if encoding == "base64":
+        return base64.b64encode(data).decode()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise HostCallError(
+            "not_text",
+            f'{shown(path)} is no UTF-8 at byte {error.start}: read with `encoding` = "base64".',
+        ) from None
+
+
+def decoded(text: str, encoding: Encoding) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True) if encoding == "base64" else text.encode()
+    except (binascii.Error, ValueError):
+        raise HostCallError("invalid", f"The content is no {encoding}.") from None
+
+
+def is_text(name: str) -> bool:
+    """Return whether a file's name is UTF-8, as a path in JSON must be."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def kind_of_entry(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _facts(status: os.stat_result) -> dict[str, Any]:
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    return {
+        "kind": kinds.get(stat.S_IFMT(status.st_mode), "other"),
+        "size": status.st_size,
+        "modified": status.st_mtime,
+        "executable": bool(status.st_mode & 0o111) and stat.S_ISREG(status.st_mode),
+    }
+
+
+def _sorted(entries: list[dict[str, str]]) -> list[dict[str, str]]:
+    return sorted(entries, key=lambda entry: entry["name"])
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _translated(error, path) from None
+
+
+def _translated(error: OSError, path: str) -> HostCallError:
+    code = error.errno or 0
+    if code in _KINDS:
+        kind, clause = _KINDS[code]
+        return HostCallError(kind, f"{shown(path or '.')} {clause}.")
+    return HostCallError("failed", f"{shown(path or '.')}: {os.strerror(code).lower()}.")

@@ -1,0 +1,291 @@
+"""HTTP requests for mediated tools: each over a connection of its own, to a checked address.
+
+- A name is resolved once, every address of the answer is checked, and the connection goes to one of these.
+- Each redirect is decided on as a new request. Headers with a variable, and credentials, stay with their origin.
+- No proxy, no cookies, no compression: a compressed body could hide the value of a variable.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+import h11
+import msgspec
+import trio
+
+from haft_protocol.errors import shown
+from haft_protocol.network_errors import first_reason
+
+from .decisions import Destination, HostAccess, destination, fill_headers, require_address
+from .files import Encoding, decoded, encoded
+from .messages import HostCallError
+from .redaction import Redaction
+
+MAX_BODY = 4 << 20
+MAX_REDIRECTS = 5
+MAX_S = 120.0
+_CONNECT_S = 10.0
+_CHUNK = 65_536
+_MAX_ADDRESSES = 4
+_CREDENTIALS = frozenset(["authorization", "cookie"])
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+Connector = Callable[[str, int], Awaitable[trio.abc.Stream]]
+
+
+class Get(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+    headers: Mapping[str, str] = {}
+    max_bytes: int = MAX_BODY
+    timeout_s: float = 30.0
+
+
+class Post(Get, forbid_unknown_fields=True):
+    """`body` is text, or data in Base64; `json` is any value instead."""
+
+    body: str | None = None
+    encoding: Encoding = "utf-8"
+    json: Any = msgspec.UNSET
+
+
+class _Reply(msgspec.Struct):
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    location: str = ""
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host; raises OSError."""
+    found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def connect(address: str, port: int) -> trio.abc.Stream:
+    """Connect to an address, which is not resolved any more; raises OSError."""
+    family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
+    socket = trio.socket.socket(family, trio.socket.SOCK_STREAM)
+    try:
+        await socket.connect((address, port))
+    except BaseException:
+        socket.close()
+        raise
+    return trio.SocketStream(socket)
+
+
+class Http:
+    """Requests of one call."""
+
+    def __init__(
+        self,
+        access: HostAccess,
+        redaction: Redaction,
+        resolve: Resolver = resolve,
+        connect: Connector = connect,
+    ) -> None:
+        self._access = access
+        self._redaction = redaction
+        self._resolve = resolve
+        self._connect = connect
+
+    async def get(self, params: Get) -> dict[str, Any]:
+        return await self._send("GET", params, b"")
+
+    async def post(self, params: Post) -> dict[str, Any]:
+        headers = dict(params.headers)
+        if params.json is not msgspec.UNSET:
+            if params.body is not None:
+                raise HostCallError("invalid", "A request has `body` or `json`, not both.")
+            if not any(name.lower() == "content-type" for name in headers):
+                headers["Content-Type"] = "application/json"
+            body = msgspec.json.encode(params.json)
+        else:
+            body = decoded(params.body or "", params.encoding)
+        params.headers = headers
+        return await self._send("POST", params, body)
+
+    async def _send(self, method: str, params: Get, body: bytes) -> dict[str, Any]:
+        if not 0 < params.timeout_s <= MAX_S:
+            raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
+        if not 0 <= params.max_bytes <= MAX_BODY:
+            raise HostCallError("invalid", f"`max_bytes` is a number up to {MAX_BODY}.")
+        # The decision stands first: an answer about headers is no news of variables.
+        destination(self._access, params.url)
+        headers, secret = fill_headers(self._access, params.headers)
+        self._redaction.use(
+            name for name in self._access.variables if _uses(params.headers.values(), name)
+        )
+        with trio.move_on_after(params.timeout_s):
+            return await self._follow(method, params, headers, secret, body)
+        raise HostCallError("timeout", f"There was no whole answer within {params.timeout_s:g} s.")
+
+    async def _follow(
+        self,
+        method: str,
+        params: Get,
+        headers: list[tuple[str, str]],
+        secret: frozenset[str],
+        body: bytes,
+    ) -> dict[str, Any]:
+        url = params.url
+        for _ in range(MAX_REDIRECTS + 1):
+            to = destination(self._access, url)
+            reply = await self._exchange(method, to, headers, body, params.max_bytes)
+            if not reply.location:
+                return self._result(to, reply)
+            url = urljoin(to.url, reply.location).partition("#")[0]
+            after = destination(self._access, url)
+            if after.origin != to.origin:
+                private = secret | _CREDENTIALS
+                headers = [item for item in headers if item[0].lower() not in private]
+            if reply.status == 303 or (method == "POST" and reply.status in (301, 302)):
+                method, body = "GET", b""
+                headers = [item for item in headers if item[0].lower() != "content-type"]
+        raise HostCallError("network", f"{to.host} redirects more than {MAX_REDIRECTS} times.")
+
+    def _result(self, to: Destination, reply: _Reply) -> dict[str, Any]:
+        body = self._redaction.data(reply.body)
+        encoding: Literal["utf-8", "base64"] = "utf-8"
+        try:
+            text = encoded(body, "utf-8", "")
+        except HostCallError:
+            encoding = "base64"
+            text = encoded(body, "base64", "")
+        headers: dict[str, str] = {}
+        for name, value in reply.headers:
+            value = self._redaction.text(value)
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return {
+            "status": reply.status,
+            "url": self._redaction.text(to.url),
+            "headers": headers,
+            "body": text,
+            "encoding": encoding,
+        }
+
+    async def _exchange(
+        self,
+        method: str,
+        to: Destination,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        max_bytes: int,
+    ) -> _Reply:
+        try:
+            stream = await self._open(to)
+            try:
+                return await _exchange(stream, method, to, headers, body, max_bytes)
+            finally:
+                await trio.aclose_forcefully(stream)
+        except h11.RemoteProtocolError:
+            raise HostCallError("network", f"{to.host} speaks no HTTP/1.1.") from None
+        except h11.LocalProtocolError:
+            raise HostCallError("invalid", "The request's headers are no HTTP.") from None
+        except (OSError, trio.BrokenResourceError) as error:
+            raise _unreachable(to, error) from None
+
+    async def _open(self, to: Destination) -> trio.abc.Stream:
+        try:
+            addresses = await self._resolve(to.host, to.port)
+        except OSError as error:
+            raise _unreachable(to, error) from None
+        for address in addresses:
+            require_address(self._access, to, address)
+        failure: Exception = OSError("it has no address")
+        for address in addresses[:_MAX_ADDRESSES]:
+            with trio.move_on_after(_CONNECT_S):
+                try:
+                    stream = await self._connect(address, to.port)
+                except OSError as error:
+                    failure = error
+                    continue
+                return stream if to.scheme == "http" else await _secured(stream, to.host)
+            failure = TimeoutError()
+        raise _unreachable(to, failure)
+
+
+def _uses(values: Any, name: str) -> bool:
+    return any(f"${{{name}}}" in value for value in values)
+
+
+async def _secured(stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
+    try:
+        context = await trio.to_thread.run_sync(ssl.create_default_context)
+        secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+        await secure.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secure
+
+
+async def _exchange(
+    stream: trio.abc.Stream,
+    method: str,
+    to: Destination,
+    headers: list[tuple[str, str]],
+    body: bytes,
+    max_bytes: int,
+) -> _Reply:
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
+    own = [("Host", to.authority), ("Connection", "close"), ("Accept-Encoding", "identity")]
+    names = {name.lower() for name, _ in headers}
+    own += [
+        item for item in (("User-Agent", "haft"), ("Accept", "*/*")) if item[0].lower() not in names
+    ]
+    if body or method == "POST":
+        own.append(("Content-Length", str(len(body))))
+    events = [h11.Request(method=method, target=to.target, headers=[*own, *headers])]
+    data = b"".join(http.send(event) or b"" for event in (*events, *_parts(body)))
+    with suppress(trio.BrokenResourceError):  # an answer may come before the end of the request
+        await stream.send_all(data)
+    while isinstance(event := await _next(http, stream), h11.InformationalResponse):
+        pass
+    if not isinstance(event, h11.Response):
+        raise h11.RemoteProtocolError("it closed the connection before it answered")
+    reply = _Reply(
+        event.status_code,
+        [(name.decode(), value.decode("latin-1")) for name, value in event.headers],
+        b"",
+    )
+    found = dict(reply.headers)
+    if reply.status in (301, 302, 303, 307, 308) and "location" in found:
+        reply.location = found["location"]
+        return reply
+    if found.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
+        raise HostCallError("network", f"{to.host} answers compressed, which was not asked for.")
+    received = bytearray()
+    while isinstance(event := await _next(http, stream), h11.Data):
+        received += event.data
+        if len(received) > max_bytes:
+            raise HostCallError(
+                "too_large", f"The body of the answer has more than {max_bytes:,} bytes."
+            )
+    reply.body = bytes(received)
+    return reply
+
+
+def _parts(body: bytes) -> list[Any]:
+    return [*([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
+
+
+async def _next(http: h11.Connection, stream: trio.abc.Stream) -> Any:
+    while (event := http.next_event()) is h11.NEED_DATA:
+        try:
+            data = await stream.receive_some(_CHUNK)
+        except trio.BrokenResourceError:
+            data = b""
+        http.receive_data(bytes(data))
+    return event
+
+
+def _unreachable(to: Destination, error: BaseException) -> HostCallError:
+    if isinstance(error, TimeoutError):
+        why = "no answer in time"
+    else:
+        why = first_reason(error) or "no connection"
+    return HostCallError("network", f"{shown(to.host)} cannot be reached: {why}.")

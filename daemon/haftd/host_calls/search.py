@@ -1,0 +1,151 @@
+"""Search of files below the root by a regular expression (RE2), in a thread, within bounds."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from haftd.host.files import beneath
+from haftd.regex import InvalidExpression, Pattern, compile_expression
+
+from .decisions import below
+from .files import Files, is_text, kind_of_entry
+from .messages import HostCallError
+
+MAX_MATCHES = 1000
+MAX_FILES = 20_000
+_MAX_BYTES = 256 << 20
+_MAX_FILE = 16 << 20
+_MAX_LINE = 500
+_MAX_DEPTH = 64
+_MAX_S = 10.0
+
+
+class Grep(msgspec.Struct, forbid_unknown_fields=True):
+    """`name` is a pattern of files' names, as `*.py`."""
+
+    pattern: str
+    path: str = "."
+    name: str = "*"
+    ignore_case: bool = False
+    limit: int = 200
+
+
+class Search:
+    """One search; `is_over` is asked between files, so that an abandoned thread ends."""
+
+    def __init__(self, files: Files, params: Grep, is_over: Callable[[], bool]) -> None:
+        self._files = files
+        self._params = params
+        self._is_over = is_over
+        self._matches: list[dict[str, Any]] = []
+        self._seen = 0
+        self._bytes = 0
+        self._until = time.monotonic() + _MAX_S
+
+    def run(self) -> dict[str, Any]:
+        params = self._params
+        if not 1 <= params.limit <= MAX_MATCHES:
+            raise HostCallError("invalid", f"`limit` is a number from 1 to {MAX_MATCHES}.")
+        source = f"(?i){params.pattern}" if params.ignore_case else params.pattern
+        try:
+            pattern = compile_expression(source, within_lines=True)
+        except InvalidExpression as error:
+            raise HostCallError("invalid", f"`pattern` is no expression: {error}.") from None
+        why = self._search(pattern)
+        return {"matches": self._matches, **({"truncated": why} if why else {})}
+
+    def _search(self, pattern: Pattern) -> str:
+        """Collect the matches; return the bound that was passed, or nothing."""
+        try:
+            with self._files.folder(self._params.path) as (fd, path):
+                return self._search_folder(fd, path, pattern, 0)
+        except HostCallError as error:
+            if error.kind != "not_a_folder":
+                raise
+        with self._files.file(self._params.path) as (fd, path):
+            return self._search_file(fd, path, pattern)
+
+    def _search_folder(self, folder: int, path: str, pattern: Pattern, depth: int) -> str:
+        access = self._files.access
+        for name, kind in _entries(folder):
+            if why := self._passed():
+                return why
+            inner = f"{path}/{name}" if path else name
+            is_folder = kind == "folder"
+            if not is_folder and (kind != "file" or not fnmatchcase(name, self._params.name)):
+                continue
+            if not access.policy.may_read(below(access.root, inner)) or depth > _MAX_DEPTH:
+                continue
+            fd = _open(folder, name, is_folder=is_folder)
+            if fd is None:
+                continue
+            try:
+                if is_folder:
+                    why = self._search_folder(fd, inner, pattern, depth + 1)
+                else:
+                    why = self._search_file(fd, inner, pattern)
+            finally:
+                os.close(fd)
+            if why:
+                return why
+        return ""
+
+    def _passed(self) -> str:
+        self._seen += 1
+        if self._seen > MAX_FILES:
+            return "files"
+        if self._bytes > _MAX_BYTES:
+            return "bytes"
+        return "time" if self._is_over() or time.monotonic() > self._until else ""
+
+    def _search_file(self, fd: int, path: str, pattern: Pattern) -> str:
+        data = os.pread(fd, _MAX_FILE, 0)
+        self._bytes += len(data)
+        if b"\0" in data[:8192]:
+            return ""
+        at, number, counted = 0, 1, 0
+        while at <= len(data) and (match := pattern.search(data, at)) is not None:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            end = data.find(b"\n", match.start())
+            end = len(data) if end < 0 else end
+            if begin == len(data) and begin > 0:
+                break  # behind the last line end there is no line
+            number += data.count(b"\n", counted, begin)
+            counted = begin
+            text = data[begin:end][:_MAX_LINE].decode(errors="replace")
+            self._matches.append({"path": path, "line": number, "text": text})
+            if len(self._matches) == self._params.limit:
+                return "limit"
+            at = end + 1
+        return ""
+
+
+def _entries(folder: int) -> Iterator[tuple[str, str]]:
+    with os.scandir(folder) as scanned:
+        entries = [(entry.name, kind_of_entry(entry)) for entry in scanned if is_text(entry.name)]
+    yield from sorted(entries)
+
+
+def _open(folder: int, name: str, *, is_folder: bool) -> int | None:
+    """Open an entry that is still of its kind; None otherwise."""
+    try:
+        pinned = beneath.pin(folder, name, follow=False)
+    except OSError:
+        return None
+    try:
+        mode = os.fstat(pinned).st_mode
+        fits = stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)
+        if not fits or beneath.is_of_kernel(pinned):
+            return None
+        return beneath.reopen(pinned, os.O_RDONLY | (os.O_DIRECTORY if is_folder else 0))
+    except OSError:
+        return None
+    finally:
+        os.close(pinned)

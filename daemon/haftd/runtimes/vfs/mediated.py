@@ -1,0 +1,46 @@
+"""One mediated call, from the check of the rules to the end of the last process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import trio
+
+from haftd.host_calls.calls import HostCalls
+from haftd.host_calls.decisions import HostAccess
+from haftd.host_calls.real_rules import RuleLeadsOut, with_real_paths
+
+from ..base import Call, RuntimeContext, StartFailed
+from ..process.child import Child
+from ..process.events import Live
+from ..process.resource_limits import ResourceLimits
+from .programs import Programs
+from .requests import HostRequests
+
+
+async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
+    """Run the call by the rules of `runtimes.base`."""
+    if call.mediation is None or call.launch.sandbox is None:
+        raise AssertionError("a mediated call has rules and a sandbox")
+    access = await _prepared(call.mediation.access)
+    calls = HostCalls(access, Programs(call, call.mediation).run)
+    try:
+        calls.open()
+    except OSError as error:
+        why = (error.strerror or "").lower()
+        raise StartFailed(f"The root {access.root} cannot be opened: {why}.", "folder") from None
+    try:
+        launch = replace(call.launch, output="events")
+        limits = ResourceLimits(launch.limits)
+        async with await Child.start(replace(call, launch=launch), context, limits) as child:
+            return await Live(call, context, child, HostRequests(calls)).run()
+    finally:
+        calls.close()
+
+
+async def _prepared(access: HostAccess) -> HostAccess:
+    """Resolve the links of the rules' paths; raises `StartFailed`."""
+    try:
+        return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
+    except RuleLeadsOut as out:
+        raise StartFailed(f"Its access rules cannot be enforced: {out}.", "sandbox") from None
