@@ -151,6 +151,21 @@ def test_a_stop_stops_the_command_and_a_resumption_resumes_it(place: Place) -> N
     assert client.returncode == 0
 
 
+def test_a_stopped_command_is_resumed_when_its_client_is_killed(place: Place) -> None:
+    client = start(place, "echo ready; read -r line; echo $line")
+    assert client.stdout is not None and client.stdout.readline() == b"ready\n"
+    client.send_signal(signal.SIGTSTP)
+    os.waitpid(client.pid, os.WUNTRACED)
+    until(
+        lambda: place.call("handles/list")["handles"][0].get("suspended"), "the command is stopped"
+    )
+    client.kill()
+    client.communicate()
+    place.call("apply", id="h", input={"line": "on"}, wait="none")
+    state = place.call("fetch", id="h", wait="stopped", cursor=0, timeout_ms=60_000)
+    assert state["result"] == "ready\non\n"
+
+
 def test_a_command_without_a_reader_gets_sigpipe(place: Place) -> None:
     with start(place, "exec yes") as client:
         assert client.stdout is not None

@@ -17,7 +17,8 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -41,6 +42,8 @@ _CHUNK = 65_536
 _FOR_LONG_MS = 86_400_000
 FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_GUARD = 'read -r _ || exec "$@"'
+"""A program of a shell: execute the arguments when its input ends without a line."""
 _NO_READER = ("handle_stopped", "action_not_supported", "handle_not_found")
 _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
 _BYTES = msgspec.json.Decoder(PushedBytes)
@@ -67,9 +70,16 @@ class Relay:
     """The relay of one handle and of these signals, for the length of a `with` block."""
 
     def __init__(
-        self, line: PollableClient, handle: str, forwarded: Iterable[str] = FORWARDED
+        self,
+        line: PollableClient,
+        handle: str,
+        *,
+        resume: Sequence[str],
+        forwarded: Iterable[str] = FORWARDED,
     ) -> None:
+        """Relay by `line`; `resume` is a command that lets the stopped handle go on."""
         self._line = line
+        self._resume = resume
         self._id = handle
         self._forwarded = forwarded
         self._pushed: deque[tuple[str, Raw]] = deque()
@@ -307,13 +317,31 @@ class Relay:
             if name == "TSTP":
                 # Its process group is an orphaned one, which SIGTSTP does not stop.
                 self._signal("STOP")
-                signal.raise_signal(signal.SIGSTOP)
+                with self._resumed_at_death():
+                    signal.raise_signal(signal.SIGSTOP)
                 continue
             self._reads = self._reads or name == "CONT"
             self._interrupts += name == "INT"
             if name == "INT" and self._interrupts == 2:
                 show.line(f"haft run: `haft abort {self._id}` ends what does not heed Ctrl-C")
             self._signal(name)
+
+    @contextmanager
+    def _resumed_at_death(self) -> Iterator[None]:
+        """Have a program of its own session resume the command if this process dies within the block."""
+        import subprocess  # for the few that are stopped
+
+        guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, "haft run", *self._resume],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            guard.communicate(b"\n")
 
     def _signal(self, name: str) -> None:
         self._replies.append(self._apply({"signal": name}, wait="none"))

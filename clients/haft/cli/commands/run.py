@@ -20,6 +20,7 @@ from ..options import (
     Parser,
     UsageError,
     chosen_address,
+    chosen_socket,
     is_remote,
     named,
     open_address,
@@ -234,12 +235,14 @@ def _joined(
         return Status.DONE
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.
-        with Relay(line, options.id, ("INT", "TERM", "QUIT")) as starting:
+        with Relay(
+            line, options.id, resume=_resumption(options), forwarded=("INT", "TERM", "QUIT")
+        ) as starting:
             with AwaitingApproval(line, options, options.id):
                 starting.start(line.start("spawn", **fields))
             starting.forward_signals()
         return _in_terminal(options, line)
-    relay = Relay(line, options.id)
+    relay = Relay(line, options.id, resume=_resumption(options))
     line.hear(relay.hear)
     with relay:
         # The subscription follows at once: the command may be over before the reply to the spawn.
@@ -255,6 +258,20 @@ def _joined(
             relay.start(spawned)
         line.finish(followed)
         return _status(relay.run())
+
+
+def _resumption(options: argparse.Namespace) -> list[str]:
+    """Return the command that resumes the handle after a stop."""
+    chosen = {
+        "--host": options.address,
+        "--socket": chosen_socket(options),
+        "--session": session(options),
+    }
+    return [
+        *(sys.executable, "-P", "-m", "haft", "apply"),
+        *(f"{name}={value}" for name, value in chosen.items() if value),
+        *("--signal", "CONT", "--wait", "none", "--", options.id),
+    ]
 
 
 def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
