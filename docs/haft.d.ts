@@ -1161,7 +1161,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end. A start that still awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`. */
 export interface SpawnParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1195,6 +1195,8 @@ export interface SpawnParams {
   split_stderr?: boolean;
   /** `false`: the handle is forgotten five seconds after its end and last output, but not while a subscription or call waits for it */
   retain?: boolean;
+  /** the time that the call waits for a person's approval; then it answers with the handle `pending`, and the start outlives the call and its client. By default the call waits until the decision */
+  approval_timeout_ms?: number;
 }
 
 /** The daemon's metrics: `memory` in resident bytes, `cpu_s` in seconds. */

@@ -50,12 +50,14 @@ class Calls:
         stdin_from: str | None = None,
         split_stderr: bool | None = None,
         retain: bool | None = None,
+        approval_timeout_ms: int | None = None,
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Start `tool` under `id`. `env` replaces the daemon's environment; the output of the
         handle `stdin_from` becomes the input. `split_stderr` gives standard error a pipe of its own;
-        with `retain=False` the handle is forgotten soon after its end."""
+        with `retain=False` the handle is forgotten soon after its end. After `approval_timeout_ms` without a
+        person's decision the call returns the handle `pending`, and the start outlives this client."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
             tool=tool,
@@ -66,6 +68,7 @@ class Calls:
             stdin_from=source,
             split_stderr=split_stderr,
             retain=retain,
+            approval_timeout_ms=approval_timeout_ms,
         )
         state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
         return state

@@ -72,7 +72,8 @@ class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name.
     `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard
-    error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end."""
+    error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end.
+    A start that still awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`."""
 
     tool: str
     id: Id
@@ -82,6 +83,7 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     stdin_from: StdinFrom | UnsetType = UNSET
     split_stderr: bool = False
     retain: bool = True
+    approval_timeout_ms: Milliseconds | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         args: object = self.args

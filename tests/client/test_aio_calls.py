@@ -39,9 +39,9 @@ CASES: list[tuple[Call, str, dict[str, Any], object]] = [
         REPLY,
     ),
     (
-        lambda c: c.spawn("t", "a", split_stderr=True, retain=False),
+        lambda c: c.spawn("t", "a", split_stderr=True, retain=False, approval_timeout_ms=0),
         "spawn",
-        {**SPAWN, "split_stderr": True, "retain": False},
+        {**SPAWN, "split_stderr": True, "retain": False, "approval_timeout_ms": 0},
         REPLY,
     ),
     (lambda c: c.fetch("a"), "fetch", {"id": "a"}, REPLY),

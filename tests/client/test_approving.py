@@ -92,6 +92,14 @@ def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     assert status == 2 and "nothing waits under" in err
 
 
+def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: Desk) -> None:
+    spawn = ["spawn", "careful", "--id", "p", "--arg", "text=x", "--wait", "none"]
+    status, out, err = desk.haft("--session", "work", *spawn)
+    assert (status, out) == (0, "") and err.endswith(", `haft approve p` decides\n")
+    assert desk.haft("approve", "p", "--allow")[0] == 0
+    assert desk.wire.call("fetch", session="work", id="p", wait="stopped")["result"] == "x\n"
+
+
 def test_each_decision_is_an_option(desk: Desk) -> None:
     number = desk.begin("b")
     assert desk.haft("approve", "b", "--deny", "--reason", "not today")[0] == 0

@@ -624,6 +624,22 @@ def test_a_disconnected_caller_withdraws_its_approval(join: Join) -> None:
     assert other.finish(other.spawn("free", "h"))["state"] == "running"
 
 
+def test_a_start_outlives_a_call_that_does_not_wait_for_its_approval(join: Join) -> None:
+    host, other = join(able=False), join("other", able=False)
+    state = host.finish(host.spawn("careful", approval_timeout_ms=0))
+    assert (state["state"], state["needs"]) == ("pending", "decision")
+    host.close()
+    assert other.states() == {"h": "pending"}
+    other.decide(other.one_waiting(), "allow")
+    assert other.call("fetch", id="h", wait="output")["state"] == "running"
+
+
+def test_a_start_without_an_approval_is_waited_for(join: Join) -> None:
+    host = join(able=False)
+    state = host.finish(host.spawn("free", approval_timeout_ms=0, wait="none"))
+    assert state["state"] == "running"
+
+
 @pytest.mark.parametrize("method", ["spawn", "tools/call"])
 def test_a_handle_awaiting_approval_can_be_aborted_and_its_id_is_free(
     join: Join, method: str

@@ -24,6 +24,7 @@ MEANINGS: dict[str, str] = {
     "SpawnParams.stdin_from": "the handle whose output is the input: see [Pipes](#pipes)",
     "SpawnParams.split_stderr": "gives standard error a pipe of its own, where the output is raw: see [Reading output](#reading-output)",
     "SpawnParams.retain": "`false`: the handle is forgotten five seconds after its end and last output, but not while a subscription or call waits for it",
+    "SpawnParams.approval_timeout_ms": "the time that the call waits for a person's approval; then it answers with the handle `pending`, and the start outlives the call and its client. By default the call waits until the decision",
     "StdinFrom.id": "a handle of the session, running or stopped",
     "StdinFrom.cursor": "the offset in its output to begin at; by default the first byte",
     "SpawnParams.env": "the environment of the tool instead of the daemon's; `null` leaves a name out",

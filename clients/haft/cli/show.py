@@ -261,6 +261,8 @@ def state_line(state: Json) -> str:
 def _situation(state: Json) -> list[str]:
     took = duration(state["elapsed_ms"] / 1000)
     match state["state"]:
+        case "pending" if state.get("needs") == "decision":
+            return ["pending", took, f"`haft approve {state['id']}` decides"]
         case "pending":
             return ["pending", took]
         case "running" if state.get("suspended"):

@@ -69,6 +69,10 @@ def spawn(
     if execution is None:
         return answer(services.supervisor, params, handle, reading, since=0)
 
+    patience_ms = params.approval_timeout_ms
+    if handle.is_awaiting_approval and not isinstance(patience_ms, UnsetType):
+        held_after_s = min(held_after_s, patience_ms / 1000)
+
     async def started() -> object:
         try:
             with trio.move_on_after(held_after_s) as bound:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import UnsetType, to_builtins
 
-from haft_protocol.states import Stopped
+from haft_protocol.states import Pending, Stopped
 
 from ...errors import ConnectionLost, RemoteError
 from ...requests import drop_unset
@@ -33,7 +33,7 @@ from ..relay import STDIN, STDOUT, Relay
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 from . import attach
-from .spawn import environment, made_up_id
+from .spawn import APPROVAL_MS, environment, made_up_id
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
 EPILOG = r"""

@@ -17,6 +17,8 @@ from ..values import read_arguments
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""
+APPROVAL_MS = 250
+"""Time for a decision that is made without a person: a remembered one, or a program's."""
 _TRIES = 20
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
@@ -27,7 +29,8 @@ Without --id the handle's name is made from the tool's, and shown with its state
 `key=value` is always a string; `key:=json` is JSON. What stands behind `--`
 becomes the argument `argv`, a list.
 
-A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on.
+A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on. With
+--wait none the handle is left pending.
 
 examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
@@ -103,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         call_id=getattr(options, "call_id", None),
         stdin_from=None if source is None else {"id": source},
         env=None if getattr(options, "clean_env", False) else environment(options),
+        approval_timeout_ms=APPROVAL_MS if getattr(options, "wait", None) == "none" else None,
     )
     with connect(options, start=True) as haft:
         for _ in range(_TRIES):
