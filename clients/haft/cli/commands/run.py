@@ -226,8 +226,10 @@ def _joined(
 ) -> int:
     """Start the command, and stand for it until its end."""
     if hasattr(options, "detach"):
-        with AwaitingApproval(line, options, options.id):
-            line.finish(line.start("spawn", **fields))
+        options.waited_for = [options.id]
+        state = line.finish(line.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))
+        if isinstance(state, Pending):
+            show.show_line(to_builtins(state))
         try:
             show.write(f"{options.id}\n")
         except show.OutputFailed as fault:
