@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
-from . import counts, machine, mcp, memory, readers, roundtrips, spawns, starting, throughput
+from . import counts, machine, mcp, memory, readers, roundtrips, spawns, starting, throughput, wasm
 from .drive.compare import drive
 from .report import Section, markdown, replaced
 
@@ -31,6 +31,7 @@ TABLES = (
         "calls",
         "cat",
         "spawn",
+        "wasm",
         "fifty",
         "flood",
         "readers",
@@ -52,6 +53,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),
+        "wasm": lambda: wasm.call(folder, seconds),
         "fifty": lambda: spawns.fifty(daemon, seconds),
         "flood": lambda: throughput.flood(daemon, folder, 2.5 * seconds),
         "readers": lambda: readers.beside_a_sleeper(folder, seconds),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.release_module import write_release
 from tests.mcp.host import Host, Legacy, Modern, text_of
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
@@ -25,11 +26,18 @@ FORMS = {
     "events": ("release.mjs", "javascript.toml"),
     "outcome": ("release.sh", "shell.toml"),
     "server": ("server.toml",),
+    "module": ("module.toml",),
 }
 FILES["server.toml"] = """
 [tools.release]
 source = "mcp.acme.release"
 stateful = true
+"""
+FILES["module.toml"] = """
+[tools.release]
+stateful = true
+output = "outcome"
+command = "~/bin/release.wasm"
 """
 SERVER = f"""
 [mcp.acme]
@@ -48,6 +56,8 @@ def running(
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     daemon = RunningDaemon(folder, config=SERVER if request.param == "server" else "")
     (daemon.home / "bin").mkdir()
+    if request.param == "module":
+        write_release(daemon.home / "bin/release.wasm")
     for name in FORMS[request.param]:
         if name.endswith((".py", ".toml")):
             daemon.tools(FILES[name].replace("~", str(daemon.home)), name)

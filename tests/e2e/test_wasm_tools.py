@@ -78,6 +78,30 @@ MODULES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         "",
     ),
+    "lines": (
+        """(call $read_line) (call $write (i32.const 1) {text})
+        (block $done (loop $more (call $read_line) (br_if $done (i32.eqz (global.get $size)))
+          (call $write (i32.const 1) (global.get $input) (global.get $size)) (br $more)))""",
+        {"text": "ready\n"},
+        "",
+    ),
+    "live": (
+        """(call $read_line)
+        (if (i32.eqz (call $find {init})) (then unreachable))
+        (call $write (i32.const 1) {ask})
+        (call $read_line)
+        (if (call $find {yes}) (then (call $write (i32.const 1) {done}) (return)))
+        (call $write (i32.const 1) {failed})""",
+        {
+            "init": '"method":"init","params":{"tool":{"name":"live"',
+            "ask": '{"type": "waiting", "question":'
+            ' {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}}}\n',
+            "yes": '"input":true',
+            "done": '{"type": "stopped", "result": "done"}\n',
+            "failed": '{"type": "stopped", "error": {"message": "not sure"}}\n',
+        },
+        "",
+    ),
     "inside": reading("inside"),
     "above": reading("../secret"),
     "link": reading("link"),
@@ -142,6 +166,19 @@ sandbox = "root"
 command = "plug/component.wasm"
 parameters = {}
 limits = { fuel = 1_000_000, memory = "8 MiB" }
+[tools.lines]
+command = "plug/lines.wasm"
+stateful = true
+parameters = {}
+[tools.live]
+command = "plug/live.wasm"
+stateful = true
+output = "events"
+parameters = {}
+[tools.cacher]
+command = "true"
+access.fs.write = ["~/.cache"]
+parameters = {}
 [tools.online]
 command = "plug/echo.wasm"
 access.net = [{ host = "*" }]
@@ -206,6 +243,47 @@ def test_a_module_has_its_arguments_and_the_granted_variables(project: Project) 
 def test_the_call_is_the_standard_input(project: Project) -> None:
     for text in ("short", "long" * 50_000):
         assert f'"arguments":{{"text":"{text}"}}' in project.run("call", text=text)["result"]
+
+
+def test_input_follows_the_call(project: Project) -> None:
+    call = project.wire.call
+    call("spawn", tool="lines", id="l", root=str(project.root), wait="input")
+    state = call("apply", id="l", input={"line": "a word"}, wait="input")
+    assert state["content"] == "a word\n"
+    state = call("apply", id="l", input={"eof": True}, wait="stopped")
+    assert state["exit"] == {"code": 0}
+    source = {"id": "l", "cursor": 0}
+    state = call(
+        "spawn", tool="lines", id="p", root=str(project.root), stdin_from=source, wait="stopped"
+    )
+    assert state["result"] == "ready\nready\na word\n"
+
+
+def test_a_live_module_asks_while_it_runs(project: Project) -> None:
+    for answer, key, value in ((True, "result", "done"), (False, "error", "not sure")):
+        state = project.wire.call(
+            "spawn", tool="live", id=key, root=str(project.root), wait="input"
+        )
+        assert state["question"]["id"] == "sure"
+        state = project.wire.call("apply", id=key, input=answer, wait="stopped")
+        assert state[key] == value or state[key]["message"] == value
+
+
+def test_the_access_of_a_module_is_shown_in_words(project: Project) -> None:
+    (described,) = project.wire.call("tools/describe", tools=["lists"])["tools"]
+    assert described["access"] == [
+        "It is a module of WebAssembly, which can do only what it is given: no programs, no network.",
+        "Files: none.",
+        "Environment: GRANTED, HAFT_*, what its definition sets.",
+    ]
+    (described,) = project.wire.call("tools/describe", tools=["writer"])["tools"]
+    assert described["access"][1] == "Files: may read and write the root and everything below."
+
+
+def test_no_sandboxed_tool_may_write_compiled_modules(project: Project) -> None:
+    project.run("inside")
+    with pytest.raises(Refused, match=r"haft's own files in .*/.cache/haft/modules"):
+        project.run("cacher")
 
 
 def test_an_abort_ends_a_module_in_a_loop(project: Project) -> None:

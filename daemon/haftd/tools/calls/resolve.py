@@ -120,13 +120,16 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
             continue
         text = renderer.value(f"env.{name}", value)
         overlay[name] = None if text is None else renderer.sized(f"env.{name}", text, name)
+    # A module may read its call up to the end of the input.
+    is_call_alone = runtime == "wasm" and output == "outcome"
+    takes_input = "apply" in tool.actions and not is_call_alone
     launch = LaunchSpec(
         argv,
         cwd=_below(context.root, folder),
         terminal=terminal,
         rows=renderer.extent("rows", tool.rows, 24),
         cols=renderer.extent("cols", tool.cols, 80),
-        stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
+        stdin="pipe" if terminal or takes_input or output == "events" else "null",
         output=output,
         limits=renderer.limits(),
         sandbox=sandbox_of(tool, policy, context.root, runtime),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from haftd.tools.definitions.access import (
     RIGHTS,
@@ -33,6 +34,24 @@ def describe_access(
     if is_unsafe:
         return ("Its rules are not enforced (`unsafe = true`): it may do all that its user may.",)
     return () if policy is None else tuple(_sentences(policy))
+
+
+def describe_module(policy: AccessPolicy, *, is_unsafe: bool) -> tuple[str, ...]:
+    """Return the sentences of the policy of a WebAssembly module."""
+    return tuple(_sentences_of_module(policy, is_unsafe=is_unsafe))
+
+
+def _sentences_of_module(policy: AccessPolicy, *, is_unsafe: bool) -> Iterator[str]:
+    yield "It is a module of WebAssembly, which can do only what it is given: no programs, no network."
+    rules = [replace(rule, grants=rule.grants - {"execute"}) for rule in policy.fs or ()]
+    for rule in rules:
+        yield from _path(rule)
+    if not any(rule.grants for rule in rules):
+        yield "Files: none."
+    names = [rule.name for rule in policy.env or () if rule.read]
+    yield f"Environment: {', '.join([*names, 'what its definition sets'])}."
+    if is_unsafe:
+        yield "The kernel's sandbox around it is left out (`unsafe = true`)."
 
 
 def _sentences(policy: AccessPolicy) -> Iterator[str]:

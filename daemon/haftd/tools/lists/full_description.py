@@ -14,7 +14,7 @@ from haftd.schemas.object_root import flatten
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED
 
-from .access_text import describe_access
+from .access_text import describe_access, describe_module
 from .tool_list import AWAIT
 from .verb_tools import HANDLE_TOOLS, start_parameters
 
@@ -31,6 +31,11 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
     is_unsafe = tool.unsafe and tool.access is not None
+    if tool.runtime == "wasm" and tool.policy is not None:
+        access = describe_module(tool.policy, is_unsafe=tool.unsafe)
+    else:
+        is_mediated = tool.runtime == MEDIATED
+        access = describe_access(tool.policy, is_unsafe=is_unsafe, is_mediated=is_mediated)
     try:
         schema = start_parameters(tool) if is_start else tool.parameters
         own, notes = flatten(normalize(schema))
@@ -49,10 +54,7 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
         stateful=tool.stateful,
         actions=() if is_start else tool.actions,
         parameters=tuple(parameters),
-        access=describe_access(
-            tool.policy, is_unsafe=is_unsafe, is_mediated=tool.runtime == MEDIATED
-        )
-        or UNSET,
+        access=access or UNSET,
     )
 
 
