@@ -27,6 +27,7 @@ class RunningDaemon:
         self.runtime = base / "run"
         self.state = base / "state"
         self.config = base / "config"
+        self.cache = base / "cache"
         self.home = base / "home"
         for folder in (self.runtime, self.state, self.config, self.home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,6 +51,7 @@ class RunningDaemon:
             "XDG_RUNTIME_DIR": str(self.runtime),
             "XDG_STATE_HOME": str(self.state),
             "XDG_CONFIG_HOME": str(self.config),
+            "XDG_CACHE_HOME": str(self.cache),
             "HOME": str(self.home),
         }
         # With PYTHONDONTWRITEBYTECODE every daemon would compile all of its modules anew.

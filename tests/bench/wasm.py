@@ -63,7 +63,7 @@ def call(folder: Path, seconds: float) -> Section:
     daemon = RunningDaemon(folder)
     daemon.tools(_TOOLS.format(folder=folder))
     daemon.start()
-    cache = daemon.home / ".cache/haft/modules"
+    cache = daemon.cache / "haft/modules"
     try:
         with wires.lines(daemon.socket) as exchange:
 

@@ -177,7 +177,7 @@ output = "events"
 parameters = {}
 [tools.cacher]
 command = "true"
-access.fs.write = ["~/.cache"]
+access.fs.write = ["${XDG_CACHE_HOME}"]
 parameters = {}
 [tools.online]
 command = "plug/echo.wasm"
@@ -211,7 +211,7 @@ class Project:
 
     @property
     def cache(self) -> Path:
-        return self.daemon.home / ".cache/haft/modules"
+        return self.daemon.cache / "haft/modules"
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +282,7 @@ def test_the_access_of_a_module_is_shown_in_words(project: Project) -> None:
 
 def test_no_sandboxed_tool_may_write_compiled_modules(project: Project) -> None:
     project.run("inside")
-    with pytest.raises(Refused, match=r"haft's own files in .*/.cache/haft/modules"):
+    with pytest.raises(Refused, match=r"haft's own files in .*/cache/haft/modules"):
         project.run("cacher")
 
 
