@@ -7,7 +7,7 @@ is asked in one step with its `content`: a reader sees both or neither.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Sequence, Sized
+from collections.abc import Awaitable, Sized
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,18 +77,32 @@ class Requests(Protocol):
     def stop(self) -> None:
         """End the work on all requests: the process is being ended."""
 
+    def members(self) -> tuple[int, ...]:
+        """Return the pids of the processes that work on requests."""
+
 
 class LiveControl(PipeControl):
-    """Control that sends input as notifications; `pending` has the unanswered questions and requests."""
+    """Control that sends input as notifications; `questions` are the unanswered ones."""
 
     def __init__(
-        self, call: Call, context: RuntimeContext, child: Child, pending: Sequence[Sized]
+        self,
+        call: Call,
+        context: RuntimeContext,
+        child: Child,
+        questions: Sized,
+        requests: Requests | None,
     ) -> None:
         super().__init__(call, context, child)
-        self._pending = pending
+        self._questions = questions
+        self._requests = requests
 
     def wanted(self) -> Wanted:
-        return Wanted("busy") if any(map(len, self._pending)) else super().wanted()
+        is_answered = not self._questions and not self._requests
+        return super().wanted() if is_answered else Wanted("busy")
+
+    def members(self) -> tuple[int, ...]:
+        own = super().members()
+        return own if self._requests is None else (*own, *self._requests.members())
 
     def feed(self, data: bytes) -> int:
         raise InputRefused("Its standard input speaks the protocol of live tools.")
@@ -115,10 +129,7 @@ class Live:
         self._requests = requests
         self._questions: deque[tuple[str, PendingAnswer]] = deque()
         self._answering = trio.CancelScope()
-        pending: list[Sized] = [self._questions]
-        if requests is not None:
-            pending.append(requests)
-        self._control = LiveControl(call, context, child, pending)
+        self._control = LiveControl(call, context, child, self._questions, requests)
         self._line = bytearray()
         self._is_raw_line = False
         self._stderr = bytearray()
@@ -171,6 +182,11 @@ class Live:
             self._child.emit(rest)
             return
         self._line += rest
+        if len(self._line) > _MAX_LINE_LENGTH and self._requests is not None and not self._final:
+            most = _MAX_LINE_LENGTH >> 20
+            self._stop(
+                ToolResult(failure=ToolFailed(f"The tool printed a line of more than {most} MiB."))
+            )
         if self._cannot_be_a_state():
             self._is_raw_line = True
             whole, self._line = bytes(self._line), bytearray()

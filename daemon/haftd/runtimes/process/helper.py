@@ -82,13 +82,15 @@ async def run_captured(
     clear_up: Callable[[Call, bool], None],
     request: bytes | None = None,
     max_stderr: int = _MAX_STDERR_BYTES,
+    children: set[Child] | None = None,
 ) -> Captured:
     """Run the program of `call`, with all its descendants, to the end. Raises `StartFailed`, and
-    `InputRefused` for too long a request. `clear_up` as in `run_helper`."""
+    `InputRefused` for too long a request. `clear_up` as in `run_helper`; `children` has the program's
+    process while it runs."""
     context = _Context()
     stderr_tail = bytearray()
     try:
-        output = await _run(call, context, request, stderr_tail, max_stderr)
+        output = await _run(call, context, request, stderr_tail, max_stderr, children)
     finally:
         clear_up(call, context.end is None or not context.end.unconfirmed)
     if context.end is None:
@@ -133,6 +135,7 @@ async def _run(
     request: bytes | None,
     stderr_tail: bytearray,
     max_stderr: int,
+    children: set[Child] | None,
 ) -> bytes:
     output = bytearray()
     async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
@@ -151,6 +154,12 @@ async def _run(
             control.put(request)
             control.open_writer().end()
         outputs = [Output(child.stdout, take), Output(child.stderr, take_stderr)]
-        with context.scope:
-            await child.run(outputs, Plain(), control.tasks, control.close)
+        if children is not None:
+            children.add(child)
+        try:
+            with context.scope:
+                await child.run(outputs, Plain(), control.tasks, control.close)
+        finally:
+            if children is not None:
+                children.remove(child)
     return bytes(output)

@@ -8,7 +8,7 @@ import trio
 
 from haftd.host_calls.calls import HostCalls
 from haftd.host_calls.decisions import HostAccess
-from haftd.host_calls.real_rules import RuleLeadsOut, with_real_paths
+from haftd.host_calls.real_rules import RuleThroughLink, with_real_paths
 
 from ..base import Call, RuntimeContext, StartFailed
 from ..process.child import Child
@@ -23,7 +23,8 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
     if call.mediation is None or call.launch.sandbox is None:
         raise AssertionError("a mediated call has rules and a sandbox")
     access = await _prepared(call.mediation.access)
-    calls = HostCalls(access, Programs(call, call.mediation).run)
+    programs = Programs(call, call.mediation)
+    calls = HostCalls(access, programs.run)
     try:
         calls.open()
     except OSError as error:
@@ -33,7 +34,7 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
         launch = replace(call.launch, output="events")
         limits = ResourceLimits(launch.limits)
         async with await Child.start(replace(call, launch=launch), context, limits) as child:
-            return await Live(call, context, child, HostRequests(calls)).run()
+            return await Live(call, context, child, HostRequests(calls, programs.members)).run()
     finally:
         calls.close()
 
@@ -42,5 +43,5 @@ async def _prepared(access: HostAccess) -> HostAccess:
     """Resolve the links of the rules' paths; raises `StartFailed`."""
     try:
         return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
-    except RuleLeadsOut as out:
+    except RuleThroughLink as out:
         raise StartFailed(f"Its access rules cannot be enforced: {out}.", "sandbox") from None

@@ -9,6 +9,7 @@ from haftd.host_calls.calls import Run, RunResult
 from haftd.host_calls.messages import HostCallError, Kind
 
 from ..base import Call, InputRefused, Mediation, StartFailed
+from ..process.child import Child
 from ..process.helper import MAX_OUTPUT_BYTES, run_captured
 
 MAX_S = 3600.0
@@ -21,6 +22,11 @@ class Programs:
     def __init__(self, call: Call, mediation: Mediation) -> None:
         self._limits = call.launch.limits
         self._mediation = mediation
+        self._children: set[Child] = set()
+
+    def members(self) -> tuple[int, ...]:
+        """Return the pids of all living processes of programs."""
+        return tuple(pid for child in self._children for pid in child.members())
 
     async def run(self, params: Run, envs: tuple[str, ...], folder: str) -> RunResult:
         """Run a permitted program to the end; cancellation ends the program. Raises `HostCallError`."""
@@ -32,7 +38,11 @@ class Programs:
         try:
             call = self._mediation.make_program(argv, folder, envs, limits)
             ended = await run_captured(
-                call, self._mediation.clear_up, params.stdin.encode(), _MAX_STDERR
+                call,
+                self._mediation.clear_up,
+                params.stdin.encode(),
+                _MAX_STDERR,
+                self._children,
             )
         except StartFailed as failed:
             kind: Kind = "not_found" if failed.reason == "program" else "failed"

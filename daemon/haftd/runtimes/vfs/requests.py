@@ -7,7 +7,7 @@ process reads its input.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -22,9 +22,10 @@ MAX_AT_ONCE = 8
 
 
 class HostRequests:
-    """The requests of one process."""
+    """The requests of one process; `members` returns the pids of programs that run for requests."""
 
-    def __init__(self, calls: HostCalls) -> None:
+    def __init__(self, calls: HostCalls, members: Callable[[], tuple[int, ...]]) -> None:
+        self.members = members
         self._calls = calls
         self._waiting: deque[Request] = deque()
         self._running = 0

@@ -1,0 +1,87 @@
+"""Commands of mediated tools, messages, and the replacement of values."""
+
+from __future__ import annotations
+
+import pytest
+
+from haftd.host_calls.decisions import command
+from haftd.host_calls.messages import HostCallError, read_request
+from haftd.host_calls.redaction import Redaction
+
+from .rules import access_of
+
+COMMANDS = """
+commands.git = { args = [["log", "**"], ["show", "--format=*", "HEAD"], ["status"]], envs = ["GIT_DIR"] }
+commands.make = {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "is_permitted"),
+    [
+        ("git status", True),
+        ("git log", True),
+        ("git log -p src", True),
+        ("git show --format=%H HEAD", True),
+        ("make anything -j4", True),
+        ("make", True),
+        ("git", False),
+        ("git push", False),
+        ("git status --short", False),
+        ("git -c core.pager=x log", False),
+        ("git --exec-path=/x status", False),
+        ("git show --format HEAD", False),
+        ("git show --format=x HEAD extra", False),
+        ("git show HEAD --format=x", False),
+        ("git  status", False),
+        ("git status ", False),
+        (" git status", False),
+        ("./git status", False),
+        ("/usr/bin/git status", False),
+        ("GIT status", False),
+        ("gitx status", False),
+        ("sh -c git", False),
+    ],
+)
+def test_a_program_is_run_with_permitted_arguments_only(words: str, is_permitted: bool) -> None:
+    program, *args = words.split(" ")
+    access = access_of(COMMANDS)
+    if is_permitted:
+        assert command(access, program, args).program == program
+        return
+    with pytest.raises(HostCallError, match=r"`access\.commands`") as caught:
+        command(access, program, args)
+    assert caught.value.kind == "denied"
+
+
+def test_a_rule_gives_its_variables() -> None:
+    access = access_of(COMMANDS)
+    assert command(access, "git", ["status"]).envs == ("GIT_DIR",)
+    assert command(access, "make", []).envs == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type": "running", "method": "fs.read", "id": 1}',
+        b'{"jsonrpc": "2.0", "method": "state", "params": {"type": "running"}}',
+        b'{"jsonrpc": "2.0", "method": "fs.read", "id": null}',
+        b'{"jsonrpc": "2.0", "method": "fs.read", "id": 1.5}',
+        b'{"jsonrpc": "1.0", "method": "fs.read", "id": 1}',
+        b'{"jsonrpc": "2.0", "method": 5, "id": 1}',
+        b'[{"jsonrpc": "2.0", "method": "fs.read", "id": 1}]',
+        b'{"jsonrpc": "2.0", "method": "fs.read", "id": 1',
+        b'{"jsonrpc": "2.0", "method": "\xff", "id": 1}',
+        b'"method"' + b"[" * 100_000,
+        b"",
+    ],
+)
+def test_any_other_line_is_no_request(line: bytes) -> None:
+    assert read_request(line) is None
+
+
+def test_a_longer_value_is_replaced_before_one_within() -> None:
+    redaction = Redaction({"A": "password", "B": "password-long"})
+    assert redaction.text("password password-long") == "${A} ${B}"
+    assert Redaction({"A": "ab"}).text("ab") == "ab"
+    assert "password" not in repr(redaction)
