@@ -13,6 +13,7 @@ import haft.client
 import haft.tools
 import haft.tools.descriptions
 import haft.tools.errors
+import haft.tools.host
 import haft_protocol
 from tests.running import RunningDaemon
 
@@ -20,7 +21,7 @@ PROTOCOL = [
     importlib.import_module(f"haft_protocol.{module.name}")
     for module in pkgutil.iter_modules(haft_protocol.__path__)
 ]
-TOOLS = [haft.tools, haft.tools.descriptions, haft.tools.errors]
+TOOLS = [haft.tools, haft.tools.descriptions, haft.tools.errors, haft.tools.host]
 MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS]
 
 

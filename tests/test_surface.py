@@ -14,6 +14,7 @@ PUBLIC = {
     ROOT / "clients/haft/client.py",
     ROOT / "clients/haft/errors.py",
     ROOT / "clients/haft/tools/__init__.py",
+    ROOT / "clients/haft/tools/host.py",
     ROOT / "daemon/haftd/runtimes/base.py",
     ROOT / "daemon/haftd/runtimes/no_process.py",
     ROOT / "daemon/haftd/schemas/__init__.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import haft
 from haftd.host.launch import landlock
 from tests.processes import is_running
 from tests.running import RunningDaemon
@@ -76,6 +78,14 @@ output = "outcome"
 """
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "mediated-tools.md"
+FILES = dict(
+    re.findall(
+        r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+)
+
+
 class Project:
     def __init__(self, wire: Wire, root: Path) -> None:
         self.wire = wire
@@ -107,7 +117,13 @@ def project() -> Iterator[Project]:
     daemon = RunningDaemon(folder, env=env)
     (daemon.home / "mediated.py").write_text(PROGRAM)
     (daemon.home / "mediated.py").chmod(0o755)
-    daemon.tools(TOOLS.replace("~", str(daemon.home)))
+    script = daemon.home / "bin/todos.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(FILES["todos.py"].replace("/usr/bin/env python3", sys.executable))
+    script.chmod(0o755)
+    libraries = [sys.prefix, sys.base_prefix, str(Path(haft.__file__).parents[1])]
+    example = FILES["todos.toml"].replace('["~/venv"]', json.dumps(libraries))
+    daemon.tools((TOOLS + example).replace("~", str(daemon.home)))
     daemon.start()
     with daemon.connect() as wire:
         yield Project(wire, root)
@@ -203,6 +219,17 @@ def test_a_root_with_hafts_own_files_cannot_be_changed(project: Project) -> None
     (project.root.parent / "made").symlink_to(project.root.parent / "config")
     with pytest.raises(Refused, match="haft's own files"):
         project.wire.call("tools/call", tool="mediated", arguments={"code": ""}, root=root)
+
+
+def test_the_example_of_the_page_works(project: Project) -> None:
+    (project.root / "a.py").write_text("x = 1  # TODO: more\n")
+    called = project.wire.call("tools/call", tool="todos", arguments={}, root=str(project.root))
+    assert called.get("result") == '["a.py:1"]', str(called.get("error"))
+    assert (project.root / "notes/todos.txt").read_text() == "1 left\n"
+    called = project.wire.call(
+        "tools/call", tool="todos", arguments={"folder": "../"}, root=str(project.root)
+    )
+    assert called["error"]["message"].startswith("'../' has a `..`")
 
 
 def test_another_output_is_a_problem_of_the_definition(project: Project) -> None:

@@ -1,6 +1,6 @@
 """Tools for haft in Python: a function with type hints and a docstring is a tool.
 
-Keep imports few: each call starts a process. The daemon runs a tool file (a module with decorated
+Keep imports few: each call starts a process. `haft.tools.host` has the calls of a mediated tool. The daemon runs a tool file (a module with decorated
 functions) in `tools/` of its configuration, and a package's function by the entry point group
 `haft.tools`; any other program ends with `run()`.
 

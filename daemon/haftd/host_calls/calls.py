@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -74,6 +74,10 @@ class HostCalls:
             "http.post": lambda raw: self._http.post(_decoded(raw, http.Post)),
             "process.run": self._run_program,
         }
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return tuple(self._methods)
 
     def open(self) -> None:
         """Pin the root; raises OSError."""

@@ -7,7 +7,7 @@ is asked in one step with its `content`: a reader sees both or neither.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Sized
+from collections.abc import Awaitable, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,6 +61,10 @@ def _call_context(call: Call) -> Any:
 
 class Requests(Protocol):
     """Requests of the process to the daemon, beside the states."""
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """Names of methods, for the process."""
 
     def __len__(self) -> int:
         """Return the number of requests without a reply."""
@@ -141,7 +145,10 @@ class Live:
     async def run(self) -> str | None:
         child = self._child
         self._context.started(self._control)
-        self._notify("init", _call_context(self._call))
+        call = _call_context(self._call)
+        if self._requests is not None:
+            call["host"] = {"methods": self._requests.methods}
+        self._notify("init", call)
         keep_up, requests = self._context.keep_up, self._requests
         tasks = [*self._control.tasks, self._serve_questions]
         if requests is not None:

@@ -7,7 +7,7 @@ process reads its input.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -34,6 +34,10 @@ class HostRequests:
         self._control: LiveControl | None = None
         self._room = trio.Event()
         self._sending = trio.Lock()
+
+    @property
+    def methods(self) -> Sequence[str]:
+        return self._calls.methods
 
     def __len__(self) -> int:
         return len(self._waiting) + self._running
