@@ -73,7 +73,7 @@ from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.runtimes.vfs.runtime import VfsRuntime
-from haftd.runtimes.wasm.runtime import WasmRuntime
+from haftd.runtimes.wasm.runtime import CompiledModules, WasmRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
@@ -260,6 +260,7 @@ def assemble(
     helpers = HelperRunner(calls)
     describer = Describer(helpers, catalogue.descriptions, handles, servers)
     builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describer)}
+    modules = CompiledModules()
     starter = Starter(
         calls=calls,
         catalogue=catalogue,
@@ -271,8 +272,8 @@ def assemble(
             **{name: PackageRuntime(entry) for name, entry in added_runtimes().items()},
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
-            "wasm": WasmRuntime(),
-            "vfs": VfsRuntime(),
+            "wasm": WasmRuntime(modules),
+            "vfs": VfsRuntime(modules),
             "builtin": BuiltinRuntime(builtins),
             "mcp": McpRuntime(servers),
         },

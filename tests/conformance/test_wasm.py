@@ -12,7 +12,7 @@ from haftd.host.launch import landlock
 from haftd.launch_spec import Sandbox
 from haftd.runtimes.base import Call, Runtime
 from haftd.runtimes.wasm.plan import worker_launch
-from haftd.runtimes.wasm.runtime import WasmRuntime
+from haftd.runtimes.wasm.runtime import CompiledModules, WasmRuntime
 from haftd.testing import Part, check_runtime
 from tests.runtimes import kit, modules
 
@@ -61,7 +61,7 @@ IMPOSSIBLE = {"signalled", "stubborn", "leaves", "holds", "chatters"}
 class WasmBench:
     def __init__(self, folder: Path, *, is_sandboxed: bool) -> None:
         self._folder = folder
-        self._runtime = WasmRuntime()
+        self._runtime = WasmRuntime(CompiledModules())
         self._sandbox = Sandbox("/nonexistent") if is_sandboxed else None
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:

@@ -52,6 +52,33 @@ def writing(path: str) -> tuple[str, dict[str, str], str]:
     return opening(CREATE, WRITE, then), {"path": path}, ERRNO
 
 
+PLACES = (
+    *("/etc/passwd", "../secret", "plug/../../secret", "link", "plug/out/secret", "self/environ"),
+    *("/proc/self/environ", "plug//../../secret", "./link", "up/secret"),
+)
+
+
+def attacks() -> tuple[str, dict[str, str], str]:
+    """Open, write, rename, link and delete what lies outside; print the number of each error."""
+    texts = {f"p{n}": place for n, place in enumerate(PLACES)}
+    texts |= {"inside": "inside", "out": "../out", "new": "new", "secret": "../secret", "root": "/"}
+    calls = [
+        f"(call $path_open (i32.const 3) (i32.const {follow}) {{p{n}}} (i32.const {flags})"
+        f" (i64.const {rights}) (i64.const 0) (i32.const 0) (i32.const 20))"
+        for n in range(len(PLACES))
+        for follow, flags, rights in ((1, 0, READ), (1, CREATE, WRITE))
+    ]
+    calls += [
+        "(call $path_symlink {root} (i32.const 3) {new})",
+        "(call $path_rename (i32.const 3) {inside} (i32.const 3) {out})",
+        "(call $path_rename (i32.const 3) {secret} (i32.const 3) {new})",
+        "(call $path_link (i32.const 3) (i32.const 0) {secret} (i32.const 3) {new})",
+        "(call $path_link (i32.const 3) (i32.const 1) {p3} (i32.const 3) {new})",
+        "(call $path_unlink_file (i32.const 3) {secret})",
+    ]
+    return "\n".join(f"(call $errno {call})" for call in calls), texts, ERRNO
+
+
 LISTS = """
   (drop (call $environ_sizes_get (i32.const 24) (i32.const 28)))
   (drop (call $environ_get (i32.const 65536) (i32.const 131072)))
@@ -102,10 +129,27 @@ MODULES: dict[str, tuple[str, dict[str, str], str]] = {
         },
         "",
     ),
+    "mediated": (
+        """(call $read_line) (call $write (i32.const 1) {ask}) (call $read_line)
+        (call $write (i32.const 1) {begin})
+        (if (local.tee $at (call $find {content}))
+          (then (call $write_to (i32.const 1) (local.get $at) (i32.const 34)))
+          (else (call $write_to (i32.const 1) (call $find {kind}) (i32.const 34))))
+        (call $write (i32.const 1) {end})""",
+        {
+            "ask": '{"jsonrpc": "2.0", "id": 1, "method": "fs.read", "params": {"path": "inside"}}\n',
+            "begin": '{"type": "stopped", "result": "',
+            "content": '"content":"',
+            "kind": '"kind":"',
+            "end": '"}\n',
+        },
+        "",
+    ),
     "inside": reading("inside"),
     "above": reading("../secret"),
     "link": reading("link"),
     "create": writing("made"),
+    "attacks": attacks(),
 }
 TOOLS = """
 [tools.lists]
@@ -166,6 +210,15 @@ sandbox = "root"
 command = "plug/component.wasm"
 parameters = {}
 limits = { fuel = 1_000_000, memory = "8 MiB" }
+[tools.attacks]
+command = "plug/attacks.wasm"
+parameters = {}
+sandbox = "root"
+[tools.unsafe]
+command = "plug/attacks.wasm"
+parameters = {}
+sandbox = "root"
+unsafe = true
 [tools.lines]
 command = "plug/lines.wasm"
 stateful = true
@@ -174,6 +227,17 @@ parameters = {}
 command = "plug/live.wasm"
 stateful = true
 output = "events"
+parameters = {}
+[tools.mediated]
+runtime = "vfs"
+command = "plug/mediated.wasm"
+access.fs.read = ["inside"]
+access.net = [{ host = "api.example.com", path_prefix = "/v1" }]
+parameters = {}
+limits = { fuel = 1_000_000 }
+[tools.mediated_nothing]
+runtime = "vfs"
+command = "plug/mediated.wasm"
 parameters = {}
 [tools.cacher]
 command = "true"
@@ -222,6 +286,9 @@ def project() -> Iterator[Project]:
     (root / "inside").write_text("inside")
     (root / "link").symlink_to("../secret")
     (folder / "secret").write_text("secret")
+    (root / "plug/out").symlink_to("../..")
+    (root / "self").symlink_to("/proc/self")
+    (root / "up").symlink_to(folder)
     for name, module in MODULES.items():
         modules.write(root / f"plug/{name}.wasm", *module)
     (root / "plug/component.wasm").write_bytes(modules.assemble(modules.COMPONENT))
@@ -267,6 +334,11 @@ def test_a_live_module_asks_while_it_runs(project: Project) -> None:
         assert state["question"]["id"] == "sure"
         state = project.wire.call("apply", id=key, input=answer, wait="stopped")
         assert state[key] == value or state[key]["message"] == value
+
+
+def test_a_module_can_be_mediated(project: Project) -> None:
+    assert project.run("mediated")["result"] == "inside"
+    assert project.run("mediated_nothing")["result"] == "denied"
 
 
 def test_the_access_of_a_module_is_shown_in_words(project: Project) -> None:
@@ -339,6 +411,18 @@ def test_a_module_writes_where_it_is_granted(project: Project) -> None:
     assert not (project.root / "made").exists()
     assert project.run("writer")["result"] == ""
     assert (project.root / "made").read_text() == "made"
+
+
+@pytest.mark.parametrize("tool", ["attacks", "unsafe"])
+def test_no_way_leads_out_of_the_folders(project: Project, tool: str) -> None:
+    """Neither with the sandbox of the kernel, nor by the engine alone."""
+    numbers = project.run(tool)["result"]
+    assert [
+        numbers[at : at + 2] for at in range(0, len(numbers), 2) if numbers[at : at + 2] == "00"
+    ] == []
+    assert len(numbers) == 2 * (2 * len(PLACES) + 6)
+    assert (project.root.parent / "secret").read_text() == "secret"
+    assert not (project.root / "new").exists() and (project.root / "inside").exists()
 
 
 def test_a_component_is_a_tool(project: Project) -> None:

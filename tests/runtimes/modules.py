@@ -16,9 +16,10 @@ _IMPORTS = {
     "environ_sizes_get": "i32 i32",
     "environ_get": "i32 i32",
     "path_open": "i32 i32 i32 i32 i32 i64 i64 i32 i32",
-    "path_create_directory": "i32 i32 i32",
     "path_unlink_file": "i32 i32 i32",
-    "fd_prestat_dir_name": "i32 i32 i32",
+    "path_symlink": "i32 i32 i32 i32 i32",
+    "path_rename": "i32 i32 i32 i32 i32 i32",
+    "path_link": "i32 i32 i32 i32 i32 i32 i32",
 }
 
 # Memory: 0 an iovec, 8 the count, 16 a byte; 4096 the input, 1 MiB at most; texts from 2 MiB on.

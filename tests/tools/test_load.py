@@ -314,6 +314,8 @@ def test_a_module_is_a_problem_without_its_engine(monkeypatch: pytest.MonkeyPatc
     assert "install `haftd[wasm]`" in tools["x"].unserved
     assert [p.key for p in problems] == ["tools.x.runtime"]
     assert "install `haftd[wasm]`" in problems[0].message
+    tools, _ = read('[tools.x]\ncommand = "plug/a.wasm"\nruntime = "vfs"\n')
+    assert "install `haftd[wasm]`" in tools["x"].unserved
 
 
 def test_a_command_that_ends_in_wasm_is_a_module_with_nothing() -> None:

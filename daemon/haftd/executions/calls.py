@@ -35,7 +35,7 @@ from haftd.runtimes.wasm.plan import worker_launch
 from haftd.tools.calls.confinement import grants_of, program_sandbox
 from haftd.tools.calls.environment import build, call_value, granted_variables
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
-from haftd.tools.definitions.access import ALWAYS_INHERITED
+from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED
 from haftd.tools.definitions.server_tools import server_of
@@ -320,12 +320,16 @@ class Calls:
         sandbox = _completed(launch.sandbox, env, self.settings)
         launch = replace(launch, env=env, sandbox=sandbox)
         policy = resolved.policy
-        if resolved.runtime != "wasm" or policy is None:
+        if not resolved.is_module or policy is None:
             return launch
+        if resolved.runtime == MEDIATED:  # the rest by host calls
+            policy = NOTHING
         granted = [name for name in env if resolved.env_overlay.get(name) or policy.may_see(name)]
+        folders = grants_of(policy) or ()
+        _refuse_own(folders, self.settings)
         return worker_launch(
             launch,
-            grants_of(policy) or (),
+            folders,
             [name for name in granted if not name.startswith("HAFT_")],
             self.settings.modules,
             resolved.context_json,

@@ -28,21 +28,23 @@ log = structlog.get_logger("haftd.runtimes.wasm.runtime")
 _MAX_NAMES = 64
 
 
-class WasmRuntime:
-    """The runtime `wasm`, of calls whose launch `plan.worker_launch` has made."""
+class CompiledModules:
+    """The cache of compiled modules, for calls whose launch `plan.worker_launch` has made."""
 
     def __init__(self) -> None:
-        self._processes = ProcessRuntime()
         self._names: dict[tuple[object, ...], str] = {}
         """Names of compiled modules, by the files' identity."""
 
-    async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        order = Order(**msgspec.json.decode(call.launch.env[worker.VARIABLE]))
+    async def prepared(self, call: Call) -> Call:
+        """Compile the call's module unless the cache has it; return the call with its name in the cache.
+
+        Raises `StartFailed`.
+        """
+        order = _order_of(call)
         name = await self._name(module_of(call.launch), has_fuel=order.fuel is not None)
-        order = order._replace(cached=name)
         if _is_wanting(order.cache, name):
-            await _compile(call, order)
-        return await self._processes.run(_with_cached(call, name), context)
+            await _compile(call, order._replace(cached=name))
+        return _with_cached(call, name)
 
     async def _name(self, path: str, *, has_fuel: bool) -> str:
         try:
@@ -57,6 +59,26 @@ class WasmRuntime:
             why = (error.strerror or "it cannot be read").lower()
             raise StartFailed(f"There is no module {path}: {why}.", "program") from None
         return name
+
+
+class WasmRuntime:
+    """The runtime `wasm`."""
+
+    def __init__(self, modules: CompiledModules) -> None:
+        self._modules = modules
+        self._processes = ProcessRuntime()
+
+    async def run(self, call: Call, context: RuntimeContext) -> str | None:
+        return await self._processes.run(await self._modules.prepared(call), context)
+
+
+def is_module(call: Call) -> bool:
+    """Return whether the call's process is the worker of a module."""
+    return worker.VARIABLE in call.launch.env
+
+
+def _order_of(call: Call) -> Order:
+    return Order(**msgspec.json.decode(call.launch.env[worker.VARIABLE]))
 
 
 def _read_name(path: str, *, has_fuel: bool) -> str:
@@ -94,8 +116,7 @@ async def _compile(call: Call, order: Order) -> None:
 
 def _with_cached(call: Call, name: str) -> Call:
     """Return the call with the name of the compiled module, also when run again."""
-    order = Order(**msgspec.json.decode(call.launch.env[worker.VARIABLE]))
-    env = {**call.launch.env, worker.VARIABLE: order._replace(cached=name).text()}
+    env = {**call.launch.env, worker.VARIABLE: _order_of(call)._replace(cached=name).text()}
     again = call.again
 
     def once_more(answers: Mapping[str, Any]) -> Call:

@@ -68,6 +68,8 @@ class ResolvedCall:
     env_overlay: Mapping[str, str | bool | None] = field(default_factory=dict, repr=False)
     context_json: str = field(default="", repr=False)
     policy: AccessPolicy | None = None
+    is_module: bool = False
+    """The program is a module of WebAssembly."""
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
@@ -110,7 +112,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
     if runtime == MEDIATED:
         output, policy = "events", mediated_policy(tool, policy)
     argv, values = (
-        renderer.command(context.root, is_file=runtime == "wasm") if tool.command else ((), {})
+        renderer.command(context.root, is_file=tool.is_module) if tool.command else ((), {})
     )
     folder = renderer.sized("cwd", renderer.value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
@@ -134,7 +136,8 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         limits=renderer.limits(),
         sandbox=sandbox_of(tool, policy, context.root, runtime),
     )
-    return ResolvedCall(launch, runtime, overlay, msgspec.json.encode(call).decode(), policy)
+    context_json = msgspec.json.encode(call).decode()
+    return ResolvedCall(launch, runtime, overlay, context_json, policy, tool.is_module)
 
 
 def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:

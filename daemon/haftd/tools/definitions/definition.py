@@ -13,7 +13,7 @@ from haft_protocol.methods import Annotations
 from haftd.notice_settings import NoticeSettings
 
 from .access import AccessPolicy
-from .runtime_names import served_names, unserved_runtime
+from .runtime_names import MEDIATED, served_names, unserved_runtime
 
 BUILTIN = frozenset({"ask_user", "describe_tools"})
 """The daemon's own tools that have a definition; `await` has none."""
@@ -39,6 +39,11 @@ class Command:
 
     words: tuple[str | Each, ...]
     shell: str | None = None
+
+    @property
+    def names_module(self) -> bool:
+        """Return whether the program is a module of WebAssembly by its name."""
+        return self.shell is None and str(self.words[0]).endswith(".wasm")
 
 
 class VerbForm(msgspec.Struct, frozen=True):
@@ -181,6 +186,13 @@ class Tool:
         return self.source == "builtin" or self.source.startswith("builtin.")
 
     @property
+    def is_module(self) -> bool:
+        """Return whether the program is a module of WebAssembly, also as the process of a mediated tool."""
+        return self.runtime == "wasm" or (
+            self.runtime == MEDIATED and self.command is not None and self.command.names_module
+        )
+
+    @property
     def unserved(self) -> str:
         """Return the reason why this daemon cannot run the tool; empty if it can."""
         if self.is_builtin and self.name in BUILTIN:
@@ -189,6 +201,8 @@ class Tool:
             return f"haftd has no tool of that name; its own are {', '.join(sorted(BUILTIN))}"
         if self.source != "local":
             return self.absent
+        if self.is_module and "wasm" not in served_names():
+            return unserved_runtime("wasm")
         if "{" not in self.runtime and self.runtime not in served_names():
             return unserved_runtime(self.runtime)
         return ""

@@ -343,7 +343,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     command: Command | None = values.get("command")
     if source != "local":
         values.pop("runtime", None)
-    elif "runtime" not in values and command and str(command.words[0]).endswith(".wasm"):
+    elif "runtime" not in values and command and command.names_module:
         values["runtime"] = "wasm"
     _check_module(values)
     stateful = values.get("stateful", "actions" in values)
@@ -377,7 +377,8 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 def _check_module(values: Mapping[str, Any]) -> None:
     """Raise `InvalidField` for a shell script as a module of WebAssembly, or for fuel elsewhere."""
     if values.get("runtime") != "wasm":
-        if "fuel" in values.get("limits", {}):
+        is_mediated = values.get("runtime") == MEDIATED and values["command"].names_module
+        if "fuel" in values.get("limits", {}) and not is_mediated:
             why = 'only a module of WebAssembly (`runtime = "wasm"`) uses fuel; a program has cpu_s'
             raise _wrong(why, "limits", "fuel")
         return
