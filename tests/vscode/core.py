@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 _NODE = Path(sys.executable).parents[1] / ".node" / "node"
-_DRIVER = Path(__file__).parents[2] / "clients" / "vscode" / "dist" / "driver.js"
+_BUILT = Path(__file__).parents[2] / "clients" / "vscode" / "dist"
 
 
-def core_command() -> list[str] | None:
-    """Return the command of the core behind an emulator; None where it is not built."""
-    return [str(_NODE), str(_DRIVER)] if _NODE.exists() and _DRIVER.exists() else None
+def core_command(name: str = "driver") -> list[str] | None:
+    """Return the command of a program in `test/`, the core behind an emulator; None where it is not built."""
+    program = _BUILT / f"{name}.js"
+    return [str(_NODE), str(program)] if _NODE.exists() and program.exists() else None

@@ -103,27 +103,6 @@ test("of a long output only the present screen is drawn", async () => {
   feed.dispose();
 });
 
-test("a program that writes at full speed is read in bounded bursts, and the editor's own requests are answered", async () => {
-  const daemon = open();
-  await daemon.connect({ start: true });
-  await spawn(daemon, "flood", "yes 0123456789012345678901234567890123456789");
-  const screen = new Recorder();
-  let bytes = 0;
-  let pieces = 0;
-  screen.write = (text) => {
-    bytes += text.length;
-    pieces += 1;
-    screen.changed();
-  };
-  const feed = new Feed(daemon, "default", "flood", screen, FEED);
-  await feed.open();
-  await screen.until(() => bytes > 2 << 20);
-  assert.deepEqual(await daemon.request("ping", {}), { pong: true });
-  assert.ok(pieces > 8);
-  await daemon.request("abort", { id: "flood", grace_ms: 0 });
-  feed.dispose();
-});
-
 test("the end of a handle is described, and another handle of that id begins anew", async () => {
   const daemon = open();
   await daemon.connect({ start: true });

@@ -59,6 +59,10 @@ export class Recorder implements Sink {
     this.changed();
   }
 
+  gap(bytes: number): void {
+    this.text += `[gap of ${bytes}]`;
+  }
+
   note(text: string | undefined): void {
     this.noted = text;
     this.changed();

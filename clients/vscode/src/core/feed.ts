@@ -8,6 +8,8 @@ export interface Sink {
   /** draw this; the first piece after `clear` is on an empty screen */
   write(text: string): void;
   clear(): void;
+  /** this many bytes are left out; of a terminal the present screen comes next, of which `isAlternate` is the kind */
+  gap(bytes: number, screen: { isAlternate: boolean } | undefined): void;
   /** words about the handle that runs on, beside its output; undefined: none */
   note(text: string | undefined): void;
   /** the end of the output, in words */
@@ -21,9 +23,8 @@ export interface FeedOptions {
   clipboard: boolean;
 }
 
-// An emulator in another process gives no sign of what it has drawn: reading pauses after so much, for so long.
-const BURST_BYTES = 256 * 1024;
-const PAUSE_MS = 40;
+// After so long a pause of an emulator the program may be far ahead: its screen is worth more than what it printed.
+const LONG_PAUSE_MS = 100;
 
 export class Feed {
   /** the terminal's size; undefined for a handle on a pipe */
@@ -34,8 +35,10 @@ export class Feed {
   private generation: number | undefined;
   private server: string | undefined;
   private decoder = new TextDecoder();
-  private burst = 0;
-  private timer: NodeJS.Timeout | undefined;
+  private isHeld = false;
+  private subscription: string | undefined;
+  /** The subscription that has ended; what is still on its way comes again by the next. */
+  private past: string | undefined;
   private attempt = 0;
   /** The daemon does not know the handle; another one may take its id. */
   private isGone = false;
@@ -63,17 +66,53 @@ export class Feed {
   /** Connect and draw; after a loss, go on at the cursor. Errors become notes. */
   async open(): Promise<void> {
     this.drop();
-    const attempt = this.attempt;
-    try {
+    // What is drawn now would only wait.
+    if (this.isHeld) return;
+    await this.attend(async (attempt) => {
       const link = await this.daemon.openReader((event) => {
         if (attempt === this.attempt) this.take(event);
       });
-      if (attempt !== this.attempt) return link.close();
+      if (attempt !== this.attempt) {
+        link.close();
+        return;
+      }
       this.link = link;
       link.whenLost(() => {
         if (attempt === this.attempt && this.daemon.isOpen) void this.open();
       });
       await this.draw(link, attempt);
+    });
+  }
+
+  /** Read nothing more until `release`: the emulator is behind. */
+  hold(): void {
+    this.isHeld = true;
+    this.link?.pause();
+  }
+
+  release(heldMs: number): void {
+    this.isHeld = false;
+    if (!this.link) return void this.open();
+    this.link.resume();
+    if (heldMs > LONG_PAUSE_MS) void this.catchUp();
+  }
+
+  /** Subscribe anew, and leave out what is too far behind. */
+  private async catchUp(mustSkip = false): Promise<void> {
+    const { link, subscription } = this;
+    if (!link || subscription === undefined) return;
+    this.subscription = undefined;
+    this.past = subscription;
+    await this.attend(async (attempt) => {
+      await link.request("unsubscribe", { subscription });
+      if (attempt === this.attempt) await this.draw(link, attempt, mustSkip);
+    });
+  }
+
+  private async attend(work: (attempt: number) => Promise<void>): Promise<void> {
+    const attempt = this.attempt;
+    try {
+      await work(attempt);
     } catch (error) {
       if (attempt !== this.attempt) return;
       if (error instanceof HaftError && error.code === HANDLE_NOT_FOUND) {
@@ -83,34 +122,38 @@ export class Feed {
     }
   }
 
-  private async draw(link: Link, attempt: number): Promise<void> {
+  private async draw(link: Link, attempt: number, mustSkip = false): Promise<void> {
     const state = await this.look(link);
     if (attempt !== this.attempt) return;
+    const { historyBytes } = this.options;
     const server = `${this.daemon.server?.pid} ${this.daemon.server?.started_at}`;
     const isSame = this.cursor !== undefined && state.generation === this.generation;
     // With its daemon the output is lost: only the emulator still has what it has drawn.
     const isLost = isSame && state.state === "stopped" && state.ended_by.by === "lost";
     const goesOn = isSame && (isLost || server === this.server);
     if (isLost) this.cursor = state.cursor;
+    const before = goesOn ? (this.cursor ?? 0) : 0;
+    const isLong = mustSkip || state.cursor - before > historyBytes;
     this.server = server;
     this.generation = state.generation;
     this.sink.note(undefined);
-    if (!goesOn) {
+    if (!goesOn) this.sink.clear();
+    if (!goesOn || isLong) {
       this.decoder = new TextDecoder();
-      this.sink.clear();
-      const { historyBytes } = this.options;
-      const isLong = state.cursor > historyBytes;
-      if (state.screen && (isLong || state.screen.alt)) {
-        const painted = await link.request("fetch", this.params({ view: "paint", for: "terminal" }));
+      const { screen } = state;
+      this.cursor = isLong ? Math.max(before, state.cursor - historyBytes) : before;
+      let painted = "";
+      if (screen && (isLong || screen.alt)) {
+        const reply = await link.request("fetch", this.params({ view: "paint", for: "terminal" }));
         if (attempt !== this.attempt) return;
-        this.cursor = painted.cursor;
-        this.write(Buffer.from(painted.content ?? "", "base64"));
-      } else {
-        this.cursor = isLong ? state.cursor - historyBytes : 0;
+        this.cursor = reply.cursor;
+        painted = reply.content ?? "";
       }
+      if (goesOn) this.sink.gap(this.cursor - before, screen && { isAlternate: screen.alt });
+      this.write(Buffer.from(painted, "base64"));
     }
     this.note(state);
-    await this.follow(link);
+    await this.follow(link, attempt);
   }
 
   private params<T extends object>(more: T): T & { session: string; id: string } {
@@ -131,9 +174,9 @@ export class Feed {
     }
   }
 
-  private async follow(link: Link): Promise<void> {
+  private async follow(link: Link, attempt: number): Promise<void> {
     const { session, id } = this;
-    await link.request("subscribe", {
+    const { subscription } = await link.request("subscribe", {
       session,
       handles: [id],
       events: ["state", "bytes"],
@@ -141,20 +184,20 @@ export class Feed {
       for: "terminal",
       ...(this.options.clipboard ? { clipboard: true } : {}),
     });
+    if (attempt === this.attempt) this.subscription = subscription;
   }
 
   private take({ method, params }: Event): void {
+    if ("subscription" in params && params.subscription === this.past) return;
     if (method === "handle/state") {
       this.note(params);
       this.renew(params.generation);
     } else if (method === "handle/bytes") {
       this.renew(params.generation);
-      if ((params.omitted ?? 0) > 0 && this.size) {
-        // The missing bytes moved the cursor and the colours: only a new drawing is right.
-        this.cursor = undefined;
-        void this.open();
-        return;
-      }
+      const omitted = params.omitted ?? 0;
+      // The missing bytes moved the cursor and the colours: only a new drawing is right.
+      if (omitted > 0 && this.size) return void this.catchUp(true);
+      if (omitted > 0) this.sink.gap(omitted, undefined);
       this.cursor = params.cursor;
       this.write(Buffer.from(params.data, "base64"));
     }
@@ -181,19 +224,13 @@ export class Feed {
   private write(bytes: Uint8Array): void {
     const text = this.decoder.decode(bytes, { stream: true });
     if (text) this.sink.write(this.size ? text : text.replace(/\r?\n/g, "\r\n"));
-    this.burst += bytes.length;
-    if (this.burst >= BURST_BYTES) {
-      this.burst = 0;
-      const link = this.link;
-      link?.pause();
-      this.timer = setTimeout(() => link?.resume(), PAUSE_MS);
-    }
   }
 
   private drop(): void {
     this.attempt += 1;
     this.isGone = false;
-    clearTimeout(this.timer);
+    this.subscription = undefined;
+    this.past = undefined;
     this.link?.close();
     this.link = undefined;
   }

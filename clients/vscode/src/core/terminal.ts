@@ -2,6 +2,7 @@
 import type { HandleState, Input } from "../../../../docs/haft";
 import type { Daemon } from "./daemon";
 import { Feed, type FeedOptions } from "./feed";
+import { Flow } from "./flow";
 
 export interface Shown {
   session: string;
@@ -29,9 +30,14 @@ export interface Emulator {
 }
 
 const CLEAR = "\x1bc\x1b[3J";
+// A painting is for an empty terminal, and RIS would empty the scrollback, too: the modes that programs set, one by one.
+const MODES = [1049, 1, 5, 6, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004, 2026];
+const RESET = `${MODES.map((mode) => `\x1b[?${mode}l`).join("")}\x1b[?7;25h\x1b[4l\x1b>\x1b[!p\x1b]104\x07`;
+const DEAD_MS = 2000;
 
 export class HandleTerminal {
   private readonly feed: Feed;
+  private readonly flow: Flow;
   private room: Size | undefined;
   private given = "";
   private line = "";
@@ -45,16 +51,23 @@ export class HandleTerminal {
     options: FeedOptions,
   ) {
     const sink = {
-      write: (text: string) => emulator.write(text),
+      write: (text: string) => this.flow.write(text),
       clear: () => {
         this.end = undefined;
-        emulator.write(CLEAR);
+        this.flow.write(CLEAR);
       },
+      gap: (bytes: number, screen: { isAlternate: boolean } | undefined) => this.leaveOut(bytes, screen),
       note: (text: string | undefined) => this.note(text),
       end: (text: string) => this.finish(text),
       state: () => this.limit(),
     };
-    this.feed = new Feed(daemon, shown.session, shown.id, sink, options);
+    const feed = new Feed(daemon, shown.session, shown.id, sink, options);
+    this.feed = feed;
+    this.flow = new Flow(
+      (text) => emulator.write(text),
+      () => feed.hold(),
+      (ms) => feed.release(ms),
+    );
   }
 
   open(room: Size | undefined): Promise<void> {
@@ -101,14 +114,27 @@ export class HandleTerminal {
     this.emulator.rename(this.name);
   }
 
+  /** Mark a gap in the scrollback. A primary screen moves into it; below an alternate one it stays. */
+  private leaveOut(bytes: number, screen: { isAlternate: boolean } | undefined): void {
+    const line = `\x1b[2m[${bytes} bytes are left out: “haft: Show the Output” has them]\x1b[0m\r\n`;
+    if (!screen) return this.flow.write(`\r\n${line}`);
+    const { rows } = this.feed.size ?? { rows: 0 };
+    const push = screen.isAlternate ? "" : `\x1b[${rows};1H\r\n${line}${"\n".repeat(rows)}`;
+    this.flow.write(`${RESET}${push}\x1b[H\x1b[J`);
+  }
+
   private finish(text: string): void {
     this.note(undefined);
-    if (text !== this.end) this.emulator.write(`\r\n\x1b[2m[${text}]\x1b[0m\r\n`);
+    if (text !== this.end) this.flow.write(`\r\n\x1b[2m[${text}]\x1b[0m\r\n`);
     this.end = text;
   }
 
   /** Take what the emulator gives as typed. */
-  input(data: string): void {
+  input(given: string): void {
+    const data = this.flow.take(given);
+    if (data === "") return;
+    // The emulator is there, whatever has become of its answers.
+    this.flow.giveUpAfter(DEAD_MS);
     const { state } = this.feed;
     if (!state || state.state === "stopped") {
       if (data === "\r") this.emulator.close();
@@ -129,7 +155,7 @@ export class HandleTerminal {
   private edit(data: string): void {
     for (const key of data) {
       if (key === "\r" || key === "\n") {
-        this.emulator.write("\r\n");
+        this.flow.write("\r\n");
         this.apply({ line: this.line });
         this.line = "";
       } else if (key === "\x03") {
@@ -138,11 +164,11 @@ export class HandleTerminal {
         this.apply(this.line ? { text: this.line } : { eof: true });
         this.line = "";
       } else if (key === "\x7f") {
-        if (this.line) this.emulator.write("\b \b");
+        if (this.line) this.flow.write("\b \b");
         this.line = [...this.line].slice(0, -1).join("");
       } else if (key >= " ") {
         this.line += key;
-        this.emulator.write(key);
+        this.flow.write(key);
       }
     }
   }
