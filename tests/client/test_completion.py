@@ -13,11 +13,14 @@ import pexpect
 import pytest
 
 from haft.__main__ import main
+from haft.cli import COMMANDS
 from haft.cli.completion import complete
+from haft.cli.parsers import command_parser
 from haft.installation import completion
 from haftd.runtimes.keys import read_key
 from tests.client.conftest import Serve
 from tests.client.fake import Refuse, running, stopped
+from tests.client.person import Place
 
 Capture = pytest.CaptureFixture[str]
 
@@ -142,6 +145,25 @@ def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None
     assert values("spawn edit --arg=mo") == ["--arg=mode=fast", "--arg=mode=slow"]
 
 
+def test_the_daemons_own_lists_are_completed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option and argument of each command, with the replies of a real daemon."""
+    for name, value in place.daemon.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HAFT_SOCKET", raising=False)
+    monkeypatch.delenv("HAFT_HOST", raising=False)
+    assert values("spawn ru") == ["run"]
+    assert values("spawn run --arg t") == ["terminal:=true", "terminal:=false", "timeout_s:="]
+    assert "cwd=" in values("spawn git_stage --arg |")
+    assert "default" in values("--session |")
+    assert values("man fet") == ["fetch"]
+    for command in COMMANDS:
+        parser = command_parser(command)
+        assert values(f"{command} |") is not None
+        for option in parser.options():
+            if option.nargs != 0:
+                assert values(f"{command} {option.option_strings[-1]} |") is not None
+
+
 def test_a_failure_completes_nothing_and_starts_no_daemon(
     serve: Serve, short_tmp: Path, capsys: Capture
 ) -> None:
@@ -180,10 +202,16 @@ def shell_env(tmp_path: Path) -> dict[str, str]:
     ("words", "replies"),
     [
         (["haft", "spawn", "--wait", "=", "inp"], ["input "]),
+        (["haft", "play", "'a"], ["a b.cast"]),
+        (["haft", "play", '"a'], ["a b.cast"]),
+        (["haft", "play", r"a\ b"], [r"a\ b.cast "]),
         (["haft", "mcp", "install", ""], ["claude-code ", "claude-desktop ", "codex "]),
     ],
 )
-def test_bash_completes(shell_env: dict[str, str], words: list[str], replies: list[str]) -> None:
+def test_bash_completes(
+    shell_env: dict[str, str], tmp_path: Path, words: list[str], replies: list[str]
+) -> None:
+    (tmp_path / "a b.cast").touch()
     line = " ".join(words).replace(" = ", "=")
     code = (
         'source "$1"; COMP_LINE="$2"; COMP_POINT=${#COMP_LINE}; shift 2; COMP_WORDS=("$@"); '
@@ -193,6 +221,7 @@ def test_bash_completes(shell_env: dict[str, str], words: list[str], replies: li
     done = subprocess.run(
         ["bash", "--norc", "-c", code, "bash", script, line, *words],
         env=shell_env,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
@@ -208,18 +237,33 @@ def test_each_completed_key_is_a_key_of_the_daemon() -> None:
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
-def test_fish_completes_with_descriptions(shell_env: dict[str, str]) -> None:
-    code = f"source {completion('fish')}; complete -C'haft lo'; complete -C'haft setup s'"
+def test_fish_completes_with_descriptions(shell_env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a b.cast").touch()
+    lines = ["haft lo", "haft setup s", "haft play 'a", r"haft play a\ b"]
+    asked = "; ".join(f"complete -C{shlex.quote(line)}" for line in lines)
     done = subprocess.run(
-        ["fish", "--no-config", "-c", code], env=shell_env, capture_output=True, text=True
+        ["fish", "--no-config", "-c", f"source {completion('fish')}; {asked}"],
+        env=shell_env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
-    assert done.stdout == "logs\tshow all output of a handle, or follow it\nservice\n"
+    assert done.stdout.splitlines() == [
+        "logs\tshow all output of a handle, or follow it", "service", "a b.cast", "a b.cast",
+    ]  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
-def test_zsh_completes(shell_env: dict[str, str]) -> None:
+def test_zsh_completes(shell_env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a b.cast").touch()
     shell = pexpect.spawn(
-        "zsh", ["-f"], env=shell_env, encoding="utf-8", timeout=20, dimensions=(24, 120)
+        "zsh",
+        ["-f"],
+        env=shell_env,
+        cwd=str(tmp_path),
+        encoding="utf-8",
+        timeout=20,
+        dimensions=(24, 120),
     )
     shell.sendline(
         f"PS1=; unsetopt beep; autoload -Uz compinit; compinit -D -u; source {completion('zsh')}; echo rea''dy"
@@ -229,4 +273,6 @@ def test_zsh_completes(shell_env: dict[str, str]) -> None:
     shell.expect_exact("haft logs ")
     shell.send("\x15haft a\t")
     shell.expect("abort +-- end handles and all their processes")
+    shell.send("\x15haft play 'a\t")
+    shell.expect_exact("haft play 'a b.cast'")
     shell.close(force=True)

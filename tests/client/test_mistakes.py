@@ -242,3 +242,12 @@ def test_an_empty_name_is_not_taken_for_none(
     assert main(words) == (125 if words[0] == "run" else 2)
     assert "it is empty; leave the option out" in capsys.readouterr().err
     assert not daemon.requests
+
+
+def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capture) -> None:
+    daemon = serve(lambda request, peer: running("a"))
+    assert main(["apply", "a", "--line=--", "--", "-x"]) == 2
+    assert main(["apply", "a", "--line=--"]) == 0
+    assert daemon.calls("apply")[0]["input"] == {"line": "--"}
+    assert main(["logs", "a", "--last=--"]) == 2
+    assert "argument -n/--last: " in capsys.readouterr().err

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from msgspec import MsgspecError, to_builtins
+from msgspec import MsgspecError, UnsetType, to_builtins
 
 from haft_protocol.questions import Boolean, Question, Select
 from haft_protocol.states import Stopped, Waiting
@@ -43,6 +43,8 @@ _KEYS = [
     *(f"F{number}" for number in range(1, 13)),
     *(f"C-{key}" for key in "acdelruwz\\"),
 ]
+_OF_A_CALL = ("action", "id", "wait", "pattern", "timeout_ms", "view")
+"""The parameters of a call that stand beside a stateful tool's own."""
 _UNCOMPLETED = frozenset(["run --id", "spawn --id", "spawn --call-id", "shell id"])
 """The options and arguments with the metavar of a handle that want a new name."""
 
@@ -210,19 +212,26 @@ class _Line:
 
     def _tools(self) -> Candidates:
         listed = self._ask(lambda haft: haft.tools())
-        return [(t.tool, t.description.strip().partition("\n")[0]) for t in listed.tools]
+        return [
+            (
+                t.name if isinstance(t.tool, UnsetType) else t.tool,
+                t.description.strip().partition("\n")[0],
+            )
+            for t in listed.tools
+        ]
 
     def _tool_arguments(self) -> Candidates:
         """Yield `name=` for each property of the tool's schema, `name:=` where the value is no string."""
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
         tool = next((t for t in listed.tools if name in (t.name, t.tool)), None)
-        properties = {} if tool is None else tool.parameters.get("properties", {})
-        for name, schema in properties.items():
+        for name, schema in _arguments({} if tool is None else tool.parameters).items():
             values = [v for v in schema.get("enum", ()) if isinstance(v, str)]
-            text = schema.get("description", "")
+            text = str(schema.get("description", ""))
             if values:
                 yield from ((f"{name}={value}", text) for value in values)
+            elif schema.get("type") == "boolean":
+                yield from ((f"{name}:={value}", text) for value in ("true", "false"))
             else:
                 is_text = schema.get("type", "string") == "string"
                 yield f"{name}{'' if is_text else ':'}=", text
@@ -258,11 +267,25 @@ class _Line:
             return call(haft)
 
     def _last(self, name: str) -> str | None:
-        return self.parsed.get(name, [None])[-1]
+        values = self.parsed.get(name)
+        return values[-1] if values else None
 
 
 def _name(action: argparse.Action) -> str:
     return action.option_strings[-1] if action.option_strings else action.dest
+
+
+def _arguments(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of a tool's arguments; of a stateful tool, those of its start."""
+    starts = (
+        variant["properties"]
+        for variant in parameters.get("oneOf", ())
+        if variant.get("properties", {}).get("action") == {"const": "spawn"}
+    )
+    properties = parameters.get("properties") or {
+        name: schema for name, schema in next(starts, {}).items() if name not in _OF_A_CALL
+    }
+    return {name: schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
 
 
 def _options_of(question: Question | None) -> Candidates:
@@ -289,6 +312,7 @@ _WORDS: dict[str, Callable[[], Candidates]] = {
     "ADDRESS": lambda: ((address, "") for _, address in host_list(None, os.environ)),
     "ACTION": lambda: ((name, "") for name in ("install", "uninstall", "import")),
     "COMMAND": COMMANDS.items,
+    "PAGE": COMMANDS.items,
 }
 
 

@@ -14,14 +14,22 @@ _haft() {
         fi
     done
     current="${words[${#words[@]} - 1]}"
+    # A quotation that is still open, or single characters that are quoted.
+    local quote=""
+    case "$current" in
+        [\"\']*) quote="${current:0:1}" current="${current:1}" ;;
+        *) current="${current//\\/}" ;;
+    esac
+    words[${#words[@]} - 1]="$current"
     breaks=""
     [[ "$current" == *[=:]* && "$COMP_WORDBREAKS" == *[=:]* ]] && breaks="${current%"${current##*[=:]}"}"
     COMPREPLY=()
     local value
     while IFS=$'\t' read -r value _; do
         value="${value#"$breaks"}"
-        printf -v value %q "$value"
-        [[ "$value" == *[=/] ]] || value+=" "
+        # Within quotation marks bash quotes by itself.
+        [[ -n "$quote" ]] || printf -v value %q "$value"
+        [[ -n "$quote" || "$value" == *[=/] ]] || value+=" "
         COMPREPLY+=("$value")
     done < <(haft __complete "$current" "${words[@]}" 2>/dev/null)
 }
