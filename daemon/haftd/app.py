@@ -120,8 +120,8 @@ class _App:
         paths, problems = self.paths, self.problems
         nofile = startup.raise_descriptor_limit()
         become_subreaper()
-        base = startup.containment(self.settings, paths, problems)
-        journal, report = startup.recover_processes(paths, self.instance, base)
+        containment = startup.containment(self.settings, paths, problems)
+        journal, report = startup.recover_processes(paths, self.instance, containment.parents)
         activated = socket_activation.take(os.environ, os.getpid())
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in activated.problems
@@ -136,7 +136,7 @@ class _App:
             instance=self.instance,
             journal=journal,
             report=report,
-            base=base,
+            containment=containment,
             environ=environ,
             nofile=nofile,
             descriptors=startup.descriptors(),
@@ -164,7 +164,7 @@ class _App:
                 await handles.start(self._handle_signals, daemon)
                 handles.start_soon(self._retain, daemon.registry)
                 if not self.supervised:
-                    handles.start_soon(self._keep_guardian, base)
+                    handles.start_soon(self._keep_guardian, containment.parents)
                 if self.watchdog_s is not None:
                     handles.start_soon(feed_watchdog, self.notifier, self.watchdog_s)
                 async with trio.open_nursery() as connections:
@@ -292,7 +292,7 @@ class _App:
         log.warning("nothing is held any more: this daemon gives way to the one at its socket")
         self._ask_to_stop(None)
 
-    async def _keep_guardian(self, base: Path | None) -> None:
+    async def _keep_guardian(self, bases: Sequence[Path]) -> None:
         """Keep a guardian process if no service manager cleans up after a crash."""
         guardian: Guardian | None = None
         try:
@@ -302,7 +302,7 @@ class _App:
                     instance=self.instance,
                     journal=Path(self.paths.runtime.handles_lock),
                     lock=Path(self.paths.runtime.recover_lock),
-                    base=base,
+                    bases=bases,
                 )
                 await trio.lowlevel.wait_readable(guardian.pidfd)
                 log.warning("the guardian has ended; another is started", pid=guardian.pid)

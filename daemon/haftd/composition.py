@@ -43,6 +43,7 @@ from haftd.executions.supervisor import Supervisor
 from haftd.host.files.id_log import IdLog
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
+from haftd.host.limit_group import Containment
 from haftd.host.process.process_tag import OUTER, home_of
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report
@@ -100,7 +101,7 @@ class Parts:
     instance: str
     journal: Journal
     report: Report
-    base: Path | None
+    containment: Containment
     environ: dict[str, str]
     nofile: int
     """Soft limit of descriptors for tools."""
@@ -160,7 +161,7 @@ def assemble(
             home=home,
             instance=parts.instance,
             calls=state / "calls",
-            base=parts.base,
+            containment=parts.containment,
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
             socket=parts.paths.socket,
@@ -290,7 +291,7 @@ def assemble(
         path=parts.environ.get("PATH", ""),
         managed="INVOCATION_ID" in parts.environ,
         cache=cache_above(sys.prefix, os.path.exists) or UNSET,
-        containment="processes" if parts.base is None else "cgroup",
+        containment="processes" if parts.containment.base is None else "cgroup",
         recovered=recovery_counts(parts.report),
         unconfirmed=parts.report.unconfirmed,
         budget=budget,

@@ -24,6 +24,7 @@ from haftd.host.cgroup import find_base
 from haftd.host.files import runtime_folder
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
+from haftd.host.limit_group import Containment, find_controllers
 from haftd.host.process.identity import boot_id, machine_id, pid_namespace
 from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.journal import Journal
@@ -116,9 +117,10 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
         return None
 
 
-def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
+def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Containment:
+    setting = settings.daemon.cgroup
     try:
-        return find_base(settings.daemon.cgroup, declared=os.environ.get("HAFT_DELEGATED") == "1")
+        base = find_base(setting, declared=os.environ.get("HAFT_DELEGATED") == "1")
     except OSError as error:
         problems.append(
             Problem(
@@ -127,10 +129,11 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Pa
                 message=f"{error}; handles get no cgroup of their own",
             )
         )
-        return None
+        base = None
+    return Containment(base, find_controllers(setting, base))
 
 
-def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
+def recover_processes(paths: Paths, instance: str, bases: Sequence[Path]) -> tuple[Journal, Report]:
     """End the processes of a previous daemon; blocks for up to a few seconds."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
@@ -139,7 +142,7 @@ def recover_processes(paths: Paths, instance: str, base: Path | None) -> tuple[J
     report = recover(
         journal.records,
         home=home_of(Path(paths.runtime.folder)),
-        base=base,
+        bases=bases,
         live=instance,
         lock=Path(paths.runtime.recover_lock),
     )

@@ -11,6 +11,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.executions.calls import Calls, LaunchSettings, find_askpass
+from haftd.host.limit_group import Containment
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
@@ -37,7 +38,7 @@ def test_the_askpass_helper_is_beside_the_first_program_that_has_one(
 def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> None:
     """The next start finds and ends the processes by them."""
     unmade: list[object] = []
-    settings = LaunchSettings({}, "", "", Path("/nowhere"), None, 1024, "/", "/s")
+    settings = LaunchSettings({}, "", "", Path("/nowhere"), Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
     calls = Calls(settings, (), cast(Any, journal), lambda: False)
@@ -49,7 +50,7 @@ def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> 
 def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     tmp_path: Path,
 ) -> None:
-    settings = LaunchSettings({}, "", "", tmp_path, None, 1024, "/", "/s")
+    settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
     calls = Calls(settings, (), cast(Any, journal), lambda: False)
     path = Path(calls._call_file("m")(b"{}"))
@@ -73,7 +74,7 @@ DESKTOP = {
 def factory(**changed: Any) -> tuple[Calls, list[Record]]:
     """Return a factory of calls, and the records that it makes."""
     settings = LaunchSettings(
-        DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), None, 512, "/root", "/s"
+        DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), Containment(), 512, "/root", "/s"
     )
     records: list[Record] = []
     journal = SimpleNamespace(start=records.append)

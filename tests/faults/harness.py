@@ -24,6 +24,7 @@ from types import TracebackType
 import pytest
 
 from haftd.host.cgroup import Cgroup, find_base, find_own
+from haftd.host.limit_group import Controllers, find_controllers
 from haftd.host.process.identity import Identity, every_pid, identify_child, read_stat
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
@@ -56,6 +57,12 @@ def cgroup_base() -> Path | None:
     return own
 
 
+def controllers() -> Controllers | None:
+    """Return controllers that count for groups outside the daemon's own cgroup, as in a container."""
+    found = find_controllers("auto", None)
+    return found if found is not None and os.access(found.base, os.W_OK) else None
+
+
 def _can_unshare() -> bool:
     if shutil.which("unshare") is None:
         return False
@@ -64,6 +71,7 @@ def _can_unshare() -> bool:
 
 
 needs_cgroup = pytest.mark.skipif(cgroup_base() is None, reason="no cgroup of our own to make")
+needs_controllers = pytest.mark.skipif(controllers() is None, reason="no cgroup of our own to make")
 needs_namespaces = pytest.mark.skipif(not _can_unshare(), reason="no namespaces of our own to make")
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 

@@ -87,7 +87,7 @@ class Standin:
                 else recover(
                     self.journal.records,
                     home=self.home,
-                    base=self.base,
+                    bases=[] if self.base is None else [self.base],
                     live=self.instance,
                     lock=self.folder / "recover.lock",
                 )
@@ -102,7 +102,7 @@ class Standin:
                 instance=self.instance,
                 journal=self.journal.path,
                 lock=self.folder / "recover.lock",
-                base=self.base,
+                bases=[] if self.base is None else [self.base],
             )
         say(
             event="ready",

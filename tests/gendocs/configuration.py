@@ -35,8 +35,8 @@ MEANINGS: dict[str, str] = {
     "daemon.question_timeout_s": "how long a tool's question waits for its answer; then the tool stops with an error."
     " `questions.<id>.timeout_s` of a definition replaces it for one question",
     "daemon.secret_env": "names of environment variables, with `*`, that no tool gets and no reply shows",
-    "daemon.cgroup": "`auto`: a cgroup for each handle where systemd delegates one; `off`; or the absolute path of a"
-    " delegated cgroup",
+    "daemon.cgroup": "`auto`: a cgroup for each handle where systemd delegates one, and without a service manager the"
+    " controller `pids` of version 1 for handles with `limits.processes`; `off`; or the absolute path of a delegated cgroup",
     "spool.memory": "newest output of a handle that is kept in memory",
     "spool.disk": "older output of a handle that is kept on disk; past it the oldest is dropped and counted",
     "spool.total": "output of all handles on disk",

@@ -177,8 +177,8 @@ def test_the_daemons_cgroup_is_found_through_the_mount_table(
     for place in (tmp_path, tmp_path / "hereb", here, here / "a", here / "a" / "b", here / "b"):
         (place / "cgroup.procs").touch()
     filled = [(root, point.format(tmp=here)) for root, point in mounts]
-    monkeypatch.setattr(cgroup, "_own_path", lambda: own)
-    monkeypatch.setattr(cgroup, "_mounts", lambda: iter(filled))
+    monkeypatch.setattr(cgroup, "_own_path", lambda controller: own)
+    monkeypatch.setattr(cgroup, "_mounts", lambda controller: iter(filled))
     found = cgroup.find_own()
     assert found == (None if folder is None else Path(folder.format(tmp=here)))
 

@@ -162,8 +162,8 @@ def test_the_guardian_can_be_dismissed_twice_and_after_its_death(
     tmp_path: Path, instance: str
 ) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    places = {"journal": tmp_path / "handles.lock", "lock": tmp_path / "recover.lock"}
-    guardian = Guardian.start(home=HOME, instance=instance, **places)
+    journal, lock = tmp_path / "handles.lock", tmp_path / "recover.lock"
+    guardian = Guardian.start(home=HOME, instance=instance, journal=journal, lock=lock)
     os.kill(guardian.pid, signal.SIGKILL)
     guardian.stop()
     guardian.stop()

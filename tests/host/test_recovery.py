@@ -105,7 +105,7 @@ def test_P04_with_an_empty_environment_a_process_is_ended_by_its_cgroup(
         script = "env -i setsid sh -c 'sleep 61; :' & env -i setsid sleep 62 &"
         crowd.start([*join, "sh", "-c", script], ProcessTag(HOME, instance, 1)).wait()
         until(lambda: len(ground.survivors()) == 3, "the hidden ones run")
-        report = recover([], home=HOME, base=ground.cgroup.path)
+        report = recover([], home=HOME, bases=[ground.cgroup.path])
         assert ground.survivors() == []
         until(lambda: not group.path.exists() or group.remove(), "those are reaped")
         assert report.unconfirmed == ()
@@ -437,7 +437,7 @@ from haftd.host.recovery.recovery import recover
 group = Cgroup(Path(sys.argv[1]))
 group.add(os.getpid())
 other = subprocess.Popen(["env", "-i", "setsid", "sleep", "60"])
-report = recover([], home=sys.argv[2], base=group.path.parent)
+report = recover([], home=sys.argv[2], bases=[group.path.parent])
 assert other.wait() == -9
 assert os.getpid() in report.spared, report
 print("lives")
@@ -631,7 +631,7 @@ def test_P05_a_fork_chain_in_a_cgroup_ends_long_before_the_timeout(
         argv = [*join, str(hopper), str(microseconds)]
         crowd.start(argv, ProcessTag(HOME, instance, 1), ready=True)
         begun = time.monotonic()
-        report = recover([], home=HOME, base=ground.cgroup.path, patience_s=30)
+        report = recover([], home=HOME, bases=[ground.cgroup.path], patience_s=30)
         assert time.monotonic() - begun < 15
         assert (report.unconfirmed, report.problems) == ((), ())
         assert ground.survivors() == []

@@ -1,9 +1,16 @@
 """Limits: counted here, and inferred from a program's end."""
 
+import os
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haftd.host.cgroup import Cgroup
 from haftd.host.launch.spawn import Exit
+from haftd.host.limit_group import LimitGroup
+from haftd.host.process import usage
 from haftd.runtimes.process.resource_limits import ResourceLimits
 
 
@@ -50,3 +57,42 @@ def test_kernel_limits_are_inferred_from_the_end() -> None:
         bounds.count(text)
         assert bounds.exceeded(Exit(code=1)) == limit
         assert bounds.exceeded(Exit(code=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "looks", "pause_s"),
+    [
+        # (processor seconds, threads, bytes) of each look
+        ({"cpu_s": 100}, [(0, 1, 0), (1, 1, 0)], 4.0),
+        ({"cpu_s": 1}, [(0, 1, 0), (0.5, 1, 0)], 0.5),
+        ({"cpu_s": 1}, [(0.5, 1, 0), (0.5, 1, 0)], 4.0),
+        ({"memory": 1 << 40}, [(0, 1, 0), (1, 1, 0)], 4.0),
+        ({"memory": 2 << 30}, [(0, 1, 0), (1, 1, 1 << 30)], 1.0),
+        ({"memory": 1 << 30}, [(0, 1, 0), (1, 1, 1 << 29)], 0.5),
+        ({"processes": 9, "memory": 1 << 40}, [(0, 1, 0), (1, 2, 0)], 0.5),
+    ],
+)
+def test_a_look_is_late_where_little_can_have_changed(
+    limits: dict[str, float],
+    looks: list[tuple[float, int, int]],
+    pause_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    bounds = ResourceLimits(limits)
+    for cpu_s, tasks, memory in looks:
+        monkeypatch.setattr(usage, "cpu_s", lambda pids, value=cpu_s: value)
+        monkeypatch.setattr(usage, "tasks", lambda pids, value=tasks: value)
+        monkeypatch.setattr(usage, "memory", lambda pids, bound, value=memory: value)
+        assert bounds.passed((7,)) is None
+    assert bounds.longest_pause_s == pause_s
+
+
+def test_the_kernel_s_counts_are_not_summed() -> None:
+    bounds = ResourceLimits({"processes": 0, "output": 9})
+    assert bounds.passed((os.getpid(),)) == "processes"
+    group = LimitGroup(Cgroup(Path("/nowhere")), {"processes": 0}, is_separate=True)
+    bounds.follow("", group)
+    assert bounds.passed((os.getpid(),)) is None
+    assert not bounds.are_polled

@@ -24,6 +24,7 @@ from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.own_files import own_file_in
+from haftd.host.limit_group import Containment, LimitGroup
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
@@ -67,14 +68,14 @@ class LaunchSettings:
     `own_paths` are haft's own files and folders, which no sandbox may let a tool change, and so are the targets of
     links in the folder `definitions`. `environ` is a tool's
     default environment, `nofile` the daemon's original soft limit of descriptors,
-    `base` the parent cgroup, `outer` the tags of the handles in which this daemon runs itself.
+    `containment` the place of cgroups, `outer` the tags of the handles in which this daemon runs itself.
     """
 
     environ: Mapping[str, str]
     home: str
     instance: str
     calls: Path
-    base: Path | None
+    containment: Containment
     nofile: int
     root: str
     socket: str
@@ -156,6 +157,9 @@ def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
     return None if resolved.policy is None else resolved.policy.may_inherit
 
 
+_Groups = tuple[Cgroup | None, LimitGroup | None]
+
+
 @dataclass(slots=True)
 class Calls:
     """Factory of calls and their resources."""
@@ -171,11 +175,12 @@ class Calls:
     def for_execution(self, handle: Handle, ready: Prepared) -> Call:
         mark = self._mark()
         is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
-        cgroup = None if is_processless else self._cgroup(str(mark))
+        limits = ready.resolved.launch.limits
+        groups = (None, None) if is_processless else self._groups(str(mark), limits)
         try:
-            return self._for_execution(handle, ready, mark, cgroup)
+            return self._for_execution(handle, ready, mark, groups)
         except BaseException:
-            self._release(str(mark), cgroup)
+            self._release(str(mark), groups)
             raise
 
     def with_arguments(self, call: Call, handle: Handle, ready: Prepared) -> Call:
@@ -183,7 +188,7 @@ class Calls:
         mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
-        return self._for_execution(handle, ready, mark, call.cgroup)
+        return self._for_execution(handle, ready, mark, (call.cgroup, call.limit_group))
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
         """Return a call of the daemon itself, with the environment of the user's desktop."""
@@ -251,7 +256,7 @@ class Calls:
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
-        self._release(call.mark, call.cgroup if confirmed else None)
+        self._release(call.mark, (call.cgroup, call.limit_group) if confirmed else (None, None))
         if confirmed:
             with self._log_os_error("record", call.mark):
                 self.journal.end(call.mark)
@@ -262,10 +267,11 @@ class Calls:
             self.journal.stopped(mark)
 
     def _for_execution(
-        self, handle: Handle, ready: Prepared, mark: ProcessTag, cgroup: Cgroup | None
+        self, handle: Handle, ready: Prepared, mark: ProcessTag, groups: _Groups
     ) -> Call:
         tool, args, context = ready.tool, ready.args, ready.context
         resolved, client = ready.resolved, ready.client
+        cgroup, limit_group = groups
 
         record = self._recorder(
             mark,
@@ -302,6 +308,7 @@ class Calls:
             record=record,
             make_room=self.make_room,
             cgroup=cgroup,
+            limit_group=limit_group,
             builtin=tool.is_builtin,
             surface=ready.surface,
             served=server_of(tool),
@@ -390,12 +397,12 @@ class Calls:
         stdin: Literal["pipe", "null"],
     ) -> Call:
         mark = self._mark()
-        cgroup = self._cgroup(str(mark))
+        groups = cgroup, limit_group = self._groups(str(mark), limits)
         record = self._recorder(mark, cgroup, tool=name, command=argv[0], at=round(time.time(), 3))
         try:
             env = env_of(str(mark))
         except BaseException:
-            self._release(str(mark), cgroup)
+            self._release(str(mark), groups)
             raise
         return Call(
             tool=name,
@@ -413,6 +420,7 @@ class Calls:
             record=record,
             make_room=self.make_room,
             cgroup=cgroup,
+            limit_group=limit_group,
         )
 
     def _env(
@@ -463,13 +471,24 @@ class Calls:
 
     def _cgroup(self, mark: str) -> Cgroup | None:
         """Return a cgroup, or None without delegation: tags then identify the processes."""
-        if self.settings.base is None:
+        base = self.settings.containment.base
+        if base is None:
             return None
         try:
-            return Cgroup.create(self.settings.base, mark)
+            return Cgroup.create(base, mark)
         except OSError as error:
             log.warning("no cgroup for a handle", mark=mark, error=error.strerror)
             return None
+
+    def _groups(self, mark: str, limits: Mapping[str, float]) -> _Groups:
+        cgroup, controllers = self._cgroup(mark), self.settings.containment.controllers
+        try:
+            counted = None if controllers is None else controllers.group(mark, limits, cgroup)
+        except OSError as error:
+            # The limits hold by the rlimits and the sums of the handle's processes.
+            log.warning("no cgroup counts for a handle", mark=mark, error=error.strerror)
+            counted = None
+        return cgroup, counted
 
     def _call_file(self, mark: str) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
@@ -489,11 +508,14 @@ class Calls:
 
         return write
 
-    def _release(self, mark: str, cgroup: Cgroup | None) -> None:
+    def _release(self, mark: str, groups: _Groups) -> None:
+        cgroup, limit_group = groups
         with self._log_os_error("file", mark):
             if (path := self._files.pop(mark, None)) is not None:
                 path.unlink(missing_ok=True)
         with self._log_os_error("cgroup", mark):
+            if limit_group is not None:
+                limit_group.remove()
             if cgroup is not None:
                 cgroup.remove()
 

@@ -16,38 +16,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_PREFIX = "haft-"
+PREFIX = "haft-"
 
 
 def _unescape(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
-def _mounts() -> Iterator[tuple[str, str]]:
-    """Yield the (root, mount point) of every cgroup2 hierarchy."""
+def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the (root, mount point) of every hierarchy of version 2, or of a controller's of version 1."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.split()
-            if "-" in fields and fields[fields.index("-") + 1] == "cgroup2":
+            kind = fields[fields.index("-") + 1 :] if "-" in fields else []
+            is_wanted = kind[:1] == ["cgroup2"]
+            if controller:
+                is_wanted = kind[:1] == ["cgroup"] and controller in kind[-1].split(",")
+            if is_wanted:
                 yield _unescape(fields[3]), _unescape(fields[4])
 
 
-def _own_path() -> str | None:
+def _own_path(controller: str = "") -> str | None:
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
-                if line.startswith("0::"):
-                    return line[3:].rstrip("\n")
+                _, controllers, path = line.rstrip("\n").split(":", 2)
+                if controller in controllers.split(","):
+                    return path
     except OSError:
         pass
     return None
 
 
-def find_own() -> Path | None:
-    own = _own_path()
+def find_own(controller: str = "") -> Path | None:
+    """Return this process's cgroup of version 2, or of version 1 in a controller's hierarchy."""
+    own = _own_path(controller)
     if own is None or own.startswith("/.."):
         return None
-    for root, point in _mounts():
+    for root, point in _mounts(controller):
         if root == "/" or own == root or own.startswith(root + "/"):
             inner = own if root == "/" else own[len(root) :]
             folder = Path(point + inner) if inner not in ("", "/") else Path(point)
@@ -98,13 +104,13 @@ class Cgroup:
 
     @classmethod
     def create(cls, base: Path, name: str) -> Cgroup:
-        path = base / (_PREFIX + name)
+        path = base / (PREFIX + name)
         path.mkdir(mode=0o755)
         return cls(path)
 
     @property
     def name(self) -> str:
-        return self.path.name.removeprefix(_PREFIX)
+        return self.path.name.removeprefix(PREFIX)
 
     def add(self, pid: int) -> None:
         """Move a process into the cgroup. Raises ProcessLookupError, or another OSError."""
@@ -121,7 +127,9 @@ class Cgroup:
         return pids
 
     def is_populated(self) -> bool:
-        return b"populated 1" in self._events()
+        events = self._events()
+        # Version 1 has no events.
+        return b"populated 1" in events if events else bool(self.procs())
 
     def is_frozen(self) -> bool:
         """Return whether every process has halted since the freeze."""
@@ -166,8 +174,6 @@ class Cgroup:
         deadline = time.monotonic() + timeout_s
         while True:
             events = self._open_events()
-            if events is None:
-                return True
             try:
                 if not self.is_populated():
                     return True
@@ -177,11 +183,13 @@ class Cgroup:
                     if left <= 0:
                         return False
                     poll = select.poll()
-                    poll.register(events, select.POLLPRI)
+                    if events is not None:
+                        poll.register(events, select.POLLPRI)
                     # The bound is for a child that joined unseen.
                     poll.poll(min(left, 0.02) * 1000)
             finally:
-                os.close(events)
+                if events is not None:
+                    os.close(events)
 
     def remove(self) -> bool:
         for folder in reversed(list(self._tree())):
@@ -219,14 +227,14 @@ class Cgroup:
 
 def is_ours(path: Path, home: str) -> bool:
     """Return whether an instance of `home` made this existing cgroup."""
-    named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
+    named = path.is_absolute() and path.name.startswith(f"{PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False
     return any(path.is_relative_to(point) for _, point in _mounts())
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:
-    prefix = f"{_PREFIX}{home}."
+    prefix = f"{PREFIX}{home}."
     try:
         return [Cgroup(path) for path in sorted(base.iterdir()) if path.name.startswith(prefix)]
     except OSError:

@@ -30,6 +30,7 @@ from haftd.launch_spec import LaunchSpec
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
     from haftd.host.cgroup import Cgroup
+    from haftd.host.limit_group import LimitGroup
     from haftd.host.process.identity import Identity
     from haftd.host_calls.decisions import HostAccess
 
@@ -88,6 +89,9 @@ class Call:
 
     cgroup: Cgroup | None = None
     """The cgroup of the child from its first instruction; created and removed by the caller."""
+
+    limit_group: LimitGroup | None = None
+    """The kernel's count for the handle's limits, where the kernel counts; the same holds for it."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The validated arguments, for tools without a process of their own."""

@@ -44,6 +44,7 @@ from haftd.host.launch.program import (
     resolve,
 )
 from haftd.host.launch.spawn_fds import SpawnFds
+from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.host.process.process_tag import VARIABLE
@@ -254,6 +255,7 @@ def launch(
     record: Callable[[Identity], None],
     gate: Gate | None = None,
     cgroup: Cgroup | None = None,
+    limit_group: LimitGroup | None = None,
 ) -> LaunchedProcess:
     """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms.
 
@@ -301,6 +303,8 @@ def launch(
         launched.identity = identify_child(pid, launched.pidfd)
         if cgroup is not None:
             cgroup.add(pid)
+        if limit_group is not None:
+            limit_group.add(pid)
         if not gate.sets_limits:
             for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)

@@ -28,6 +28,15 @@ def count_end(tag: int | None, seconds: float) -> None:
         ended[tag] += seconds
 
 
+def tasks(pids: Iterable[int]) -> int:
+    """Return the number of threads of the processes, as the kernel counts for its limits."""
+    count = 0
+    for pid in pids:
+        with suppress(OSError, ValueError, IndexError):
+            count += int(_read(pid, "stat").rpartition(b")")[2].split()[17])
+    return count
+
+
 def cpu_s(pids: Iterable[int]) -> float:
     """Return the processor seconds of the processes and their reaped children."""
     ticks = 0

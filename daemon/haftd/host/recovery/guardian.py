@@ -34,7 +34,7 @@ class Guardian:
 
     @classmethod
     def start(
-        cls, *, home: str, instance: str, journal: Path, lock: Path, base: Path | None = None
+        cls, *, home: str, instance: str, journal: Path, lock: Path, bases: Sequence[Path] = ()
     ) -> Guardian:
         """Start the guardian of this daemon; `lock` is the path of `recover.lock`. Raises OSError.
 
@@ -50,13 +50,7 @@ class Guardian:
                     sys.executable,
                     [
                         *(sys.executable, "-I", "-S", "-c", _START, str(root)),
-                        *(
-                            home,
-                            instance,
-                            str(journal),
-                            str(lock),
-                            "" if base is None else str(base),
-                        ),
+                        *(home, instance, str(journal), str(lock), *map(str, bases)),
                     ],
                     {},
                     file_actions=[
@@ -89,8 +83,9 @@ class Guardian:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Wait for the daemon's death, then recover. `argv`: home, instance, journal, lock, base."""
-    home, instance, journal, lock, base = argv
+    """Wait for the daemon's death, then recover. `argv`: home, instance, journal, lock, and the
+    parent cgroups of handles."""
+    home, instance, journal, lock, *bases = argv
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -100,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
         read_records(Path(journal)),
         home=home,
         instance=instance,
-        base=Path(base) if base else None,
+        bases=[Path(base) for base in bases],
         lock=Path(lock),
         patience_s=10.0,
     )

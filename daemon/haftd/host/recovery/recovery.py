@@ -63,7 +63,7 @@ def recover(
     records: Sequence[Record],
     *,
     home: str,
-    base: Path | None = None,
+    bases: Sequence[Path] = (),
     instance: str | None = None,
     live: str = "",
     lock: Path | None = None,
@@ -71,7 +71,7 @@ def recover(
 ) -> Report:
     """Kill the processes that the records and the tag of `home` name.
 
-    Blocks for about `patience_s`, after up to twice as long for the lock. `base`: the parent cgroup
+    Blocks for about `patience_s`, after up to twice as long for the lock. `bases`: the parent cgroups
     of handles. `instance`: only processes of this run of a daemon; else all except `live`, the
     caller's own. `lock`: the path of `recover.lock`. Failures are in `problems`.
     """
@@ -80,7 +80,7 @@ def recover(
         protected = ancestors()
         kill_set = KillSet(protected, time.monotonic() + patience_s)
         ownership = Ownership(home, protected, instance=instance, live=live)
-        work = _Recovery(base, ownership, kill_set, problems=problems)
+        work = _Recovery(bases, ownership, kill_set, problems=problems)
         work.settle_s = patience_s / 3
         try:
             return work.run(records)
@@ -121,7 +121,7 @@ def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Ite
 
 @dataclass(slots=True)
 class _Recovery:
-    base: Path | None
+    bases: Sequence[Path]
     ownership: Ownership
     kill_set: KillSet
     problems: list[str]
@@ -176,11 +176,8 @@ class _Recovery:
     # Cgroups
 
     def _empty_cgroups(self, records: Sequence[Record]) -> None:
-        groups = (
-            {}
-            if self.base is None
-            else {g.path: g for g in leftovers(self.base, self.ownership.home)}
-        )
+        home = self.ownership.home
+        groups = {group.path: group for base in self.bases for group in leftovers(base, home)}
         for record in records:
             path = Path(record.cgroup)
             if record.cgroup and is_ours(path, self.ownership.home):

@@ -21,6 +21,7 @@ import trio
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room
 from haftd.host.launch.spawn import LaunchedProcess, leaders
+from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send_signal
@@ -45,13 +46,21 @@ class ProcessTree:
         "cgroup",
         "leader",
         "leader_was_signalled",
+        "limit_group",
         "mark",
     )
 
-    def __init__(self, leader: LaunchedProcess, mark: str, cgroup: Cgroup | None = None) -> None:
+    def __init__(
+        self,
+        leader: LaunchedProcess,
+        mark: str,
+        cgroup: Cgroup | None = None,
+        limit_group: LimitGroup | None = None,
+    ) -> None:
         self.leader = leader
         self.mark = mark
         self.cgroup = cgroup
+        self.limit_group = limit_group
         self._rlimit_tag = rlimit_tag.encode(mark) if mark else None
         self._instance_prefix = (
             rlimit_tag.instance_prefix(self._rlimit_tag) if self._rlimit_tag else None
@@ -117,6 +126,8 @@ class ProcessTree:
                 self._hang_up(self._find()[0])
                 await self.gone()
                 return ()
+        if self.limit_group is not None:
+            self.limit_group.stop_forks()
         clean = 0
         last: tuple[int, ...] = ()
         with trio.move_on_after(kill_s):

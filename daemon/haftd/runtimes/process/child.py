@@ -12,6 +12,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
@@ -22,6 +23,7 @@ from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
+from haftd.host.limit_group import LimitGroup
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
@@ -32,7 +34,8 @@ from .resource_limits import ResourceLimits
 log = structlog.get_logger("haftd.runtimes.process.child")
 
 _DETACH_AFTER_S = 0.5
-_POLL_S = (0.02, 0.5)
+_FIRST_POLL_S = 0.02
+_POLL_AFTER_OUTPUT_S = 0.5
 _TERM = 1 << 14
 
 
@@ -51,12 +54,15 @@ class Output:
 def _launch(call: Call) -> LaunchedProcess:
     """Launch, once more if descriptors ran out and some could be freed: that failure precedes the
     record of the start."""
+    start = partial(
+        launch, call.launch, call.record, cgroup=call.cgroup, limit_group=call.limit_group
+    )
     try:
-        return launch(call.launch, call.record, cgroup=call.cgroup)
+        return start()
     except LaunchFailed as failed:
         if not failed.no_descriptor or not call.make_room():
             raise
-    return launch(call.launch, call.record, cgroup=call.cgroup)
+    return start()
 
 
 class Child:
@@ -85,6 +91,8 @@ class Child:
         self._outputs_ended = trio.Event()
         self._io_ended = trio.Event()
         self._passed: str | None = None
+        self._pause: trio.CancelScope | None = None
+        """Of the watch of sums; output, as a sign of work, shortens it."""
         self._is_terminated = False
         self._reported = False
         self._complete = False
@@ -112,10 +120,10 @@ class Child:
             launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
-        tree = ProcessTree(launched, call.mark, call.cgroup)
+        tree = ProcessTree(launched, call.mark, call.cgroup, call.limit_group)
         denials = None if call.launch.sandbox is None else DenialWatch()
         child = cls(launched, tree, context, limits, call.tool, denials, call.launch.stdin_head)
-        limits.follow(call.mark)
+        limits.follow(call.mark, call.limit_group)
         try:
             await launched.confirm()
         except LaunchFailed as failed:
@@ -161,6 +169,9 @@ class Child:
         """Report output within the limit."""
         if not data:
             return
+        if self._pause is not None:
+            soon = trio.current_time() + _POLL_AFTER_OUTPUT_S
+            self._pause.deadline = min(self._pause.deadline, soon)
         if self._denials is not None:
             self._denials.feed(data)
         kept, passed = self._limits.count(data)
@@ -263,27 +274,36 @@ class Child:
         await self._await_descendants()
 
     async def _wait_exit(self) -> None:
-        await self._poll_sums_during(self.launched.wait_exit)
+        await self._watch_limits_during(self.launched.wait_exit)
 
-    async def _poll_sums_during(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Run `wait` while polling the sums of resource use."""
-        if not self._limits.are_summed:
+    async def _watch_limits_during(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Run `wait` while the use of resources is watched."""
+        group, polled = self._limits.group, self._limits.are_polled
+        if group is None and not polled:
             await wait()
             return
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch_sums)
+            if polled:
+                nursery.start_soon(self._watch_sums)
+            if group is not None:
+                nursery.start_soon(self._watch_group, group)
             await wait()
             nursery.cancel_scope.cancel()
 
     async def _watch_sums(self) -> None:
-        pause, longest = _POLL_S
+        pause_s = _FIRST_POLL_S
         while True:
-            await trio.sleep(pause)
+            self._pause = trio.CancelScope(deadline=trio.current_time() + pause_s)
+            with self._pause:
+                await trio.sleep_forever()
             limit = self._limits.passed(self.members())
             if limit is not None:
                 self.pass_limit(limit)
                 return
-            pause = min(pause * 2, longest)
+            pause_s = min(pause_s * 2, self._limits.longest_pause_s)
+
+    async def _watch_group(self, group: LimitGroup) -> None:
+        self.pass_limit(await group.wait_passed())
 
     def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         """Report the leader's own end after reading the remaining output."""
@@ -293,7 +313,9 @@ class Child:
         if result is None:
             return
         self._reported = True
-        limit = self._passed = self._passed or self._limits.exceeded(exit)
+        group = self._limits.group
+        by_kernel = None if group is None else group.passed()
+        limit = self._passed = self._passed or by_kernel or self._limits.exceeded(exit)
         termination = _ending(
             exit,
             result if limit is None else ToolResult(),
@@ -332,7 +354,7 @@ class Child:
     async def _wait_rest(self) -> None:
         """Wait for the processes left behind, or kill them at a limit."""
         with self._lifetime:
-            await self._poll_sums_during(self.tree.gone)
+            await self._watch_limits_during(self.tree.gone)
         if self._lifetime.cancelled_caught:
             limit = self._passed or "wall_s"
             log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)

@@ -1,20 +1,26 @@
 """Limits of a handle, and the one that ended it.
 
 `cpu_s`, `memory` and `processes` become rlimits of each process before exec; rlimits know no sum
-over a handle and do not bind the superuser, so sums are polled as well. A process with status 0 has
-passed no limit.
+over a handle and do not bind the superuser. Where a `LimitGroup` counts, the kernel reports a limit;
+other sums are looked at, the more rarely the farther they are, and rarely while the processes sleep. A process with status 0 has passed no
+limit.
 """
 
 from __future__ import annotations
 
-import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 
 from haftd.host.launch.spawn import Exit
+from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 
 _TAIL = 4096
+_LONGEST_PAUSE_S = (0.5, 4.0)
+"""Longest pause between looks at a sum near a limit; and at one far from it, or of sleeping processes."""
+_MEMORY_RATE = 1 << 30
+"""Bytes a second that processes take at most, roughly: pages are cleared first."""
 _SPENT = ("XCPU", 128 + 24)
 _NO_MEMORY = re.compile(
     rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
@@ -30,7 +36,18 @@ _NO_PROCESS = re.compile(
 class ResourceLimits:
     """Limits of one handle, over all its processes."""
 
-    __slots__ = ("_limits", "_printed", "_tag", "_tail", "_used_s", "wall_left")
+    __slots__ = (
+        "_limits",
+        "_looked",
+        "_polled",
+        "_printed",
+        "_tag",
+        "_tail",
+        "_used_s",
+        "group",
+        "longest_pause_s",
+        "wall_left",
+    )
 
     def __init__(self, limits: Mapping[str, float]) -> None:
         self._limits = limits
@@ -38,6 +55,11 @@ class ResourceLimits:
         self._tail = b""
         self._tag: int | None = None
         self._used_s = 0.0
+        self._polled = limits.keys() & {"processes", "cpu_s", "memory"}
+        self.group: LimitGroup | None = None
+        self._looked: tuple[Sequence[int], float] = (), 0.0
+        self.longest_pause_s = _LONGEST_PAUSE_S[0]
+        """The longest pause until the next look."""
         self.wall_left: float | None = limits.get("wall_s")
         """Remaining seconds of wall clock, None without a limit."""
 
@@ -55,8 +77,11 @@ class ResourceLimits:
         if self.wall_left is not None:
             self.wall_left = max(0.0, self.wall_left - seconds)
 
-    def follow(self, mark: str) -> None:
-        """Count the use of ended processes with this tag, until `unfollow`."""
+    def follow(self, mark: str, group: LimitGroup | None = None) -> None:
+        """Count the use of ended processes with this tag, until `unfollow`; `group` counts the rest."""
+        self.group = group
+        if group is not None:
+            self._polled = self._polled - group.limits.keys()
         if mark and "cpu_s" in self._limits:
             self._tag = rlimit_tag.encode(mark)
             usage.ended[self._tag] = self._used_s
@@ -67,21 +92,33 @@ class ResourceLimits:
             self._tag = None
 
     @property
-    def are_summed(self) -> bool:
-        return not self._limits.keys().isdisjoint(("processes", "cpu_s", "memory"))
+    def are_polled(self) -> bool:
+        return bool(self._polled)
 
     def passed(self, pids: Sequence[int]) -> str | None:
-        """Return the limit that all processes of the handle have passed together."""
-        if len(pids) > self._limits.get("processes", math.inf):
-            return "processes"
-        if "cpu_s" in self._limits:
-            used_s = usage.cpu_s(pids) + (usage.ended[self._tag] if self._tag else 0.0)
-            if used_s > self._limits["cpu_s"]:
+        """Return the limit that all processes of the handle have passed together, unless the kernel counts."""
+        shortest, pause = _LONGEST_PAUSE_S
+        used_s = usage.cpu_s(pids)
+        before, self._looked = self._looked, (pids, used_s)
+        if "processes" in self._polled:
+            if usage.tasks(pids) > self._limits["processes"]:
+                return "processes"
+            if os.geteuid() == 0:
+                pause = shortest  # no rlimit bounds how many are started until the next look
+        if "cpu_s" in self._polled:
+            left_s = self._limits["cpu_s"] - used_s - (usage.ended[self._tag] if self._tag else 0.0)
+            if left_s < 0:
                 return "cpu_s"
-        if "memory" in self._limits:
+            pause = min(pause, left_s / (os.cpu_count() or 1))
+        if "memory" in self._polled:
             most = self._limits["memory"]
-            if usage.memory(pids, most) > most:
+            used = usage.memory(pids, most)
+            if used > most:
                 return "memory"
+            pause = min(pause, (most - used) / _MEMORY_RATE)
+        self.longest_pause_s = (
+            _LONGEST_PAUSE_S[1] if before == self._looked else max(shortest, pause)
+        )
         return None
 
     def exceeded(self, exit: Exit) -> str | None:

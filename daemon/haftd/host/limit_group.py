@@ -1,0 +1,199 @@
+"""Limits that the kernel counts: the controllers `pids` and `memory` of a handle's cgroup.
+
+- Version 2: the handle's own cgroup, once its parent passes the controllers on. A cgroup with
+  controllers below holds no process, so the daemon moves into a child of its own cgroup.
+- Version 1: a cgroup in the hierarchy of `pids`, which bounds processes only. As it takes no place of
+  a service manager's, it is used only where there is none, as in a container.
+- The kernel refuses a fork, or ends a process, at the limit; the files of events report either. Those
+  of version 1 wake no reader, and are read now and then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from haftd.host.cgroup import PREFIX, Cgroup, find_own
+
+_LEAF = "haftd"
+_PAUSE_S = (0.02, 2.0)
+_SYSTEMD = Path("/run/systemd/system")  # as sd_booted(3)
+_LIMITS: Final = {"processes": "pids", "memory": "memory"}
+_EVENTS: Final = {"pids.events": ("processes", "max"), "memory.events": ("memory", "oom_kill")}
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """The folder for the cgroups of limited handles, and the controllers there."""
+
+    base: Path
+    names: frozenset[str]
+    is_version_1: bool = False
+
+    def group(
+        self, mark: str, limits: Mapping[str, float], own: Cgroup | None
+    ) -> LimitGroup | None:
+        """Return the group that counts for these limits; None where there is nothing to count.
+
+        `own` is the handle's cgroup of version 2. Raises OSError.
+        """
+        counted = {
+            limit: int(limits[limit])
+            for limit, name in _LIMITS.items()
+            if limit in limits and name in self.names
+        }
+        if not counted or (own is None and not self.is_version_1):
+            return None
+        group = Cgroup.create(self.base, mark) if own is None or self.is_version_1 else own
+        try:
+            return LimitGroup(group, counted, is_separate=group is not own).armed()
+        except OSError:
+            if group is not own:
+                group.remove()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """The cgroups of a daemon's handles: `base` is the parent of those of version 2, if any."""
+
+    base: Path | None = None
+    controllers: Controllers | None = None
+
+    @property
+    def parents(self) -> tuple[Path, ...]:
+        """Return each folder in which a previous daemon may have left cgroups."""
+        found = (self.base, None if self.controllers is None else self.controllers.base)
+        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class LimitGroup:
+    """A cgroup that counts for a handle; `is_separate` from the one that contains its processes."""
+
+    cgroup: Cgroup
+    limits: Mapping[str, int]
+    is_separate: bool
+
+    def armed(self) -> LimitGroup:
+        """Set the limits. Raises OSError."""
+        for limit, most in self.limits.items():
+            self._write(f"{_LIMITS[limit]}.max", b"%d" % most)
+        if "memory" in self.limits:
+            # Memory that is swapped out would be outside the limit, and one of several processes
+            # killed would leave the others in an unknown state.
+            for file, value in (("memory.swap.max", b"0"), ("memory.oom.group", b"1")):
+                with contextlib.suppress(OSError):
+                    self._write(file, value)
+        return self
+
+    def add(self, pid: int) -> None:
+        """Move a process into the group. Raises OSError."""
+        if self.is_separate:
+            self.cgroup.add(pid)
+
+    def stop_forks(self) -> None:
+        """Let no process of the group start another, for good."""
+        if "processes" in self.limits:
+            with contextlib.suppress(OSError):
+                self._write("pids.max", b"0")
+
+    def passed(self) -> str | None:
+        """Return the limit that the kernel has enforced."""
+        for file, (limit, event) in _EVENTS.items():
+            if limit in self.limits and self._count(file, event):
+                return limit
+        return None
+
+    async def wait_passed(self) -> str:
+        """Wait until the kernel has enforced a limit, and return the limit."""
+        pause, longest = _PAUSE_S
+        while self.is_separate:
+            if (limit := self.passed()) is not None:
+                return limit
+            await trio.sleep(pause)
+            pause = min(pause * 2, longest)
+        with contextlib.ExitStack() as stack:
+            # Each file is readable at all times; only its priority event reports a change.
+            events = stack.enter_context(contextlib.closing(select.epoll()))
+            for file, (counted, _) in _EVENTS.items():
+                if counted in self.limits:
+                    fd = os.open(self.cgroup.path / file, os.O_RDONLY | os.O_CLOEXEC)
+                    stack.callback(os.close, fd)
+                    os.read(fd, 4096)  # changes after this are reported
+                    events.register(fd, select.EPOLLPRI | select.EPOLLET)
+            while (limit := self.passed()) is None:
+                await trio.lowlevel.wait_readable(events.fileno())
+                events.poll(0)  # else the event would stay ready
+            return limit
+
+    def remove(self) -> None:
+        if self.is_separate:
+            self.cgroup.remove()
+
+    def _write(self, file: str, value: bytes) -> None:
+        with open(self.cgroup.path / file, "wb", buffering=0) as opened:
+            opened.write(value)
+
+    def _count(self, file: str, event: str) -> int:
+        try:
+            text = (self.cgroup.path / file).read_text()
+        except OSError:
+            return 0
+        found = re.search(rf"^{event} (\d+)$", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+
+def find_controllers(setting: str, base: Path | None) -> Controllers | None:
+    """Return the controllers for limited handles; None where the kernel counts nothing for the daemon.
+
+    `setting` is `daemon.cgroup`, `base` the parent of the handles' cgroups of version 2.
+    """
+    if setting == "off":
+        return None
+    if base is not None and (names := _passed_on(base)):
+        return Controllers(base, names)
+    if _SYSTEMD.is_dir():
+        return None
+    folder = find_own("pids")
+    if folder is None or not os.access(folder, os.W_OK):
+        return None
+    return Controllers(folder, frozenset({"pids"}), is_version_1=True)
+
+
+def _passed_on(base: Path) -> frozenset[str]:
+    """Return the controllers that `base` passes on to its children, after an attempt at each."""
+    wanted = frozenset(_LIMITS.values())
+    control = base / "cgroup.subtree_control"
+    try:
+        for name in sorted(wanted.intersection((base / "cgroup.controllers").read_text().split())):
+            _pass_on(base, control, name)
+        return wanted.intersection(control.read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def _pass_on(base: Path, control: Path, name: str) -> None:
+    def enable() -> int:
+        try:
+            with open(control, "wb", buffering=0) as file:
+                file.write(b"+" + name.encode())
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
+
+    if enable() == errno.EBUSY and find_own() == base:
+        leaf = base / (PREFIX + _LEAF)
+        with contextlib.suppress(OSError):
+            leaf.mkdir(mode=0o755, exist_ok=True)
+            Cgroup(leaf).add(os.getpid())
+            enable()
