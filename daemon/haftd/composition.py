@@ -63,6 +63,7 @@ from haftd.methods.spawn import reserve
 from haftd.notices.delivery import NoticeDelivery
 from haftd.notices.output_watcher import OutputWatcher
 from haftd.notices.queues import NoticeQueues
+from haftd.proxy.server import Proxy
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher
 from haftd.runtimes.base import Call
@@ -183,6 +184,7 @@ def assemble(
         secret_env=own.secret_env,
         journal=parts.journal,
         make_room=registry.close_files,
+        proxy=Proxy(handles),
     )
 
     def backends(inquiry: InquirySettings) -> list[Backend]:

@@ -72,12 +72,15 @@ class Sandbox:
 
     `grants` are all rights on files beside those that every sandbox has; None leaves files open. `denials` are
     rights that no grant may give, by any name of a path. `network` permits internet sockets, and no others.
+    `is_proxied` permits connections of TCP to haft's proxy only, at `proxy_port` of 127.0.0.1.
     """
 
     root: str
     grants: tuple[Grant, ...] | None = ()
     network: bool = False
     denials: tuple[Grant, ...] = ()
+    is_proxied: bool = False
+    proxy_port: int = 0
 
     @property
     def may_write(self) -> bool:

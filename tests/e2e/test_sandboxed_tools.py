@@ -8,10 +8,12 @@ import platform
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -64,6 +66,21 @@ may = ["handles", "approvals", "questions"]
 parameters.code = {{ type = "string" }}
 parameters.socket = {{ type = "string" }}
 
+[tools.fetcher]
+command = ["{sys.executable}", "-c", "{{{{ tool.arguments.code }}}}", "{{{{ tool.arguments.url }}}}"]
+output = "raw"
+access.net = [{{ host = "localhost" }}, {{ host = "127.0.0.1" }}, {{ host = "*.invalid" }}]
+parameters.code = {{ type = "string" }}
+parameters.url = {{ type = "string" }}
+
+[tools.fetcher_screen]
+command = ["{sys.executable}", "-c", "{{{{ tool.arguments.code }}}}", "{{{{ tool.arguments.url }}}}"]
+runtime = "pty"
+stateful = true
+access.net = [{{ host = "localhost" }}, {{ host = "127.0.0.1" }}]
+parameters.code = {{ type = "string" }}
+parameters.url = {{ type = "string" }}
+
 [tools.writer]
 command = ["true"]
 access.fs.write = ["missing"]
@@ -100,6 +117,54 @@ for make in (lambda: socket.socket(socket.AF_UNIX), lambda: socket.socketpair()[
     except OSError as error:
         print(error.errno)
 """
+
+
+FETCH = """
+import sys, urllib.request
+try:
+    print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
+except urllib.error.HTTPError as error:
+    sys.exit(f"{error.code} {error.read().decode()}")
+"""
+RAW = """
+import os, socket, sys
+host, port = sys.argv[1].split("//")[1].split(":")
+for kind, address in ((socket.SOCK_STREAM, host), (socket.SOCK_STREAM, "192.0.2.1"), (socket.SOCK_DGRAM, host)):
+    try:
+        socket.socket(socket.AF_INET, kind).connect((address, int(port)))
+        print("connected")
+    except OSError as error:
+        print(error.errno)
+print("@" in os.environ["HTTPS_PROXY"], os.environ["NO_PROXY"] == "")
+"""
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Greets, or redirects `/to/X` to the host X of the same port."""
+
+    def do_GET(self) -> None:
+        redirects = self.path.startswith("/to/")
+        self.send_response(302 if redirects else 200)
+        if redirects:
+            port = cast(ThreadingHTTPServer, self.server).server_port
+            self.send_header("Location", f"http://{self.path[4:]}:{port}/")
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *args: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of a server on 127.0.0.1."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
 
 
 @dataclass
@@ -245,6 +310,40 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
         assert caught.value.data["reason"] == "sandbox"
         assert "change haft's own files" in caught.value.message
     alias.unlink()
+
+
+def test_a_tool_reaches_the_hosts_of_its_rules_by_the_proxy(project: Project, port: int) -> None:
+    def fetch(url: str, code: str = FETCH) -> dict[str, Any]:
+        return project.call("fetcher", arguments={"code": code, "url": url})
+
+    assert fetch(f"http://localhost:{port}/")["result"] == "hello\n"
+    assert fetch(f"http://localhost:{port}/to/localhost")["result"] == "hello\n"
+    for url in (f"http://127.0.0.2:{port}/", f"http://localhost:{port}/to/127.0.0.2"):
+        refused = fetch(url)
+        assert (
+            f"403 haft: the access rules of fetcher do not let it connect to 127.0.0.2:{port}"
+            in (refused["content"])
+        )
+        hint = f"A connection to '127.0.0.2:{port}' was refused by the tool's rules: `haft access fetcher`"
+        assert hint in refused["error"]["message"]
+    assert "502 haft: the name x.invalid has no address" in fetch("http://x.invalid/")["content"]
+
+
+def test_no_other_way_leads_to_the_network(project: Project, port: int) -> None:
+    arguments = {"code": RAW, "url": f"http://127.0.0.1:{port}"}
+    assert project.call("fetcher", arguments=arguments)["result"] == "13\n13\n13\nTrue True\n"
+    text = project.spawn("fetcher_screen", code=RAW, url=f"http://127.0.0.1:{port}")
+    assert text.split() == ["13", "13", "13", "True", "True"]
+    assert "hello" in project.spawn("fetcher_screen", code=FETCH, url=f"http://localhost:{port}/")
+
+
+def test_two_calls_have_credentials_of_their_own(project: Project) -> None:
+    code = "import os; print(os.environ['HTTP_PROXY'])"
+    arguments = {"code": code, "url": ""}
+    first = project.call("fetcher", arguments=arguments)["result"]
+    second = project.call("fetcher", arguments=arguments)["result"]
+    assert first != second and first.split("@")[1] == second.split("@")[1]
+    assert project.call("fetcher", arguments={"code": FETCH, "url": "http://localhost"})["error"]
 
 
 def test_an_unsafe_tool_runs_without_its_rules(project: Project) -> None:

@@ -16,6 +16,7 @@ from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
 from haftd.launch_spec import LaunchSpec
+from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call
 
 
@@ -41,7 +42,7 @@ def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> 
     settings = LaunchSettings({}, "", "", Path("/nowhere"), Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
-    calls = Calls(settings, (), cast(Any, journal), lambda: False)
+    calls = Calls(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
     call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed)
     assert unmade == (["cgroup", "m"] if confirmed else [])
@@ -52,7 +53,7 @@ def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
 ) -> None:
     settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
-    calls = Calls(settings, (), cast(Any, journal), lambda: False)
+    calls = Calls(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
     path = Path(calls._call_file("m")(b"{}"))
     assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
     calls.clear_up(Call("t", LaunchSpec((), "/"), "another"), True)
@@ -78,7 +79,13 @@ def factory(**changed: Any) -> tuple[Calls, list[Record]]:
     )
     records: list[Record] = []
     journal = SimpleNamespace(start=records.append)
-    calls = Calls(replace(settings, **changed), ("API_KEY",), cast(Any, journal), lambda: True)
+    calls = Calls(
+        replace(settings, **changed),
+        ("API_KEY",),
+        cast(Any, journal),
+        lambda: True,
+        Proxy(cast(Any, None)),
+    )
     return calls, records
 
 

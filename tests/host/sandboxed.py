@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +100,10 @@ def attack(
 
 def attack_as(uid: int, base: Path, sandbox: Sandbox, python: str) -> dict[str, str]:
     """Make the attempts as another user, from a child of this process."""
+    return in_child_as(uid, lambda: attack(base, sandbox, python=python))
+
+
+def in_child_as(uid: int, attempt: Callable[[], dict[str, str]]) -> dict[str, str]:
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -107,8 +111,7 @@ def attack_as(uid: int, base: Path, sandbox: Sandbox, python: str) -> dict[str, 
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-            outcomes = attack(base, sandbox, python=python)
-            os.write(write, json.dumps(outcomes).encode())
+            os.write(write, json.dumps(attempt()).encode())
         finally:
             os._exit(0)
     os.close(write)

@@ -128,7 +128,7 @@ USUAL = (
 def test_what_is_granted_works(tmp_path: Path, kind: str) -> None:
     """Files, moves between folders, modes, devices, pipes of the shell, and its own /proc."""
     confinement = syscall_filter.confinement(
-        network=False, metadata=True, capabilities=syscall_filter.permitted_capabilities()
+        network="none", metadata=True, capabilities=syscall_filter.permitted_capabilities()
     )
     gate = (machine_gate if kind == "machine" else interpreter_gate)(confinement)
     assert gate is not None and gate.kind == kind
@@ -371,8 +371,8 @@ def test_a_failed_confinement_runs_nothing(
 
 def test_root_with_fewer_capabilities_keeps_those_that_it_has() -> None:
     """In a container root lacks some; asking for them fails."""
-    kept = syscall_filter.confinement(network=False, metadata=True, capabilities=0b11)
-    none = syscall_filter.confinement(network=False, metadata=True, capabilities=0)
+    kept = syscall_filter.confinement(network="none", metadata=True, capabilities=0b11)
+    none = syscall_filter.confinement(network="none", metadata=True, capabilities=0)
     assert kept is not None and kept.capabilities == 0b11
     assert none is not None and none.capabilities == 0
 
@@ -386,6 +386,28 @@ def test_an_interpreter_outside_of_the_sandbox_is_explained(tmp_path: Path) -> N
     assert "`read` and `execute` in `access.fs`" in caught.value.message
     more = Sandbox(str(tmp_path), (Grant(str(tmp_path / "shell"), READ | {"execute"}),))
     assert output(sandboxed("./tool", sandbox=more, cwd=tmp_path)) == "ran\n"
+
+
+def test_the_virtual_environment_of_the_own_program_is_read(tmp_path: Path) -> None:
+    """As of a program that pipx has installed; but not of one that the tool itself has written."""
+    venv, work = tmp_path / "venv", tmp_path / "work"
+    for folder in (venv / "bin", venv / "lib", work):
+        folder.mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text("home = /nowhere\n")
+    (venv / "lib/module").write_text("module")
+    (venv / "secret").write_text("secret")
+    for folder in (venv / "bin", work):
+        (folder / "program").write_text(f"#!/bin/sh\ncat {venv}/lib/module {venv}/secret\n")
+        (folder / "program").chmod(0o755)
+    (tmp_path / "link").symlink_to(venv / "bin/program")
+    (work / "link").symlink_to(venv / "bin/program")
+    sandbox = Sandbox(str(work), (Grant(str(work), WRITE | {"execute"}),))
+    for program in (venv / "bin/program", tmp_path / "link"):
+        printed = output(sandboxed(str(program), sandbox=sandbox, cwd=work))
+        assert printed.startswith("module") and "Permission denied" in printed
+    assert output(sandboxed("./program", sandbox=sandbox, cwd=work)).count("denied") == 2
+    with pytest.raises(LaunchFailed):
+        output(sandboxed("./link", sandbox=sandbox, cwd=work))
 
 
 def test_a_sandbox_never_starts_behind_a_gate_without_one(tmp_path: Path) -> None:

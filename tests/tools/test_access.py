@@ -161,29 +161,57 @@ def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
     ("rules", "host", "address", "answer"),
     [
         ([NetRule("a.org")], "a.org", "93.184.216.34", True),
-        ([NetRule("a.org")], "a.org", "10.0.0.1", True),
         ([NetRule("a.org")], "b.org", "93.184.216.34", False),
-        ([NetRule("a.org")], "a.org", "127.0.0.1", False),
-        ([NetRule("a.org")], "a.org", "::1", False),
+        ([NetRule("a.org")], "a.org", "10.0.0.1", False),
         ([NetRule("a.org")], "a.org", "::ffff:127.0.0.1", False),
-        ([NetRule("a.org")], "a.org", "169.254.169.254", False),
-        ([NetRule("a.org")], "a.org", "0.0.0.0", False),
-        ([NetRule("a.org")], "a.org", "fe80::1", False),
         ([NetRule("*.org")], "a.org", "127.0.0.1", False),
+        ([NetRule("*")], "a.org", "169.254.169.254", False),
+        ([NetRule("localhost")], "localhost", "127.0.0.1", False),
         ([NetRule("a.org"), NetRule("127.0.0.1")], "a.org", "127.0.0.1", True),
+        ([NetRule("a.org"), NetRule("127.0.0.1", port=1)], "a.org", "127.0.0.1", False),
         ([NetRule("127.0.0.1")], "a.org", "127.0.0.1", False),
-        ([NetRule("localhost")], "localhost", "127.0.0.1", True),
         ([NetRule("127.0.0.1")], "127.1", "127.0.0.1", True),
-        ([NetRule("*")], "a.org", "127.0.0.1", True),
-        ([NetRule("*", port=443)], "a.org", "127.0.0.1", True),
-        ([NetRule("*"), NetRule("10.0.0.1", allow=False)], "a.org", "10.0.0.1", False),
-        ([NetRule("a.org"), NetRule("10.0.0.1", port=1, allow=False)], "a.org", "10.0.0.1", True),
+        ([NetRule("*"), NetRule("93.184.216.34", allow=False)], "a.org", "93.184.216.34", False),
+        ([NetRule("*"), NetRule("93.184.216.34", port=1, allow=False)], "a.org", "93.184.216.34", True),
     ],
 )  # fmt: skip
 def test_an_address_counts_as_well_as_the_name_that_leads_to_it(
     rules: list[NetRule], host: str, address: str, answer: bool
 ) -> None:
-    assert AccessPolicy(net=tuple(rules)).may_reach(host, address, 443) is answer
+    found = AccessPolicy(net=tuple(rules))
+    assert found.may_reach(host, address, 443, is_public=address.startswith("9")) is answer
+
+
+@pytest.mark.parametrize(
+    ("rules", "network"),
+    [
+        ("[]", "none"),
+        ('[{ host = "a", allow = false }]', "none"),
+        ('[{ host = "*" }]', "all"),
+        ('[{ host = "*" }, { host = "a" }]', "all"),
+        ('[{ host = "*" }, { host = "a", allow = false }]', "proxy"),
+        ('[{ host = "*", port = 443 }]', "proxy"),
+        ('[{ host = "*", scheme = "https" }]', "proxy"),
+        ('[{ host = "a" }]', "proxy"),
+    ],
+)
+def test_a_process_is_held_to_single_hosts_by_the_proxy(rules: str, network: str) -> None:
+    text = f"access.net = {rules}\n"
+    assert policy(text).network == network
+    sandbox = called(text).launch.sandbox
+    assert (sandbox.network, sandbox.is_proxied) == (network == "all", network == "proxy")
+    sentences = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
+    assert ("by haft's proxy only" in str(sentences)) is (network == "proxy")
+
+
+def test_the_address_of_the_proxy_overrides_every_other(tmp_path: Any) -> None:
+    overlay: dict[str, str | bool | None] = {"HTTPS_PROXY": "http://other", "NO_PROXY": "*"}
+    env = build(
+        {}, overlay=overlay, socket="", mark="", call="", is_confined=True, proxy="http://p"
+    )
+    names = [name for name in env if name.upper().endswith("_PROXY") and env[name] == "http://p"]
+    assert len(names) == 6 and env["NO_PROXY"] == env["no_proxy"] == ""
+    assert "HTTP_PROXY" not in build({}, socket="", mark="", call="", is_confined=True)
 
 
 def test_both_forms_of_rules_are_one_policy() -> None:
@@ -270,10 +298,8 @@ def test_a_wrong_rule_is_named_with_its_key(text: str, key: str, words: str, for
         ('access.fs = [{ path = "/usr/share/x", read = false }]', "access.fs", "in /usr"),
         ('access.fs = [{ path = "/lib", execute = false, read = true }]', "access.fs", "takes away execute"),
         ('access.fs.create = ["a"]', "access.fs", "`create` without `update`"),
-        ('access.net = [{ host = "a" }]', "access.net", "a proxy"),
-        ('access.net = [{ host = "*", port = 443 }]', "access.net", "a proxy"),
         ('access.net = [{ host = "a", path_prefix = "/x" }]', "access.net", "path_prefix"),
-        ('access.net = [{ host = "*" }, { host = "a", allow = false }]', "access.net", "forbids a part"),
+        ('access.net = [{ host = "a", path_prefix = "/x", allow = false }]', "access.net", 'only `runtime = "vfs"`'),
         ('access.commands.cargo.args = [["check", "**"]]', "access.commands", "vfs"),
         ('source = "mcp.s.t"\naccess.net = []', "access", "the source"),
     ],

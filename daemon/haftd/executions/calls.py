@@ -31,6 +31,7 @@ from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.host_calls.decisions import HostAccess
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
+from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.tools.calls.confinement import grants_of, program_sandbox
@@ -168,6 +169,7 @@ class Calls:
     secret_env: Sequence[str]
     journal: Journal
     make_room: Callable[[], bool]
+    proxy: Proxy
     _count: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
     """Files of calls that are too long for an environment."""
@@ -249,7 +251,7 @@ class Calls:
         resolved = resolve(tool, args, context)
         launch = replace(resolved.launch, terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
-        env_of = partial(self._env, replace(resolved, launch=launch), client)
+        env_of = partial(self._env, tool.name, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
         launch = replace(call.launch, sandbox=launch.sandbox)
         return replace(call, launch=self._completed(resolved, launch, call.launch.env))
@@ -298,7 +300,9 @@ class Calls:
                 and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
             )
-            return self._completed(resolved, launch, self._env(resolved, client, str(mark)))
+            return self._completed(
+                resolved, launch, self._env(tool.name, resolved, client, str(mark))
+            )
 
         first = Call(
             tool=tool.name,
@@ -314,6 +318,7 @@ class Calls:
             served=server_of(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
+            refused_destination=partial(self.proxy.refused, str(mark)),
             # A second run would find its input consumed.
             again=None if ready.is_fed else again,
             mediation=self._mediation(ready),
@@ -325,6 +330,8 @@ class Calls:
     ) -> LaunchSpec:
         """Return the launch with its environment and sandbox; a module's is that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
+        if sandbox is not None and sandbox.is_proxied:
+            sandbox = replace(sandbox, proxy_port=self.proxy.port)
         launch = replace(launch, env=env, sandbox=sandbox)
         policy = resolved.policy
         if not resolved.is_module or policy is None:
@@ -423,8 +430,23 @@ class Calls:
             limit_group=limit_group,
         )
 
+    def _admitted(self, tool: str, resolved: ResolvedCall, mark: str) -> str:
+        """Return the URL of the proxy for a sandbox that connects to nothing else; raises `RpcError`."""
+        sandbox, policy = resolved.launch.sandbox, resolved.policy
+        if sandbox is None or policy is None or not sandbox.is_proxied:
+            return ""
+        try:
+            return self.proxy.admit(mark, tool, policy)
+        except OSError as error:
+            why = f"its network rules need a proxy, which cannot listen: {error.strerror}"
+            raise spawn_failed(why, reason="resources") from None
+
     def _env(
-        self, resolved: ResolvedCall, client: Mapping[str, str | None] | None, mark: str
+        self,
+        tool: str,
+        resolved: ResolvedCall,
+        client: Mapping[str, str | None] | None,
+        mark: str,
     ) -> dict[str, str]:
         policy = resolved.policy
         return build(
@@ -441,6 +463,7 @@ class Calls:
             may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
+            proxy=self._admitted(tool, resolved, mark),
         )
 
     def _recorder(
@@ -510,6 +533,7 @@ class Calls:
 
     def _release(self, mark: str, groups: _Groups) -> None:
         cgroup, limit_group = groups
+        self.proxy.revoke(mark)
         with self._log_os_error("file", mark):
             if (path := self._files.pop(mark, None)) is not None:
                 path.unlink(missing_ok=True)

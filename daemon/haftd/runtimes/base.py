@@ -55,6 +55,10 @@ def _no_record(identity: Identity) -> None:
     pass
 
 
+def _no_destination() -> str:
+    return ""
+
+
 def _no_folder(data: bytes, suffix: str) -> str | None:
     return None
 
@@ -115,6 +119,9 @@ class Call:
 
     mediation: Mediation | None = None
     """The host calls of a tool of the runtime `vfs`."""
+
+    refused_destination: Callable[[], str] = _no_destination
+    """Return the last destination that haft's proxy refused to the processes; empty without."""
 
     script: tuple[Any, ...] = ()
     """For the `fake` runtime: its script."""

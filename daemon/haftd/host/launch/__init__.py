@@ -2,5 +2,5 @@
 
 `program` resolves the command, `gate` is the process that waits for permission to execute,
 `spawn_fds` makes the pipes, `limits` the resource limits, `landlock` and `syscall_filter` the sandbox that the
-gate applies (`rule_path` opens the paths of rules, `python_installation` finds the library of an interpreter), `spawn` starts the child.
+gate applies (`rule_path` opens the paths of rules, `python_installation` finds the library of an interpreter, `connect_supervisor` connects sockets), `spawn` starts the child.
 """

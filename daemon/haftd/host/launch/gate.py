@@ -8,6 +8,8 @@
   of the execution; positive, that of entering the folder. The gate then exits with 127.
 - Before the program of a sandbox, the gate gives up privileges, applies the ruleset of descriptor 5 and the
   filter. A failure is reported as `CONFINEMENT_FAILED` and the errno; nothing runs.
+- Where the filter asks a supervisor, the gate then reports `SUPERVISION_BEGUN` and waits for one byte at descriptor 6:
+  meanwhile the daemon takes the descriptor of the questions, which the execution closes.
 - The machine gate is a static program in a sealed memfd, one for each filter. Where that is refused, or on
   another machine (for a sandbox: any but x86_64), this interpreter does the same, some 12 ms slower.
 """
@@ -32,7 +34,10 @@ GATE_FD = 3
 REPORT_FD = 4
 RULESET_FD = 5
 """Landlock ruleset of a sandboxed child; the gate closes it."""
+SUPERVISED_FD = 6
+MAX_CHILD_FD = SUPERVISED_FD
 CONFINEMENT_FAILED = 1 << 16
+SUPERVISION_BEGUN = 1 << 17
 
 # One instruction a line. Linux's calling convention: number in eax, arguments in rdi, rsi, rdx,
 # r10; the result, or an errno below zero, in rax.
@@ -126,10 +131,22 @@ _CONFINE_X86_64 = """
     f7d8          ;   neg eax
     7ede          ;   jle next
     0d00000100    ;   or eax,0x10000            above every errno: the confinement
-    eb56          ;   jmp report
+    eb{report}          ;   jmp report
                   ; done:
 """
 _QUIT_X86_64 = "0f858d000000"
+# Behind the system calls, where the filter asks a supervisor.
+_AWAIT_SUPERVISOR_X86_64 = """
+                  ; -- read(6, below the stack, 1)
+    488d7424f8    ;   lea rsi,[rsp-0x8]
+    bf06000000    ;   mov edi,0x6
+    ba01000000    ;   mov edx,0x1
+    31c0          ;   xor eax,eax
+    0f05          ;   syscall
+    ffc8          ;   dec eax
+    0f85{quit}    ;   jne quit
+"""
+_NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 
 # Number in x8, arguments from x0 on, result in x0; the words are little-endian.
 _AARCH64 = """
@@ -212,7 +229,7 @@ import os, sys, _signal
 if os.read(3, 1):
     os.close(3)
     os.set_inheritable(4, False)
-    os.closerange(6 if sys.argv[2] else 5, 1 << 20)
+    os.closerange(7 if sys.argv[2] else 5, 1 << 20)
     for number in _signal.valid_signals():
         try:
             _signal.signal(number, _signal.SIG_DFL)
@@ -233,7 +250,7 @@ if os.read(3, 1):
         if confinement:
             import ctypes, struct
             libc = ctypes.CDLL(None, use_errno=True)
-            capset, seccomp, capabilities, code = confinement.split(b":")
+            capset, seccomp, capabilities, flags, code = confinement.split(b":")
             code = bytes.fromhex(code.decode())
             data = ctypes.create_string_buffer(code)
             program = struct.pack("@HP", len(code) // 8, ctypes.addressof(data))
@@ -243,12 +260,16 @@ if os.read(3, 1):
                 lambda: libc.prctl(38, 1, 0, 0, 0),
                 lambda: libc.syscall(int(capset), header, sets),
                 lambda: libc.syscall(446, 5, 0),
-                lambda: libc.syscall(int(seccomp), 1, 0, program),
+                lambda: libc.syscall(int(seccomp), 1, int(flags), program),
             ):
                 if call() < 0:
                     os.write(4, (1 << 16 | ctypes.get_errno()).to_bytes(4, sys.byteorder))
                     os._exit(127)
-            os.close(5)
+            if int(flags):
+                os.write(4, (1 << 17).to_bytes(4, sys.byteorder))
+                if not os.read(6, 1):
+                    os._exit(127)
+            os.closerange(5, 8)
         sign = 1
         os.chdir(folder)
         sign = -1
@@ -312,7 +333,12 @@ class Gate:
         if confinement is None:
             return ""
         capset, seccomp = confinement.numbers
-        return f"{capset}:{seccomp}:{confinement.capabilities}:{confinement.filter.hex()}"
+        flags = _filter_flags(confinement)
+        return f"{capset}:{seccomp}:{confinement.capabilities}:{flags}:{confinement.filter.hex()}"
+
+
+def _filter_flags(confinement: Confinement) -> int:
+    return _NEW_LISTENER | _WAIT_KILLABLE if confinement.is_supervised else 0
 
 
 def _assemble(listing: str) -> bytes:
@@ -322,14 +348,27 @@ def _assemble(listing: str) -> bytes:
 def _confined_code(confinement: Confinement) -> bytes:
     """Return the machine code for x86_64 with the confinement, and behind it the system calls."""
     head, tail = _X86_64.split(_CONFINE_AT)
-    added = len(_assemble(_CONFINE_X86_64.format(table="00" * 4)))
-    far = int.from_bytes(bytes.fromhex(_QUIT_X86_64[4:]), "little") + added
+    awaiting = _AWAIT_SUPERVISOR_X86_64 if confinement.is_supervised else ""
+    added = len(
+        _assemble((_CONFINE_X86_64 + awaiting).format(table="00" * 4, quit="00" * 4, report="00"))
+    )
+    quit_ = int.from_bytes(bytes.fromhex(_QUIT_X86_64[4:]), "little")
+    far, near = (
+        quit_ + added,
+        quit_ - len(_assemble(head.split(_QUIT_X86_64)[1].partition("\n")[2])),
+    )
     head = head.replace(_QUIT_X86_64, "0f85" + far.to_bytes(4, "little").hex())
     size = len(_assemble(head)) + added + len(_assemble(_CONFINE_AT + tail))
     table = _BASE + _HEADERS + size
-    confine = _CONFINE_X86_64.format(table=table.to_bytes(4, "little").hex())
-    calls = 5 * 32
+    words = {
+        "table": table.to_bytes(4, "little").hex(),
+        "quit": near.to_bytes(4, "little").hex(),
+        "report": bytes([0x56 + len(_assemble(awaiting.format(quit="00" * 4)))]).hex(),
+    }
+    confine = (_CONFINE_X86_64 + awaiting).format(**words)
+    calls = 6 * 32
     header, sets, program = table + calls, table + calls + 8, table + calls + 32
+    begun = program + 16 + len(confinement.filter)
     capset, seccomp = confinement.numbers
     data = b"".join(
         struct.pack("<QQQQ", *call)
@@ -337,14 +376,16 @@ def _confined_code(confinement: Confinement) -> bytes:
             (157, 38, 1, 0),  # prctl(PR_SET_NO_NEW_PRIVS)
             (capset, header, sets, 0),
             (446, RULESET_FD, 0, 0),  # landlock_restrict_self
-            (seccomp, 1, 0, program),  # SECCOMP_SET_MODE_FILTER
+            (seccomp, 1, _filter_flags(confinement), program),  # SECCOMP_SET_MODE_FILTER
+            (1, REPORT_FD, begun, 4) if confinement.is_supervised else (0, 0, 0, 0),
             (0, 0, 0, 0),
         )
     )
     data += struct.pack("<Ii", 0x20080522, 0)
     data += struct.pack("<IIIIII", *(confinement.capabilities,) * 2, 0, 0, 0, 0)
     data += struct.pack("<HxxxxxxQ", len(confinement.filter) // 8, program + 16)
-    return _assemble(head + confine + _CONFINE_AT + tail) + data + confinement.filter
+    data += confinement.filter + SUPERVISION_BEGUN.to_bytes(4, "little")
+    return _assemble(head + confine + _CONFINE_AT + tail) + data
 
 
 def _image(machine: int, listing: str, confinement: Confinement | None = None) -> bytes:
@@ -372,7 +413,7 @@ def _seal(image: bytes) -> int:
         os.write(fd, image)
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, RULESET_FD + 1)
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, MAX_CHILD_FD + 1)
     finally:
         os.close(fd)
 

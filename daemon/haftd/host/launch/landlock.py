@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable
 from functools import cache
 
-from haftd.host.launch.python_installation import installation_grants
+from haftd.host.launch.python_installation import environment_grants, installation_grants
 from haftd.host.launch.rule_path import UntrustedLink, open_path
 from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Grant, Sandbox
 
@@ -43,6 +43,7 @@ _RIGHTS = {
     "control": IOCTL_DEV,
 }
 _SCOPES = 1 | 2  # abstract sockets, signals
+_PORTS = 1 | 2  # to bind and to connect sockets of TCP, on top of the filter
 
 _READ_EXECUTE = frozenset({"read", "execute"})
 _READ_WRITE = frozenset({"read", "update"})
@@ -98,7 +99,8 @@ def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
     `CannotEnforce`.
     """
     require()
-    attributes = struct.pack("=QQQ", _handled(), 0, _SCOPES)
+    ports = 0 if sandbox.network else _PORTS
+    attributes = struct.pack("=QQQ", _handled(), ports, _SCOPES)
     size = 24 if abi() >= 6 else 16 if abi() >= 4 else 8
     ruleset: int = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     if ruleset < 0:
@@ -131,7 +133,12 @@ def _fill(
         for path in (f"{sandbox.root.rstrip('/')}/{name}" for name in _VIRTUAL)
         if any(_is_within(path, folder) for folder in readable)
     ]
-    for grant in installation_grants((program, *programs)):
+    at = os.path.realpath(os.path.dirname(program))  # noqa: PTH120
+    is_own_work = any(_is_within(at, folder) for folder in folders)
+    for grant in (
+        *installation_grants((program, *programs)),
+        *(() if is_own_work else environment_grants(program)),
+    ):
         _add_always(ruleset, grant)
 
 

@@ -30,6 +30,18 @@ def installation_grants(programs: Iterable[str]) -> tuple[Grant, ...]:
     return tuple(grant for path in real for grant in _installation(path))
 
 
+def environment_grants(program: str) -> tuple[Grant, ...]:
+    """Return the grants for the virtual environments of a program that the definition names, as pipx makes them."""
+    paths = dict.fromkeys((program, os.path.realpath(program), interpreter_of(program) or ""))
+    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in paths if path)  # noqa: PTH120
+    return tuple(
+        Grant(f"{prefix}/{name}", _READ_EXECUTE)
+        for prefix in prefixes
+        if _is_plain(f"{prefix}/pyvenv.cfg")
+        for name in ("pyvenv.cfg", "bin", "lib")
+    )
+
+
 def _installation(interpreter: str) -> Iterator[Grant]:
     folder, _, name = interpreter.rpartition("/")
     match = _NAME.fullmatch(name)

@@ -27,11 +27,14 @@ from haftd.host import pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room, shortage
 from haftd.host.launch import landlock, syscall_filter
+from haftd.host.launch.connect_supervisor import take_listener
 from haftd.host.launch.gate import (
     CONFINEMENT_FAILED,
     GATE_FD,
     REPORT_FD,
     RULESET_FD,
+    SUPERVISED_FD,
+    SUPERVISION_BEGUN,
     Gate,
     best_gate,
 )
@@ -90,15 +93,18 @@ class LaunchedProcess:
         "_closed",
         "_exit",
         "_is_sandboxed",
+        "_keep_out",
         "_report",
         "_turn",
         "cwd",
         "identity",
+        "listener",
         "mark",
         "master",
         "path",
         "pid",
         "pidfd",
+        "proxy_port",
         "slave",
         "stderr",
         "stdin",
@@ -119,6 +125,10 @@ class LaunchedProcess:
         self.stderr: int | None = None
         self.master: int | None = None
         self.slave = ""
+        self.listener: int | None = None
+        """Questions about `connect`, of a sandbox with haft's proxy as the only destination."""
+        self.proxy_port = 0
+        self._keep_out: int | None = None
         self._report = report
         self._is_sandboxed = is_sandboxed
         self._exit: Exit | None = None
@@ -136,6 +146,7 @@ class LaunchedProcess:
         Cancellation leaves a started process, which the caller ends.
         """
         answer = b""
+        refusal: LaunchFailed | None = None
         try:
             while len(answer) < 4:
                 try:
@@ -144,14 +155,20 @@ class LaunchedProcess:
                     await trio.lowlevel.wait_readable(self._report)
                     continue
                 if not part:
-                    return
+                    break
                 answer += part
+                if answer == SUPERVISION_BEGUN.to_bytes(4, sys.byteorder):
+                    answer, refusal = b"", self._supervise()
         finally:
             report, self._report = self._report, -1
             pump.close(report)
+        if not answer and refusal is None:
+            return
         with trio.CancelScope(shield=True):
             await self.wait_exit()  # the gate exits by itself, at once
         self.close()
+        if refusal is not None:
+            raise refusal
         code = int.from_bytes(answer, sys.byteorder, signed=True)
         if code >= CONFINEMENT_FAILED:
             why = os.strerror(code - CONFINEMENT_FAILED).lower()
@@ -170,6 +187,21 @@ class LaunchedProcess:
                 failed.reason,
             )
         raise failed
+
+    def _supervise(self) -> LaunchFailed | None:
+        """Take the descriptor of the questions about `connect`, and let the gate go on; else it exits."""
+        if self._keep_out is None:
+            raise AssertionError("no gate reports a supervision that was not asked for")
+        try:
+            self.listener = take_listener(self.pid, self.pidfd)
+            os.write(self._keep_out, b"\n")
+        except landlock.CannotEnforce as error:
+            return _no_sandbox(str(error))
+        except BrokenPipeError:
+            pass  # the gate has been killed
+        finally:
+            self._close("_keep_out")
+        return None
 
     async def wait_exit(self) -> Exit:
         """Wait for the leader's end, and take the status. Any number of tasks may wait."""
@@ -231,6 +263,8 @@ class LaunchedProcess:
         self.close_stdin()
         self.close_output()
         self._close("_report")
+        self._close("_keep_out")
+        self._close("listener")
         self._closed = True
         if self._exit is not None:
             self._close("pidfd")
@@ -285,6 +319,9 @@ def launch(
         )
         _connect(spec, launched, fds)
         ruleset = _give_ruleset(spec.sandbox, launched, fds)
+        if gate.confinement is not None and gate.confinement.is_supervised:
+            launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
+        launched.proxy_port = 0 if spec.sandbox is None else spec.sandbox.proxy_port
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
         # A session also on pipes: /dev/tty is then no terminal of the daemon's, and no job control
         # of a child can stop the daemon.
@@ -357,7 +394,7 @@ def _confinement(sandbox: Sandbox | None) -> syscall_filter.Confinement | None:
     except landlock.CannotEnforce as why:
         raise _no_sandbox(str(why)) from None
     found = syscall_filter.confinement(
-        network=sandbox.network,
+        network="all" if sandbox.network else "proxy" if sandbox.is_proxied else "none",
         metadata=sandbox.may_write,
         capabilities=syscall_filter.permitted_capabilities() if os.geteuid() == 0 else 0,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from haftd.host.launch.gate import RULESET_FD
+from haftd.host.launch.gate import MAX_CHILD_FD
 
 Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
@@ -25,8 +25,8 @@ class SpawnFds:
     def adopt(self, fd: int) -> int:
         """Own a descriptor of the daemon; return the number, moved above the child's."""
         self.parent_side.append(fd)
-        if fd <= RULESET_FD:
-            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, RULESET_FD + 1)
+        if fd <= MAX_CHILD_FD:
+            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, MAX_CHILD_FD + 1)
             os.close(fd)
             self.parent_side[-1] = fd = high
         return fd
@@ -66,7 +66,7 @@ class SpawnFds:
     def _pipe(self) -> tuple[int, int]:
         read, write = os.pipe2(os.O_CLOEXEC)
         self.parent_side += (read, write)
-        if read > RULESET_FD and write > RULESET_FD:
+        if read > MAX_CHILD_FD and write > MAX_CHILD_FD:
             return read, write
         del self.parent_side[-2:]
         try:

@@ -3,6 +3,8 @@
 - No network is no socket: a filter needs no namespace, which many systems refuse to users, and also keeps
   the process from the sockets of other programs (the daemon's, D-Bus, Docker), which a network namespace
   does not. A pair of connected stream sockets stays, as runtimes need one.
+- With haft's proxy as the only destination, `connect` is not decided by the filter, which sees no address: the kernel
+  asks the supervisor (seccomp_unotify(2)), which connects the socket itself. No other call may give a destination.
 - `clone3` and io_uring do not exist for the process, as a filter sees neither's arguments; libraries then
   take the older calls.
 - A number is compared with one instruction; the order is that of the tables.
@@ -16,10 +18,10 @@ import struct
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
 
@@ -27,8 +29,12 @@ _NEW_NAMESPACES = 0x7E020000  # NS, CGROUP, UTS, IPC, USER, PID, NET
 _NEW_TIME = 0x80  # in `clone` a bit of the signal's number
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
+_TCP, _FASTOPEN = 6, 0x20000000
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 """Requests of `ioctl` that change the attributes of a file, open for reading as it may be."""
+
+
+Network = Literal["none", "proxy", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,10 @@ class _Machine:
     metadata: tuple[int, ...]
     capset: int
     seccomp: int
+    listening: tuple[int, int]
+    """bind, listen."""
+    sending: tuple[tuple[int, int], ...]
+    """sendto, sendmsg, sendmmsg, each with the place of the flags."""
 
 
 _MISSING: Final = (425, 426, 427, 435)  # io_uring_*, clone3: the same numbers on both machines
@@ -120,6 +130,8 @@ _MACHINES: Final = {
         ),
         capset=126,
         seccomp=317,
+        listening=(49, 50),
+        sending=((44, 3), (46, 2), (307, 3)),
     ),
     "aarch64": _Machine(
         arch=0xC00000B7,
@@ -155,6 +167,8 @@ _MACHINES: Final = {
         metadata=(52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 88),
         capset=91,
         seccomp=277,
+        listening=(200, 201),
+        sending=((206, 3), (211, 2), (269, 3)),
     ),
 }
 
@@ -175,15 +189,19 @@ def permitted_capabilities() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`."""
+    """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`.
+
+    `is_supervised`: the filter asks a supervisor, which takes the descriptor of the questions from the gate.
+    """
 
     filter: bytes = field(repr=False)
     capabilities: int
     numbers: tuple[int, int]
+    is_supervised: bool = False
 
 
 @cache
-def confinement(*, network: bool, metadata: bool, capabilities: int) -> Confinement | None:
+def confinement(*, network: Network, metadata: bool, capabilities: int) -> Confinement | None:
     """Return the confinement for this machine; None on a machine with unknown system calls.
 
     `capabilities` are the daemon's permitted ones: no process can keep one that its parent lacks.
@@ -195,11 +213,12 @@ def confinement(*, network: bool, metadata: bool, capabilities: int) -> Confinem
         make_filter(network=network, metadata=metadata),
         _OF_ROOT & capabilities,
         (machine.capset, machine.seccomp),
+        network == "proxy",
     )
 
 
 @cache
-def make_filter(*, network: bool, metadata: bool) -> bytes:
+def make_filter(*, network: Network, metadata: bool) -> bytes:
     """Return the filter's instructions; `metadata` allows changes of modes, owners and times."""
     machine = _MACHINES[platform.machine()]
     code = [
@@ -256,7 +275,9 @@ def make_filter(*, network: bool, metadata: bool) -> bytes:
         _refuse(errno.EACCES),
         _instruction(_RET, _ALLOW),
     )
-    if network:
+    if network == "proxy":
+        code += _only_proxy(machine)
+    elif network == "all":
         code += _when(
             machine.socket,
             _instruction(_LD, _argument(0)),
@@ -272,6 +293,36 @@ def make_filter(*, network: bool, metadata: bool) -> bytes:
         for number in (machine.socket, machine.connect):
             code += _when(number, _refuse(errno.EACCES))
     return b"".join((*code, _instruction(_RET, _ALLOW)))
+
+
+def _only_proxy(machine: _Machine) -> list[bytes]:
+    """Leave sockets of TCP that the supervisor connects; data that opens a connection has a destination."""
+    code = _when(
+        machine.socket,
+        _instruction(_LD, _argument(0)),
+        _instruction(_JEQ, _AF_INET, 1, 0),
+        _instruction(_JEQ, _AF_INET6, 0, 6),
+        _instruction(_LD, _argument(1)),
+        _instruction(_AND, _TYPE),
+        _instruction(_JEQ, _STREAM, 0, 3),
+        _instruction(_LD, _argument(2)),
+        _instruction(_JEQ, 0, 2, 0),
+        _instruction(_JEQ, _TCP, 1, 0),
+        _refuse(errno.EACCES),
+        _instruction(_RET, _ALLOW),
+    )
+    code += _when(machine.connect, _instruction(_RET, _ASK))
+    for number in machine.listening:
+        code += _when(number, _refuse(errno.EACCES))
+    for number, flags in machine.sending:
+        code += _when(
+            number,
+            _instruction(_LD, _argument(flags)),
+            _instruction(_JSET, _FASTOPEN, 0, 1),
+            _refuse(errno.EACCES),
+            _instruction(_RET, _ALLOW),
+        )
+    return code
 
 
 def _instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump
+from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.limit_group import LimitGroup
@@ -87,6 +88,7 @@ class Child:
         self._limits = limits
         self._outputs: Sequence[Output] = ()
         self._io = trio.CancelScope(shield=True)
+        self._connects = trio.CancelScope(shield=True)
         self._lifetime = trio.CancelScope()
         self._outputs_ended = trio.Event()
         self._io_ended = trio.Event()
@@ -121,7 +123,7 @@ class Child:
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
         tree = ProcessTree(launched, call.mark, call.cgroup, call.limit_group)
-        denials = None if call.launch.sandbox is None else DenialWatch()
+        denials = None if call.launch.sandbox is None else DenialWatch(call.refused_destination)
         child = cls(launched, tree, context, limits, call.tool, denials, call.launch.stdin_head)
         limits.follow(call.mark, call.limit_group)
         try:
@@ -205,6 +207,8 @@ class Child:
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._move, tasks)
+            if self.launched.listener is not None:
+                nursery.start_soon(self._supervise_connects, self.launched.listener)
             try:
                 await self._supervise(interpreter, at_end)
                 self._is_supervised = True
@@ -213,6 +217,11 @@ class Child:
                 raise
             finally:
                 self._io.cancel()
+                self._connects.cancel()
+
+    async def _supervise_connects(self, listener: int) -> None:
+        with self._connects:
+            await connect_supervisor.supervise(listener, self.launched.proxy_port)
 
     def close(self) -> None:
         self._is_closed = True

@@ -7,6 +7,7 @@ Another program's permissions read the same, so the hint is no more than one.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from haft_protocol.errors import shown
 
@@ -19,11 +20,15 @@ _QUOTED = re.compile(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n
 
 
 class DenialWatch:
-    """The last 4 KiB of output, where a refusal is looked for once the process has failed."""
+    """The last 4 KiB of output, where a refusal is looked for once the process has failed.
 
-    __slots__ = ("_tail",)
+    `destination` returns the one that haft's proxy has refused.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_destination", "_tail")
+
+    def __init__(self, destination: Callable[[], str] = str) -> None:
+        self._destination = destination
         self._tail = b""
 
     def feed(self, data: bytes) -> None:
@@ -31,6 +36,11 @@ class DenialWatch:
 
     def hint(self, tool: str) -> str:
         """Return a sentence with the path of the last refusal, if printed; empty without a refusal."""
+        if destination := self._destination():
+            return (
+                f"A connection to {shown(destination)} was refused by the tool's rules: "
+                f"`haft access {tool}` shows what it may do."
+            )
         for line in reversed(self._tail.splitlines()):
             if match := _DENIED.search(line):
                 path = _path(line, match.start())

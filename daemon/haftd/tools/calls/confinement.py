@@ -37,8 +37,14 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
         return None
     if runtime not in CONFINED_RUNTIMES:
         raise _refusal(tool, f"the runtime {shown(runtime)} enforces none")
-    network = policy.net is None or any(rule.allow for rule in policy.net)
-    return Sandbox(root, grants_of(policy), network, denials_of(policy))
+    network = policy.network
+    return Sandbox(
+        root,
+        grants_of(policy),
+        network == "all",
+        denials_of(policy),
+        is_proxied=network == "proxy",
+    )
 
 
 def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:

@@ -48,6 +48,7 @@ _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
 _NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _FOR_TERMINALS = {"TERM": "xterm-256color"}
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]
 _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
@@ -128,6 +129,7 @@ def build(
     may_inherit: Callable[[str], bool] | None = None,
     may_read: Callable[[str], bool] | None = None,
     is_confined: bool = False,
+    proxy: str = "",
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
@@ -135,7 +137,8 @@ def build(
     environment lacks the folders to search for it. `outer` has the tags of the handles that contain
     the daemon. `may_inherit` decides about the variables of a tool with rules, `may_read` about the files: git ends at a
     configuration that it may not read, and gets none. A process that
-    `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket.
+    `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket; `proxy` is the only one then for
+    connections.
     """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))
@@ -172,6 +175,10 @@ def build(
             env[name] = change
         else:
             env.pop(name, None)
+    if proxy:
+        env.update(dict.fromkeys(_PROXIES, proxy))
+        env.update(dict.fromkeys(("NO_PROXY", "no_proxy"), ""))
+        env["NODE_USE_ENV_PROXY"] = "1"
     env["HAFT_CALL"] = call
     if not is_confined:
         env["HAFT_SOCKET"] = socket

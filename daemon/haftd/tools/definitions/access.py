@@ -141,11 +141,13 @@ class AccessPolicy:
         port: int,
         scheme: str | None = None,
         path: str | None = None,
+        *,
+        is_public: bool,
     ) -> bool:
         """Decide on a connection to `address`, one of those that the name `host` has.
 
-        A rule about the address decides before one about the name, whose owner chooses the addresses: a name
-        reaches no address of this machine or its link, `localhost` excepted.
+        A rule about the address decides before one about the name, whose owner chooses the addresses: one that is
+        not public needs a rule of its own.
         """
         if self.net is None:
             return True
@@ -157,16 +159,38 @@ class AccessPolicy:
         ]
         if own and not _allows(own):
             return False
-        if not self.may_connect(host, port, scheme, path):
-            return False
-        name = canonical_host(host)
-        return (
-            bool(own)
-            or not _is_local(number)
-            or name == "localhost"
-            or name.endswith(".localhost")
-            or self.may_connect(number, port, scheme, path)
+        return self.may_connect(host, port, scheme, path) and (bool(own) or is_public)
+
+    def may_carry(
+        self,
+        host: str,
+        address: str,
+        port: int,
+        schemes: tuple[str | None, ...],
+        *,
+        is_public: bool,
+    ) -> bool:
+        """Decide on a connection with bytes that may be of any of these schemes, as TLS for `https` and `wss`.
+
+        One permitted scheme is enough, unless a rule denies another one by its name.
+        """
+        permitted = [
+            self.may_reach(host, address, port, scheme, is_public=is_public) for scheme in schemes
+        ]
+        return any(permitted) and not any(
+            not rule.allow and rule.scheme == scheme
+            for scheme, is_permitted in zip(schemes, permitted, strict=True)
+            if scheme is not None and not is_permitted
+            for rule in self.net or ()
+            if rule.matches(canonical_host(host), port, scheme, None)
         )
+
+    @property
+    def network(self) -> Literal["none", "proxy", "all"]:
+        """Return how a process is held to the rules: by haft's proxy unless all or nothing is granted."""
+        if self.net is None or (NetRule("*") in self.net and all(rule.allow for rule in self.net)):
+            return "all"
+        return "proxy" if any(rule.allow for rule in self.net) else "none"
 
     def may_see(self, name: str) -> bool:
         """Decide on a variable of the environment: a rule of the exact name before patterns."""
@@ -264,21 +288,14 @@ class AccessPolicy:
                     ),
                 )
         for destination in self.net or ():
-            if not destination.allow and any(other.allow for other in self.net or ()):
-                why = "forbids a part of what another rule allows"
-            elif destination.allow and destination.path_prefix is not None:
-                why = 'has a `path_prefix`, which only `runtime = "vfs"` enforces'
-            elif destination.allow and replace(destination, allow=True) != NetRule("*"):
-                why = "is for a part of the network, which needs a proxy that this version has not"
-            else:
-                continue
-            yield (
-                ("net",),
-                (
-                    f"the rule for {destination.host!r} {why}: a process has no network "
-                    '(`net = []`) or all of it (`host = "*"` alone)'
-                ),
-            )
+            if destination.path_prefix is not None:
+                yield (
+                    ("net",),
+                    (
+                        f"the rule for {destination.host!r} has a `path_prefix`, which the proxy of a process "
+                        'cannot see within TLS: only `runtime = "vfs"` enforces one'
+                    ),
+                )
         if self.commands:
             yield (
                 ("commands",),
@@ -356,21 +373,6 @@ def canonical_host(host: str) -> str:
 def _allows(rules: list[NetRule]) -> bool:
     most = max((rule.specificity for rule in rules), default=None)
     return bool(rules) and all(rule.allow for rule in rules if rule.specificity == most)
-
-
-def _is_local(address: str) -> bool:
-    """Return whether an address is one of this machine or of its link."""
-    try:
-        number = ipaddress.ip_address(address)
-    except ValueError:
-        return True
-    return (
-        number.is_loopback
-        or number.is_link_local
-        or number.is_unspecified
-        or number.is_multicast
-        or address == "255.255.255.255"
-    )
 
 
 def _depth(rule: PathRule) -> int:

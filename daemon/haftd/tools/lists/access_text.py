@@ -24,6 +24,11 @@ _ALWAYS = (
     "and the tool's own program file, to read its own /proc, and /dev/null, zero, urandom and tty."
 )
 
+_BY_PROXY = (
+    "Network: by haft's proxy only (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY), which resolves names; no other sockets, "
+    "no UDP, and none to listen."
+)
+
 
 def describe_access(
     policy: AccessPolicy | None, *, is_unsafe: bool, is_mediated: bool = False
@@ -123,6 +128,8 @@ def _net(policy: AccessPolicy) -> Iterator[str]:
     else:
         for rule in policy.net:
             yield f"Network: {'may' if rule.allow else 'may not'} connect to {_destination(rule)}."
+        if policy.network == "proxy":
+            yield _BY_PROXY
 
 
 def _destination(rule: NetRule) -> str:

@@ -1,0 +1,191 @@
+"""Supervisor of `connect`: the sockets of a sandbox reach haft's proxy, and no other destination.
+
+The filter of the sandbox lets the kernel ask (seccomp_unotify(2)). The supervisor reads the wanted address from the
+caller's memory, takes a copy of the caller's socket (pidfd_getfd(2)) and connects that to the proxy itself: whatever the
+caller changes meanwhile, an address of the supervisor's own is connected to. The call is never continued.
+Linux 5.14 with the right to trace the child; a stricter Yama, or a container that withholds the calls, refuses the tool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host.launch import landlock
+
+_PIDFD_GETFD = 438  # the same number on every machine
+_PIDFD_THREAD = os.O_EXCL
+_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_MAX_ADDRESS = 128
+_LISTENER = "anon_inode:seccomp notify"
+_LOOPBACK = "127.0.0.1"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    id: int
+    tid: int
+    fd: int
+    address: int
+    size: int
+
+
+def take_listener(pid: int, pidfd: int) -> int:
+    """Return a copy of the descriptor at which the gate's filter asks; raises `CannotEnforce`."""
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            if os.readlink(f"/proc/{pid}/fd/{name}") == _LISTENER:  # noqa: PTH115
+                return _copy(pidfd, int(name))
+        why = "there is no descriptor for its questions"
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+    raise landlock.CannotEnforce(
+        "the rules `access.net` for single hosts need to supervise `connect` (seccomp user notification and "
+        f"pidfd_getfd, with the right to trace a child); {landlock.kernel()} refuses: {why}"
+    )
+
+
+async def supervise(listener: int, port: int) -> None:
+    """Answer the questions until no process of the sandbox is left; `port` is the proxy's."""
+    async with trio.open_nursery() as nursery:
+        while True:
+            await trio.lowlevel.wait_readable(listener)
+            question = _receive(listener)
+            if question is not None:
+                _answer(listener, question, port, nursery)
+            elif _has_hung_up(listener):
+                break
+
+
+def _receive(listener: int) -> _Question | None:
+    buffer = bytearray(80)
+    try:
+        fcntl.ioctl(listener, _RECV, buffer)
+    except OSError:
+        return None  # the caller has been killed meanwhile
+    id_, tid, _, _, _, _, fd, address, size = struct.unpack_from("=QIIiIQQQQ", buffer)
+    return _Question(id_, tid, fd & 0xFFFFFFFF, address, size & 0xFFFFFFFF)
+
+
+def _answer(listener: int, question: _Question, port: int, nursery: trio.Nursery) -> None:
+    sock: socket.socket | None = None
+    try:
+        if not is_proxy(_wanted_address(question), port):
+            raise OSError(errno.EACCES, "")
+        sock = _copied_socket(question)
+        # After this, no step depends on the caller's identity.
+        fcntl.ioctl(listener, _ID_VALID, struct.pack("=Q", question.id))
+        code, is_blocking = _connect(sock, port)
+    except OSError as error:
+        code, is_blocking = error.errno or errno.EACCES, False
+    if sock is not None and code == errno.EINPROGRESS and is_blocking:
+        nursery.start_soon(_finish, listener, question.id, sock)
+        return
+    if sock is not None:
+        sock.close()
+    _reply(listener, question.id, code)
+
+
+async def _finish(listener: int, id_: int, sock: socket.socket) -> None:
+    with sock:
+        await trio.lowlevel.wait_writable(sock)
+        _reply(listener, id_, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+
+def _reply(listener: int, id_: int, code: int) -> None:
+    with contextlib.suppress(OSError):  # the caller may be gone
+        fcntl.ioctl(listener, _SEND, bytearray(struct.pack("=QqiI", id_, 0, -code, 0)))
+
+
+def is_proxy(address: bytes, port: int) -> bool:
+    """Return whether a `sockaddr` is the proxy's, of IPv4 or mapped into IPv6."""
+    (family,) = struct.unpack_from("=H", address) if len(address) >= 2 else (0,)
+    if family == socket.AF_INET and len(address) >= 8:
+        return address[2:8] == struct.pack(">H4s", port, socket.inet_aton(_LOOPBACK))
+    if family == socket.AF_INET6 and len(address) >= 24:
+        mapped = socket.inet_pton(socket.AF_INET6, f"::ffff:{_LOOPBACK}")
+        return address[2:4] == struct.pack(">H", port) and address[8:24] == mapped
+    return False
+
+
+def _wanted_address(question: _Question) -> bytes:
+    """Return the `sockaddr` in the caller's memory; raises OSError."""
+    if not 0 < question.size <= _MAX_ADDRESS:
+        raise OSError(errno.EINVAL, "")
+    memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(memory, question.size, question.address)
+    except (OSError, OverflowError):
+        raise OSError(errno.EFAULT, "") from None
+    finally:
+        os.close(memory)
+
+
+def _copied_socket(question: _Question) -> socket.socket:
+    """Return a copy of the caller's socket; raises OSError."""
+    pidfd = _pidfd_of(question.tid)
+    try:
+        fd = _copy(pidfd, question.fd)
+    finally:
+        os.close(pidfd)
+    try:
+        sock = socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        raise
+    if sock.type != socket.SOCK_STREAM or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        sock.close()
+        raise OSError(errno.EACCES, "")
+    return sock
+
+
+def _pidfd_of(tid: int) -> int:
+    """Open a thread (Linux 6.9), or its process, which shares the descriptors as a rule."""
+    try:
+        return os.pidfd_open(tid, _PIDFD_THREAD)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    with open(f"/proc/{tid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Tgid:"):
+                return os.pidfd_open(int(line.split()[1]))
+    raise OSError(errno.ESRCH, "")
+
+
+def _connect(sock: socket.socket, port: int) -> tuple[int, bool]:
+    """Return the error of the connection without waiting, and whether the caller's socket blocks."""
+    host = _LOOPBACK if sock.family == socket.AF_INET else f"::ffff:{_LOOPBACK}"
+    flags = fcntl.fcntl(sock, fcntl.F_GETFL)
+    is_blocking = not flags & os.O_NONBLOCK
+    # The flag is the caller's, too, and is put back at once.
+    fcntl.fcntl(sock, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    try:
+        return sock.connect_ex((host, port)), is_blocking
+    finally:
+        fcntl.fcntl(sock, fcntl.F_SETFL, flags)
+
+
+def _has_hung_up(listener: int) -> bool:
+    poll = select.poll()
+    poll.register(listener, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+
+def _copy(pidfd: int, fd: int) -> int:
+    copied: int = _libc.syscall(_PIDFD_GETFD, pidfd, fd, 0)
+    if copied < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return copied

@@ -1,0 +1,364 @@
+"""The proxy on 127.0.0.1: each connection shows the credential of a running tool, and is held to that tool's rules.
+
+- The listener is opened for the first tool that needs one. The sandbox lets its processes connect to nothing else.
+- The daemon resolves names, and the address counts as well as the name.
+- A connection carries one request or one tunnel; the credential ends with the tool, and so do its connections.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+
+from haftd.host_calls.addresses import is_public
+from haftd.tools.definitions.access import AccessPolicy, canonical_host
+
+from .heads import MAX_HEAD, BadRequest, Head, parse_head, reply
+from .schemes import KINDS, Kind, kind_of, permitted_kinds
+
+log = structlog.get_logger("haftd.proxy")
+
+HOST = "127.0.0.1"
+MAX_CONNECTIONS = 128
+"""Connections of one tool at a time."""
+_BACKLOG = 1024
+_HEAD_S = 30.0
+"""Seconds for a head: a peer without a credential may hold no descriptor for longer."""
+_LINGER_S = 2.0
+_CHUNK = 65_536
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
+_NOT_PUBLIC = ", an address of this machine or a private network, which needs a rule of its own"
+_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A running tool."""
+
+    tool: str
+    policy: AccessPolicy
+    credential: str = field(repr=False)
+    scopes: set[trio.CancelScope] = field(default_factory=set)
+    refused: str = ""
+
+
+class Proxy:
+    """Proxy for the tools of a daemon; `nursery` runs its connections."""
+
+    def __init__(self, nursery: trio.Nursery, resolve: Resolve | None = None) -> None:
+        self._nursery = nursery
+        self._resolve = resolve or resolve_addresses
+        self._clients: dict[str, _Client] = {}
+        self._port = 0
+
+    def admit(self, mark: str, tool: str, policy: AccessPolicy) -> str:
+        """Return the URL for the processes of `mark`; raises OSError without a listener."""
+        if not self._port:
+            self._port = self._listen()
+        client = self._clients.get(mark)
+        if client is None:
+            client = self._clients[mark] = _Client(tool, policy, secrets.token_urlsafe(24))
+        client.policy = policy
+        return f"http://haft:{client.credential}@{HOST}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        """The port of the listener; 0 before the first tool."""
+        return self._port
+
+    def revoke(self, mark: str) -> None:
+        """End the connections of `mark`, and accept no more."""
+        client = self._clients.pop(mark, None)
+        if client is not None:
+            for scope in client.scopes:
+                scope.cancel()
+
+    def refused(self, mark: str) -> str:
+        """Return the last destination that the rules refused to `mark`; empty without."""
+        client = self._clients.get(mark)
+        return "" if client is None else client.refused
+
+    def _listen(self) -> int:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            sock.bind((HOST, 0))
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        except BaseException:
+            sock.close()
+            raise
+        self._nursery.start_soon(self._serve, listener)
+        port: int = sock.getsockname()[1]
+        return port
+
+    async def _serve(self, listener: trio.SocketListener) -> None:
+        await trio.serve_listeners(self._handle, [listener], handler_nursery=self._nursery)
+
+    async def _handle(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            try:
+                await self._answer(stream)
+            except BadRequest as bad:
+                await _send(stream, reply("400 Bad Request", str(bad)))
+            except _GONE:
+                return  # a peer is gone
+            except Exception as error:  # a fault of one connection ends no other
+                log.error("a connection of the proxy failed", error=repr(error))
+            await _linger(stream)
+
+    async def _answer(self, stream: trio.SocketStream) -> None:
+        data = b""
+        with trio.move_on_after(_HEAD_S):
+            data = await _read_head(stream)
+        if not data:
+            return
+        end = data.index(b"\r\n\r\n") + 4
+        head, rest = parse_head(data[:end]), data[end:]
+        client = self._client_of(head.credential)
+        if client is None:
+            why = "this proxy serves sandboxed tools, by the credential in their HTTP_PROXY"
+            fields = 'Proxy-Authenticate: Basic realm="haft"'
+            await _send(stream, reply("407 Proxy Authentication Required", why, fields))
+            return
+        if len(client.scopes) >= MAX_CONNECTIONS:
+            why = f"the tool has {MAX_CONNECTIONS} connections, and may have no more"
+            await _send(stream, reply("503 Service Unavailable", why))
+            return
+        with trio.CancelScope() as scope:
+            client.scopes.add(scope)
+            try:
+                await self._pass(stream, client, head, rest)
+            finally:
+                client.scopes.discard(scope)
+
+    def _client_of(self, credential: str) -> _Client | None:
+        shown = credential.encode()
+        found = None
+        for client in self._clients.values():
+            if secrets.compare_digest(client.credential.encode(), shown):
+                found = client
+        return found
+
+    async def _pass(
+        self, stream: trio.SocketStream, client: _Client, head: Head, rest: bytes
+    ) -> None:
+        place = f"[{head.host}]:{head.port}" if ":" in head.host else f"{head.host}:{head.port}"
+        if not _may_be_permitted(client.policy, head):
+            await self._refuse(stream, client, place)
+            return
+        try:
+            addresses = await self._resolve(canonical_host(head.host), head.port)
+        except OSError as error:
+            why = f"the name {head.host} has no address: {error.strerror}"
+            await _send(stream, reply("502 Bad Gateway", why))
+            return
+        permitted = [
+            (address, kinds)
+            for address in addresses
+            if (kinds := _kinds(client.policy, head, address))
+        ]
+        if not permitted:
+            at = "" if head.host in addresses else f" at {', '.join(addresses)}"
+            hint = "" if all(map(is_public, addresses)) else _NOT_PUBLIC
+            await self._refuse(stream, client, f"{place}{at}", hint)
+            return
+        try:
+            server, kinds = await _connect(permitted, head.port)
+        except OSError as error:
+            why = f"{place} cannot be connected to: {error.strerror or 'no answer'}"
+            await _send(stream, reply("502 Bad Gateway", why))
+            return
+        async with server:
+            if not head.is_tunnel:
+                length = head.body
+                await server.send_all(head.passed_on())
+                await _exchange(stream, server, length, rest)
+                return
+            await stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            if len(kinds) < len(KINDS):
+                while (kind := kind_of(rest)) is None:
+                    data = await stream.receive_some(_CHUNK)
+                    if not data:
+                        return
+                    rest += data
+                if kind not in kinds:
+                    client.refused = f"{place}, by another scheme than those of the rules"
+                    return
+            await server.send_all(rest)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_relay, stream, server, nursery.cancel_scope)
+                nursery.start_soon(_relay, server, stream, nursery.cancel_scope)
+
+    async def _refuse(
+        self, stream: trio.SocketStream, client: _Client, place: str, hint: str = ""
+    ) -> None:
+        client.refused = place
+        why = (
+            f"the access rules of {client.tool} do not let it connect to {place}{hint}; "
+            f"`haft access {client.tool}` shows what it may do"
+        )
+        await _send(stream, reply("403 Forbidden", why))
+
+
+def _may_be_permitted(policy: AccessPolicy, head: Head) -> bool:
+    """Decide by the name alone: a name that no rule permits is not even resolved."""
+    if head.is_tunnel:
+        schemes = ("https", "wss", "http", "ws", None)
+        return any(policy.may_connect(head.host, head.port, scheme) for scheme in schemes)
+    return policy.may_connect(head.host, head.port, "http", head.path)
+
+
+def _kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
+    if head.is_tunnel:
+        return permitted_kinds(policy, head.host, address, head.port)
+    may = policy.may_reach(
+        head.host, address, head.port, "http", head.path, is_public=is_public(address)
+    )
+    return frozenset({"http"} if may else ())
+
+
+async def resolve_addresses(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a name, as the system orders them; raises OSError."""
+    try:
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise OSError(errno.ENOENT, error.strerror) from None
+    except UnicodeError:
+        raise OSError(errno.EINVAL, "it is no name of a host") from None
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _connect(
+    permitted: Sequence[tuple[str, frozenset[Kind]]], port: int
+) -> tuple[trio.SocketStream, frozenset[Kind]]:
+    """Connect to the first address that answers; raises OSError."""
+    failure = OSError(errno.EHOSTUNREACH, "no address")
+    for address, kinds in permitted:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            sock = trio.socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            failure = error
+            continue
+        try:
+            await sock.connect((address, port))
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return trio.SocketStream(sock), kinds
+    raise failure
+
+
+async def _read_head(stream: trio.SocketStream) -> bytes:
+    """Read up to and beyond the empty line; empty if the peer ends before. Raises `BadRequest`."""
+    data = b""
+    while (end := data.find(b"\r\n\r\n")) < 0 or end > MAX_HEAD:
+        if len(data) > MAX_HEAD:
+            raise BadRequest(f"the head of the request has more than {MAX_HEAD} bytes")
+        part = await stream.receive_some(_CHUNK)
+        if not part:
+            return b""
+        data += part
+    return data
+
+
+async def _exchange(
+    stream: trio.SocketStream, server: trio.SocketStream, length: int | None, rest: bytes
+) -> None:
+    """Pass the body of the one request on, and the reply back until the server closes."""
+    async with trio.open_nursery() as nursery:
+
+        async def send_body() -> None:
+            try:
+                if length is None:
+                    await _send_chunks(stream, server, rest)
+                else:
+                    await _send_length(stream, server, rest, length)
+            except _GONE:
+                pass  # a server may reply before it has read the body
+
+        nursery.start_soon(send_body)
+        await _relay(server, stream, nursery.cancel_scope)
+        nursery.cancel_scope.cancel()
+
+
+async def _send_length(
+    stream: trio.SocketStream, server: trio.SocketStream, rest: bytes, length: int
+) -> None:
+    data = rest[:length]
+    while length > 0 and (data or (data := bytes(await stream.receive_some(min(length, _CHUNK))))):
+        await server.send_all(data)
+        length, data = length - len(data), b""
+
+
+async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, data: bytes) -> None:
+    """Pass chunks on, up to the last one and its trailer (RFC 9112, 7.1); ends at anything else."""
+
+    async def line() -> bytes:
+        nonlocal data
+        while b"\r\n" not in data:
+            part = await stream.receive_some(_CHUNK)
+            if not part or len(data) > MAX_HEAD:
+                return b""
+            data += part
+        text, _, data = data.partition(b"\r\n")
+        return text + b"\r\n"
+
+    while size := await line():
+        match = _SIZE.match(size)
+        if match is None:
+            return
+        await server.send_all(size)
+        length = int(match[1], 16)
+        if not length:
+            break
+        await _send_length(stream, server, data, length + 2)
+        data = data[length + 2 :]
+    while trailer := await line():
+        await server.send_all(trailer)
+        if trailer == b"\r\n":
+            return
+
+
+async def _relay(
+    source: trio.SocketStream, target: trio.SocketStream, both: trio.CancelScope
+) -> None:
+    """Pass bytes on up to the end, which is passed on as well; a lost peer ends both directions."""
+    try:
+        while data := await source.receive_some(_CHUNK):
+            await target.send_all(data)
+        await target.send_eof()
+    except _GONE:
+        both.cancel()
+
+
+async def _linger(stream: trio.SocketStream) -> None:
+    """Read on for a moment: a close with unread bytes would take the reply back from the peer."""
+    with trio.move_on_after(_LINGER_S):
+        try:
+            await stream.send_eof()
+            while await stream.receive_some(_CHUNK):
+                pass
+        except _GONE:
+            pass
+
+
+async def _send(stream: trio.SocketStream, data: bytes) -> None:
+    try:
+        await stream.send_all(data)
+    except _GONE:
+        pass
