@@ -15,7 +15,19 @@ from pathlib import Path
 from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
-from . import counts, machine, mcp, memory, readers, roundtrips, spawns, starting, throughput, wasm
+from . import (
+    counts,
+    machine,
+    mcp,
+    mediated,
+    memory,
+    readers,
+    roundtrips,
+    spawns,
+    starting,
+    throughput,
+    wasm,
+)
 from .drive.compare import drive
 from .report import Section, markdown, replaced
 
@@ -32,6 +44,7 @@ TABLES = (
         "cat",
         "spawn",
         "wasm",
+        "mediated",
         "fifty",
         "flood",
         "readers",
@@ -54,6 +67,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),
         "wasm": lambda: wasm.call(folder, seconds),
+        "mediated": lambda: mediated.calls(folder, seconds),
         "fifty": lambda: spawns.fifty(daemon, seconds),
         "flood": lambda: throughput.flood(daemon, folder, 2.5 * seconds),
         "readers": lambda: readers.beside_a_sleeper(folder, seconds),

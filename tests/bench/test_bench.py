@@ -7,7 +7,7 @@ import pytest
 
 from tests.running import RunningDaemon
 
-from . import roundtrips, spawns, wasm
+from . import mediated, roundtrips, spawns, wasm
 from .commits import Side, interval, ratios
 from .report import Section, markdown, replaced, spell, timings
 from .sampling import Case, interleave, percentile, ratio
@@ -75,8 +75,9 @@ def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
         lambda daemon, folder: roundtrips.lines_to_cat(daemon, folder, 0),
         lambda daemon, folder: spawns.one(daemon, 0),
         lambda daemon, folder: wasm.call(folder, 0),
+        lambda daemon, folder: mediated.calls(folder, 0),
     ],
-    ids=["calls", "lines", "spawns", "wasm"],
+    ids=["calls", "lines", "spawns", "wasm", "mediated"],
 )
 def test_the_daemon_answers_the_benchmarks_requests(
     measure: Callable[[RunningDaemon, Path], Section], bench_daemon: RunningDaemon, short_tmp: Path
