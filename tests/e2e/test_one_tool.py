@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import haft
 from tests.e2e.release_module import write_release
 from tests.mcp.host import Host, Legacy, Modern, text_of
 from tests.running import RunningDaemon
@@ -27,6 +29,7 @@ FORMS = {
     "outcome": ("release.sh", "shell.toml"),
     "server": ("server.toml",),
     "module": ("module.toml",),
+    "mediated": ("mediated", "mediated.toml"),
 }
 FILES["server.toml"] = """
 [tools.release]
@@ -38,6 +41,21 @@ FILES["module.toml"] = """
 stateful = true
 output = "outcome"
 command = "~/bin/release.wasm"
+"""
+_RELEASE = (
+    FILES["release.py"]
+    .replace("import ToolError", "import ToolError, host, run")
+    .replace("    for number", '    host.fs.write("released", package)\n    for number')
+)
+FILES["mediated"] = f"#!{sys.executable}\n{_RELEASE}\n\nrun()\n"
+_LIBRARIES = [sys.prefix, sys.base_prefix, str(Path(haft.__file__).parents[1])]
+FILES["mediated.toml"] = f"""
+[tools.release]
+runtime = "vfs"
+stateful = true
+command = ["~/bin/mediated"]
+access.fs.write = ["released"]
+access.fs.execute = {json.dumps(_LIBRARIES)}
 """
 SERVER = f"""
 [mcp.acme]
@@ -63,6 +81,7 @@ def running(
             daemon.tools(FILES[name].replace("~", str(daemon.home)), name)
         else:
             (daemon.home / "bin" / name).write_text(FILES[name])
+            (daemon.home / "bin" / name).chmod(0o755)
     yield daemon.start()
     daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
