@@ -16,14 +16,22 @@ _MANY = 50
 
 
 SANDBOXED = "bench_sandboxed"
+PROXIED = "bench_proxied"
 TOOL = f"""
 [tools.{SANDBOXED}]
 command = ["true"]
 output = "raw"
 stateful = true
 sandbox = "root"
+
+[tools.{PROXIED}]
+command = ["true"]
+output = "raw"
+stateful = true
+sandbox = "root"
+access.net = [{{ host = "example.org" }}]
 """
-"""A definition of `true` in a sandbox, for the daemon of the benchmark."""
+"""Definitions of `true` in a sandbox, for the daemon of the benchmark."""
 
 
 def _spawn(id_: str, number: int = 1, **args: object) -> dict[str, object]:
@@ -31,15 +39,18 @@ def _spawn(id_: str, number: int = 1, **args: object) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "method": "spawn", "params": params}
 
 
+def _defined(tool: str) -> bytes:
+    params = {"tool": tool, "id": tool, "wait": "stopped"}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "spawn", "params": params}).encode()
+
+
 def one(daemon: RunningDaemon, seconds: float) -> Section:
     """Spawn singly."""
     with wires.lines(daemon.socket) as exchange:
         pipe = json.dumps(_spawn("true")).encode()
         terminal = json.dumps(_spawn("true", terminal=True)).encode()
-        params = {"tool": SANDBOXED, "id": "sandboxed", "wait": "stopped"}
-        spawn = {"jsonrpc": "2.0", "id": 1, "method": "spawn", "params": params}
-        sandboxed = json.dumps(spawn).encode()
-        for request in (pipe, terminal, sandboxed):
+        sandboxed, proxied = _defined(SANDBOXED), _defined(PROXIED)
+        for request in (pipe, terminal, sandboxed, proxied):
             reply = json.loads(exchange(request))
             assert reply["result"]["exit"] == {"code": 0}, reply
         baseline = Case("`Popen`, `communicate`", _plain, per_round=10)
@@ -48,6 +59,7 @@ def one(daemon: RunningDaemon, seconds: float) -> Section:
             Case("`spawn`, `wait` = `stopped`, on a pipe", lambda: exchange(pipe), daemon.pid, 10),
             Case("the same on a terminal", lambda: exchange(terminal), daemon.pid, 10),
             Case("the same on a pipe in a sandbox", lambda: exchange(sandboxed), daemon.pid, 10),
+            Case("the same with rules for single hosts", lambda: exchange(proxied), daemon.pid, 10),
         ]
         interleave(cases, rounds=40, seconds=seconds)
     return timings(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.files.own_files import Mount, mounts, own_file_in
+from haftd.host.files.own_files import Mount, mounts, own_file_in, ways
 
 PLAIN = (Mount("8:1", "/", "/"),)
 
@@ -21,7 +21,7 @@ def base(tmp_path: Path) -> Path:
 
 def found(base: Path, folder: str, own: str = "own/config.toml", table: object = PLAIN) -> str:
     assert isinstance(table, tuple)
-    path = own_file_in(str(base / folder), [str(base / own)], str(base / "own/tools"), table)
+    path = own_file_in(str(base / folder), [str(base / own)], str(base / "own/tools"), table=table)
     return path.removeprefix(f"{base}/")
 
 
@@ -75,6 +75,15 @@ def test_a_bind_mount_is_seen_from_both_sides(base: Path, mount: Mount) -> None:
     assert found(base, "root", table=PLAIN) == ""
     assert found(base, "root", table=(*PLAIN, bound)) == "own/config.toml"
     assert found(base, "other", table=(*PLAIN, bound)) == ""
+
+
+def test_the_installation_is_an_own_file_with_its_links(base: Path) -> None:
+    (base / "root/python").symlink_to(base / "other")
+    installed = ways(str(base / "root/python"))
+    assert installed == (f"{base}/root/python", f"{base}/other")
+    for folder in ("root", "other/lib"):
+        assert own_file_in(str(base / folder), [], installed=installed, table=PLAIN)
+    assert not own_file_in(str(base / "own"), [], installed=installed, table=PLAIN)
 
 
 def test_another_device_holds_nothing_of_the_first(base: Path) -> None:

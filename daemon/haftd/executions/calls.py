@@ -67,7 +67,8 @@ class LaunchSettings:
     """Environment, names and folders for launches.
 
     `own_paths` are haft's own files and folders, which no sandbox may let a tool change, and so are the targets of
-    links in the folder `definitions`. `environ` is a tool's
+    links in the folder `definitions`, and
+    the installation, `installed`. `environ` is a tool's
     default environment, `nofile` the daemon's original soft limit of descriptors,
     `containment` the place of cgroups, `outer` the tags of the handles in which this daemon runs itself.
     """
@@ -84,6 +85,7 @@ class LaunchSettings:
     outer: str = ""
     own_paths: tuple[str, ...] = ()
     definitions: str = ""
+    installed: tuple[str, ...] = ()
     modules: str = ""
     """Folder of compiled modules of WebAssembly."""
 
@@ -143,7 +145,13 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
-        if own := own_file_in(grant.path, settings.own_paths, linked=settings.definitions):
+        own = own_file_in(
+            grant.path,
+            settings.own_paths,
+            linked=settings.definitions,
+            installed=settings.installed,
+        )
+        if own:
             raise spawn_failed(
                 f"its access rule for {grant.path} lets it change haft's own files in {own}, and "
                 "so its rules: grant a folder beside them, or call it with another root",

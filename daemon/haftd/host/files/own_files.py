@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -37,44 +38,81 @@ def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
 
 
 def own_file_in(
-    folder: str, own_paths: Iterable[str], linked: str = "", table: tuple[Mount, ...] | None = None
+    folder: str,
+    own_paths: Iterable[str],
+    linked: str = "",
+    *,
+    installed: Iterable[str] = (),
+    table: tuple[Mount, ...] | None = None,
 ) -> str:
     """Return one of the own paths that `folder` holds, or that holds `folder`; empty without.
 
-    `linked` is an own folder with files that may be links.
+    `linked` is an own folder with files that may be links; `installed` are own paths from `ways`, which stay as
+    they are.
     """
+    granted = os.path.realpath(folder)
+    own = [
+        path
+        for path in chain(own_paths, _links_in(linked) if linked else ())
+        for path in ways(path)
+    ]
+    own += installed
+    for path in own:
+        if is_within(path, granted) or is_within(granted, path):
+            return path
     table = mounts() if table is None else table
-    granted = set(_places(os.path.realpath(folder), table))
-    for own in chain(own_paths, _links_in(linked) if linked else ()):
-        for path in _ways(own):
-            places = set(_places(path, table))
-            if any(_overlap(one, other) for one in granted for other in places):
-                return path
+    places = set(_places(granted, table))
+    if all(place[0] not in _shared_devices(table) for place in places):
+        return ""
+    for path in own:
+        found = set(_places(path, table))
+        if any(_overlap(one, other) for one in places for other in found):
+            return path
     return ""
 
 
-def _ways(path: str) -> Iterator[str]:
-    """Yield each link on the way to a path, and the path itself without links."""
+def ways(path: str) -> tuple[str, ...]:
+    """Return each link on the way to a path, and the path itself without links."""
+    real = os.path.realpath(path)
+    if real == path:
+        return (path,)
+    links = []
     try:
-        for step, _ in steps(path):
-            if os.path.islink(step):  # noqa: PTH114
-                yield step
+        links += [step for step, facts in steps(path) if stat.S_ISLNK(facts.st_mode)]
     except OSError:
         pass  # nothing there yet
-    yield os.path.realpath(path)
+    return (*links, real)
+
+
+def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
+    """Return the devices of which a folder may have several names."""
+    seen: set[str] = set()
+    shared: set[str] = set()
+    for mount in table:
+        if mount.device in seen or mount.root != "/":
+            shared.add(mount.device)
+        seen.add(mount.device)
+    return frozenset(shared)
 
 
 def _links_in(folder: str) -> Iterator[str]:
-    seen: set[tuple[int, int]] = set()
-    for path, folders, files in os.walk(folder, followlinks=True):
-        facts = os.stat(path)  # noqa: PTH116
-        if (facts.st_dev, facts.st_ino) in seen or len(seen) > _MAX_FOLDERS:
-            folders.clear()
+    """Yield the links in a folder and its subfolders, also in those that a link leads to."""
+    folders, seen = [folder], set[tuple[int, int]]()
+    while folders and len(seen) < _MAX_FOLDERS:
+        path = folders.pop()
+        try:
+            facts = os.stat(path)  # noqa: PTH116
+            if (facts.st_dev, facts.st_ino) in seen:
+                continue
+            seen.add((facts.st_dev, facts.st_ino))
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        yield entry.path
+                    if entry.is_dir():
+                        folders.append(entry.path)
+        except OSError:
             continue
-        seen.add((facts.st_dev, facts.st_ino))
-        for name in (*folders, *files):
-            if os.path.islink(entry := f"{path}/{name}"):  # noqa: PTH114
-                yield entry
 
 
 def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterable
 from functools import cache
 
-from haftd.host.launch.python_installation import environment_grants, installation_grants
+from haftd.host.launch.python_installation import python_grants
 from haftd.host.launch.rule_path import UntrustedLink, open_path
 from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Grant, Sandbox
 
@@ -135,10 +135,7 @@ def _fill(
     ]
     at = os.path.realpath(os.path.dirname(program))  # noqa: PTH120
     is_own_work = any(_is_within(at, folder) for folder in folders)
-    for grant in (
-        *installation_grants((program, *programs)),
-        *(() if is_own_work else environment_grants(program)),
-    ):
+    for grant in python_grants(program, programs, is_own_work=is_own_work):
         _add_always(ruleset, grant)
 
 

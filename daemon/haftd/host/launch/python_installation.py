@@ -19,27 +19,29 @@ _NAME = re.compile(r"python(3\.\d+)t?")
 _READ_EXECUTE = frozenset({"read", "execute"})
 
 
-def installation_grants(programs: Iterable[str]) -> tuple[Grant, ...]:
-    """Return the grants for the interpreters that these programs are, or name behind `#!`."""
-    real = dict.fromkeys(
-        os.path.realpath(path)
-        for program in programs
-        for path in (program, interpreter_of(program))
-        if path
-    )
-    return tuple(grant for path in real for grant in _installation(path))
+def python_grants(
+    program: str, candidates: Iterable[str], *, is_own_work: bool
+) -> tuple[Grant, ...]:
+    """Return the grants for a program that is Python, or names Python behind `#!`, and for further interpreters.
+
+    A program that is no work of the tool itself also gets its virtual environment, as pipx makes one.
+    """
+    paths = [program, interpreter_of(program) or ""]
+    paths += [path for path in candidates if os.path.lexists(path)]
+    real = {path: os.path.realpath(path) for path in paths if path}
+    found = [grant for path in dict.fromkeys(real.values()) for grant in _installation(path)]
+    if not is_own_work:
+        named = dict.fromkeys((*filter(None, paths[:2]), real[program]))
+        found += _environments(named)
+    return tuple(found)
 
 
-def environment_grants(program: str) -> tuple[Grant, ...]:
-    """Return the grants for the virtual environments of a program that the definition names, as pipx makes them."""
-    paths = dict.fromkeys((program, os.path.realpath(program), interpreter_of(program) or ""))
-    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in paths if path)  # noqa: PTH120
-    return tuple(
-        Grant(f"{prefix}/{name}", _READ_EXECUTE)
-        for prefix in prefixes
-        if _is_plain(f"{prefix}/pyvenv.cfg")
-        for name in ("pyvenv.cfg", "bin", "lib")
-    )
+def _environments(programs: Iterable[str]) -> Iterator[Grant]:
+    prefixes = dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in programs)  # noqa: PTH120
+    for prefix in prefixes:
+        if prefix not in ("/", *PROGRAM_FOLDERS) and _is_plain(f"{prefix}/pyvenv.cfg"):
+            for name in ("pyvenv.cfg", "bin", "lib"):
+                yield Grant(f"{prefix}/{name}", _READ_EXECUTE)
 
 
 def _installation(interpreter: str) -> Iterator[Grant]:
