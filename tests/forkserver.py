@@ -36,6 +36,7 @@ import haft.mcp
 from tests.patience import PATIENCE_S
 
 _MAX_FDS = 64
+_STANDIN = "tests.faults.standin"
 _ROOM_OF_ARGS, _ROOM_OF_ENV = "x" * 32_000, "x" * 8_000
 """What the server's arguments and environment are filled up with, so that a child's fit.
 Each daemon that starts reads all environments."""
@@ -136,6 +137,23 @@ def fork_haftd(
     request = _Request("haftd", list(args), dict(env), cwd, procs, list(pids), descriptors)
     with open(os.devnull) as null:
         return _server().fork(request, [null.fileno(), output, output, *sockets])
+
+
+def fork_standin(
+    words: Sequence[str], *, env: Mapping[str, str], errors: int, cgroup: Path | None = None
+) -> ForkedProcess:
+    """Start the stand-in for the daemon (tests/faults/standin.py) with its stdout at a pipe and
+    stderr at `errors`, in a session and, if given, a `cgroup` of its own."""
+    procs = None if cgroup is None else str(cgroup / "cgroup.procs")
+    request = _Request(_STANDIN, list(words), dict(env), "/", procs, [])
+    stdout, their_stdout = os.pipe()
+    try:
+        with open(os.devnull) as null:
+            process = _server().fork(request, [null.fileno(), their_stdout, errors])
+    finally:
+        os.close(their_stdout)
+    process.stdout = os.fdopen(stdout, "rb")
+    return process
 
 
 def run_haft(
@@ -267,6 +285,7 @@ def _serve(connection: socket.socket) -> None:
     stub_unused_imports()
     import haftd.__main__
     import haftd.app  # noqa: F401
+    import tests.faults.standin  # noqa: F401
     from haftd.tools.catalogue import USER_SHELL, Catalogue
     from haftd.tools.definitions.definition import BUILTIN
 
@@ -339,10 +358,11 @@ def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
             resource.setrlimit(resource.RLIMIT_NOFILE, (request.descriptors, request.descriptors))
         env = {**request.env, **dict.fromkeys(request.pids, str(os.getpid()))}
         words = [sys.executable, "-m", request.program, *request.args]
-        sys.argv[:] = [str(sys.modules[f"{request.program}.__main__"].__file__), *request.args]
+        module = sys.modules.get(f"{request.program}.__main__", sys.modules[request.program])
+        sys.argv[:] = [str(module.__file__), *request.args]
         sys.orig_argv[:] = words
         _show(_ARG_START, words)
-        status = _run_haft(env) if request.program == "haft" else _run_haftd(env)
+        status = _PROGRAMS[request.program](env)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -363,8 +383,22 @@ def _run_haft(env: Mapping[str, str]) -> int:
 
 
 def _run_haftd(env: Mapping[str, str]) -> int:
-    """Run `main` twice, since the daemon executes itself once, with its tag in the environment."""
     from haftd.__main__ import main
+
+    return _run_twice(main, env)
+
+
+def _run_standin(env: Mapping[str, str]) -> int:
+    from tests.faults.standin import main
+
+    return _run_twice(main, env)
+
+
+_PROGRAMS = {"haft": _run_haft, "haftd": _run_haftd, _STANDIN: _run_standin}
+
+
+def _run_twice(main: Callable[[], object], env: Mapping[str, str]) -> int:
+    """Run `main` twice, since a daemon executes itself once, with its tag in the environment."""
 
     def execute_again(_path: str, _words: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise _ExecutedAgain(env)

@@ -87,14 +87,13 @@ def helper(): ...
 '''
 
 
-@pytest.fixture
-def running(shared_daemon: RunningDaemon) -> Iterator[RunningDaemon]:
+@pytest.fixture(scope="module")
+def running(shared_daemon: RunningDaemon) -> RunningDaemon:
+    """A daemon with the tools, each of which is described once for all tests."""
     shared_daemon.tools(TOOLS, "mine.py")
     with shared_daemon.connect() as wire:
         wire.call("tools/reload")
-        yield shared_daemon
-        (shared_daemon.config / "haft/tools/mine.py").unlink()
-        wire.call("tools/reload")
+    return shared_daemon
 
 
 @pytest.fixture
@@ -228,21 +227,16 @@ def test_a_definition_overrides_a_functions_description(
         assert wire.call("daemon/status")["problems"] == []
 
 
-def test_a_changed_tool_file_is_described_again(shared_daemon: RunningDaemon) -> None:
+def test_a_changed_tool_file_is_described_again(daemon: RunningDaemon) -> None:
     """A function's parameters are known at the next list; new functions are, after a reload."""
     text = "from haft.tools import tool\n@tool\ndef grow(a: int): ...\n"
-    path = shared_daemon.config / "haft/tools/grows.py"
-    with shared_daemon.connect() as wire:
-        try:
-            for reload, parameter in ((True, "a"), (False, "bb"), (False, "ccc")):
-                shared_daemon.tools(text.replace("a: int", f"{parameter}: int"), path.name)
-                if reload:
-                    wire.call("tools/reload")
-                listed = {one["name"]: one for one in wire.call("tools/list")["tools"]}
-                assert list(listed["grow"]["parameters"]["properties"]) == [parameter]
-        finally:
-            path.unlink()
-            wire.call("tools/reload")
+    with daemon.connect() as wire:
+        for reload, parameter in ((True, "a"), (False, "bb"), (False, "ccc")):
+            daemon.tools(text.replace("a: int", f"{parameter}: int"), "grows.py")
+            if reload:
+                wire.call("tools/reload")
+            listed = {one["name"]: one for one in wire.call("tools/list")["tools"]}
+            assert list(listed["grow"]["parameters"]["properties"]) == [parameter]
 
 
 FAULTS: list[tuple[str, str]] = [
@@ -253,18 +247,14 @@ FAULTS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "why"), FAULTS)
-def test_a_fault_in_a_tool_file_is_named(shared_daemon: RunningDaemon, text: str, why: str) -> None:
-    shared_daemon.tools(text, "faulty.py")
-    with shared_daemon.connect() as wire:
-        try:
-            wire.call("tools/reload")
-            problems = wire.call("tools/list")["problems"]
-            assert any(why in one["message"] for one in problems), problems
-            with pytest.raises(Refused, match=why):
-                wire.call("tools/call", tool="f", arguments={})
-        finally:
-            (shared_daemon.config / "haft/tools/faulty.py").unlink()
-            wire.call("tools/reload")
+def test_a_fault_in_a_tool_file_is_named(daemon: RunningDaemon, text: str, why: str) -> None:
+    daemon.tools(text, "faulty.py")
+    with daemon.connect() as wire:
+        wire.call("tools/reload")
+        problems = wire.call("tools/list")["problems"]
+        assert any(why in one["message"] for one in problems), problems
+        with pytest.raises(Refused, match=why):
+            wire.call("tools/call", tool="f", arguments={})
 
 
 def package(folder: Path) -> None:
@@ -328,29 +318,27 @@ def test_printed_lines_stand_before_the_result_and_the_trace_behind_the_error(wi
 
 
 def test_a_function_without_a_form_in_json_leaves_the_others_of_its_file(
-    running: RunningDaemon, wire: Wire
+    daemon: RunningDaemon,
 ) -> None:
-    running.tools(
+    daemon.tools(
         "from haft.tools import tool\n@tool\ndef bad(x: object): ...\n@tool\ndef good(x: int): ...\n",
         "pr.py",
     )
-    wire.call("tools/reload")
-    listed = wire.call("tools/list")
-    (running.config / "haft/tools/pr.py").unlink()
+    with daemon.connect() as wire:
+        wire.call("tools/reload")
+        listed = wire.call("tools/list")
     names = {tool["name"] for tool in listed["tools"]}
     assert ("good" in names, "bad" in names) == (True, False)
     (problem,) = listed["problems"]
     assert problem["message"].startswith("the parameter 'x' of the tool 'bad' has the type")
-    wire.call("tools/reload")
 
 
 def test_a_file_that_fails_is_reported_without_a_remedy_for_definitions(
-    running: RunningDaemon, wire: Wire
+    daemon: RunningDaemon,
 ) -> None:
-    running.tools("from haft.tools import tool\n@tool\ndef good(): ...\nhere\n", "pr.py")
-    wire.call("tools/reload")
-    (problem,) = wire.call("tools/list")["problems"]
-    (running.config / "haft/tools/pr.py").unlink()
-    wire.call("tools/reload")
+    daemon.tools("from haft.tools import tool\n@tool\ndef good(): ...\nhere\n", "pr.py")
+    with daemon.connect() as wire:
+        wire.call("tools/reload")
+        (problem,) = wire.call("tools/list")["problems"]
     assert "name 'here' is not defined" in problem["message"]
     assert "parameters" not in problem["message"]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,14 @@ def data() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own_data(short_tmp: Path, data: Path) -> dict[str, str]:
+    """The variable of a data folder that the test may remove, with the copy of the installation."""
+    folder = short_tmp / "data"
+    shutil.copytree(data, folder, symlinks=True, copy_function=os.link)
+    return {"XDG_DATA_HOME": str(folder)}
 
 
 @pytest.fixture
@@ -76,48 +84,49 @@ def test_the_service_replaces_a_daemon_started_by_a_command(manager: UserManager
 
 
 def test_removing_the_service_names_ended_handles_and_leaves_nothing(
-    manager: UserManager, short_tmp: Path
+    manager: UserManager, short_tmp: Path, own_data: dict[str, str]
 ) -> None:
-    own = {name: str(short_tmp / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
+    own = {**own_data, "XDG_STATE_HOME": str(short_tmp / "XDG_STATE_HOME")}
     assert manager.run("haft", "setup", "service", env=own).returncode == 0
     assert (short_tmp / "XDG_STATE_HOME" / "haft" / "spool").is_dir(), "this shell's, not its own"
     assert manager.run(*_SPAWN).returncode == 0
     refused = manager.run("haft", "setup", "service", "--undo", env=own)
     assert (refused.returncode, "server (run)" in refused.stderr) == (2, True)
     assert manager.run("haft", "setup", "service", "--undo", "--yes", env=own).returncode == 0
-    assert units(manager) == [] and not (short_tmp / "XDG_DATA_HOME" / "haft").exists()
+    assert units(manager) == [] and not (short_tmp / "data" / "haft").exists()
     assert manager.properties("haftd.socket")["LoadState"] == "not-found"
     assert manager.run("haft", "ps").returncode == 3
 
 
-def findings(manager: UserManager) -> list[dict[str, str]]:
-    printed = manager.run("haft", "doctor", "--json").stdout
+def findings(manager: UserManager, env: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    printed = manager.run("haft", "doctor", "--json", env=env).stdout
     found = json.loads(printed)["findings"]
     return [one for one in found if one["check"] == "service"]
 
 
-def test_a_unit_changed_by_the_user_is_not_overwritten(manager: UserManager) -> None:
+def test_a_unit_changed_by_the_user_is_not_overwritten(
+    manager: UserManager, own_data: dict[str, str]
+) -> None:
     unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
     mine = b"[Service]\nExecStart=/bin/true\n"
     unit.write_bytes(mine)
-    refused = manager.run("haft", "setup", "service")
+    refused = manager.run("haft", "setup", "service", env=own_data)
     assert refused.returncode == 1 and f"{unit} was not written by" in refused.stderr
     assert "systemctl --user edit haftd.service" in refused.stderr and unit.read_bytes() == mine
-    shown = manager.run("haft", "setup", "service", "--dry-run")
+    shown = manager.run("haft", "setup", "service", "--dry-run", env=own_data)
     assert (shown.returncode, "would be refused" in shown.stderr) == (0, True)
-    assert manager.run("haft", "setup", "service", "--replace").returncode == 0
+    assert manager.run("haft", "setup", "service", "--replace", env=own_data).returncode == 0
     assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
 
     # As of an older version: the unit differs, and is the one that haft wrote.
-    env = {"XDG_DATA_HOME": manager.env["XDG_DATA_HOME"]}
     written = unit.read_bytes()
-    SetupRecord(env).write("service", {unit: written + b"# older\n"})
-    (stale, _) = findings(manager)
+    SetupRecord(own_data).write("service", {unit: written + b"# older\n"})
+    (stale, _) = findings(manager, own_data)
     assert stale["level"] == "note" and "haftd.service" in stale["message"]
-    assert manager.run("haft", "setup", "service").returncode == 0
+    assert manager.run("haft", "setup", "service", env=own_data).returncode == 0
     assert unit.read_bytes() == written
 
-    assert manager.run("haft", "setup", "service", "--undo").returncode == 0
+    assert manager.run("haft", "setup", "service", "--undo", env=own_data).returncode == 0
     assert unit.read_bytes() == mine and units(manager) == ["haftd.service"]
 
 

@@ -28,7 +28,7 @@ from haftd.host.limit_group import Controllers, find_controllers
 from haftd.host.process.identity import Identity, every_pid, identify_child, read_stat
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
-from tests.forkserver import Process, can_fork, fork_haftd
+from tests.forkserver import ForkedProcess, Process, can_fork, fork_haftd, fork_standin
 
 STANDIN = Path(__file__).with_name("standin.py")
 _counter = itertools.count()
@@ -241,6 +241,7 @@ class Subject:
         }
         self.log = base / "log"
         self.process: Process | None = None
+        self._tracer: subprocess.Popen[bytes] | None = None
         self._is_standin = False
         for folder in (self.runtime, base / "state", base / "config"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,18 +259,22 @@ class Subject:
         return cls(base, [sys.executable, "-m", "haftd", "--log-format", "json", *words])
 
     def start(self, ground: Ground | None = None, before: Sequence[str] = ()) -> None:
-        """Start the daemon without waiting, a real one forked unless with `before`: a command
-        prefix such as strace's."""
+        """Start the daemon without waiting, forked unless with `before`: a command prefix."""
+        words = ["--tag", ground.tag] if ground is not None and self._is_standin else []
+        cgroup = None if ground is None else ground.own
         with self.log.open("ab") as log:
-            if not self._is_standin and not before and can_fork(self.env):
-                cgroup = None if ground is None else ground.own
-                self.process = fork_haftd(
-                    self.argv[3:], env=self.env, cwd="/", output=log.fileno(), cgroup=cgroup
-                )
+            if not before and can_fork(self.env):
+                if self._is_standin:
+                    words = [*self.argv[2:], *words]
+                    self.process = fork_standin(
+                        words, env=self.env, errors=log.fileno(), cgroup=cgroup
+                    )
+                else:
+                    self.process = fork_haftd(
+                        self.argv[3:], env=self.env, cwd="/", output=log.fileno(), cgroup=cgroup
+                    )
                 return
-            argv = [*before, *self.argv]
-            if ground is not None and self._is_standin:
-                argv += ["--tag", ground.tag]
+            argv = [*before, *self.argv, *words]
             self.process = subprocess.Popen(
                 argv if ground is None else ground.within(argv),
                 stdin=subprocess.DEVNULL,
@@ -280,9 +285,23 @@ class Subject:
                 start_new_session=True,
             )
 
+    def start_traced(self, options: Sequence[str], ground: Ground | None = None) -> None:
+        """Start the stand-in under `strace` with these options, from behind its imports on."""
+        assert self._is_standin
+        self.argv.append("--stopped")
+        self.start(ground)
+        assert self.process is not None
+        pid = self.process.pid
+        until(lambda: (stat := read_stat(pid)) is None or stat.state == "T", "the stand-in stops")
+        self._tracer = subprocess.Popen(["strace", "-qq", *options, "-p", str(pid)])
+        traced = f"TracerPid:\t{self._tracer.pid}\n"
+        until(lambda: traced in Path(f"/proc/{pid}/status").read_text(), "the stand-in is traced")
+        os.kill(pid, signal.SIGCONT)
+
     def wait_line(self) -> str:
         """Return the next line of the stand-in; empty once ended."""
-        assert isinstance(self.process, subprocess.Popen) and self.process.stdout is not None
+        assert isinstance(self.process, subprocess.Popen | ForkedProcess)
+        assert self.process.stdout is not None
         line: bytes = self.process.stdout.readline()
         return line.decode().strip()
 
@@ -296,8 +315,11 @@ class Subject:
         """Wait for the end of the daemon."""
         assert self.process is not None
         status = self.process.wait(timeout_s)
-        if isinstance(self.process, subprocess.Popen) and self.process.stdout is not None:
+        assert isinstance(self.process, subprocess.Popen | ForkedProcess)
+        if self.process.stdout is not None:
             self.process.stdout.close()
+        if self._tracer is not None:
+            self._tracer.wait(timeout_s)
         return status
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The host rooms assembled in the daemon's order, without the rest.
 
     standin.py <folder> [--count N | --storm] [--kind plain|session|cleared]
-        [--cgroup PATH] [--guardian] [--region FILE]
+        [--cgroup PATH] [--guardian] [--region FILE] [--stopped]
 
 Prints a line of JSON per fact: `ready` with the result of recovery, `started` or `refused` for
 each spawn, `done` after the last; then holds its processes until killed. Exit status 75: another
@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -175,6 +176,8 @@ class Standin:
 
     async def main(self) -> None:
         """Start the requested handles and hold them."""
+        if self.options.stopped:
+            os.kill(os.getpid(), signal.SIGSTOP)
         self.start()
         n = 0
         while self.options.storm or n < self.options.count:
@@ -193,6 +196,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cgroup", default="")
     parser.add_argument("--guardian", action="store_true")
     parser.add_argument("--region", default="")
+    parser.add_argument("--stopped", action="store_true", help="stop first, to be traced")
     parser.add_argument("--tag", default="", help="digits to sleep longer, to be told by")
     parser.add_argument("--blind", action="store_true", help="recover nothing: a planted fault")
     return parser.parse_args(words)
@@ -210,5 +214,11 @@ def run_forked(words: list[str]) -> None:
     run(words, lambda _home: new_instance())
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run as a daemon does, in a process that executes itself for its tag."""
     run(sys.argv[1:], lambda home: exec_with_tag(home, os.environ))
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,6 @@ stand-in; rows of the same name run with a whole `haftd` in tests/faults/test_wh
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -109,11 +108,11 @@ def trace(short_tmp: Path, subject: Subject, region: str) -> list[Point]:
     """The system calls between the flags of a region."""
     log = short_tmp / "trace"
     subject.argv += ["--region", str(short_tmp / "flag")]
-    subject.start(before=["strace", "-o", str(log)])
+    subject.start_traced(["-o", str(log)])
     facts(subject, "ready")
     while subject.wait_line() != '{"event": "done"}':
         pass
-    kill_traced(subject)
+    subject.kill9()
     counts: dict[str, int] = {}
     points: list[Point] = []
     within = False
@@ -141,19 +140,10 @@ def spawn_points() -> list[Point]:
         return trace(folder, Subject.standin(folder / "t", *words), "spawn")
 
 
-def kill_traced(subject: Subject) -> None:
-    """Kill the stand-in that strace runs as its child, if alive, and wait for both."""
-    assert subject.process is not None
-    tracer = subject.process.pid
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{tracer}/task/{tracer}/children").read_text().split():
-            os.kill(int(child), signal.SIGKILL)
-    subject.wait()
-
-
 def injecting(point: Point, what: str) -> list[str]:
+    """Return the options of strace that do this at the point."""
     inject = f"inject={point.name}:{what}:when={point.when}"
-    return ["strace", "-qq", "-o", "/dev/null", "-e", inject]
+    return ["-o", "/dev/null", "-e", f"trace={point.name}", "-e", inject]
 
 
 def sample(points: list[Point], count: int) -> list[Point]:
@@ -176,11 +166,11 @@ def test_P01_killed_at_every_system_call_of_a_spawn(
         base = short_tmp / str(n)
         first = Subject.standin(base, *words)
         with first:
-            first.start(ground, injecting(point, "signal=KILL"))
+            first.start_traced(injecting(point, "signal=KILL"), ground)
             while first.wait_line() not in ("", '{"event": "done"}'):
                 pass
             # The points shift by a few from run to run: then the kill comes after the last one.
-            kill_traced(first)
+            first.kill9()
         with Subject.standin(base) as second:
             second.start()
             facts(second, "ready")
@@ -211,10 +201,10 @@ def test_P21_killed_at_every_system_call_of_recovery(
         base = short_tmp / str(n)
         crash(base)
         with Subject.standin(base) as second:
-            second.start(before=injecting(point, "signal=KILL"))
+            second.start_traced(injecting(point, "signal=KILL"))
             while second.wait_line() not in ("", '{"event": "done"}'):
                 pass
-            kill_traced(second)
+            second.kill9()
         with Subject.standin(base) as third:
             third.start()
             assert facts(third, "ready")["problems"] == []
@@ -242,14 +232,14 @@ def test_P16_an_unwritable_record_refuses_only_its_spawn(
     (record,) = [point for point in spawn_points if point.name == "write" and "start" in point.line]
     base = short_tmp / "b"
     with Subject.standin(base, "--count", "2", "--kind", "session") as one:
-        one.start(ground, injecting(record, f"error={error}"))
+        one.start_traced(injecting(record, f"error={error}"), ground)
         facts(one, "ready")
         assert facts(one, "refused")["reason"] == "record"
         assert facts(one, "started")["n"] == 2  # the daemon lives, and the next spawn runs
         until(lambda: len(sleepers(ground)) == 3, "the second one runs whole")
-        assert len(ground.survivors()) == 5  # and nothing of the first, beside the daemon itself
+        assert len(ground.survivors()) == 4  # and nothing of the first, beside the daemon itself
         assert [one.id for one in read_records(one.home / "handles.lock")] == ["h2"]
-        kill_traced(one)
+        one.kill9()
 
 
 @needs_strace
@@ -266,7 +256,7 @@ def test_P16_any_failing_system_call_of_a_spawn_refuses_it_or_runs_whole(
     for n, point in enumerate(sample(failing, count)):
         base = short_tmp / str(n)
         with Subject.standin(base, "--count", "2") as one:
-            one.start(ground, injecting(point, "error=ENOMEM"))
+            one.start_traced(injecting(point, "error=ENOMEM"), ground)
             facts(one, "ready")
             line = one.wait_line()
             assert line, f"{point}: {one.log_text()}"
@@ -275,7 +265,7 @@ def test_P16_any_failing_system_call_of_a_spawn_refuses_it_or_runs_whole(
             assert facts(one, "started")["n"] == 2, f"{point}: {one.log_text()}"
             expected = 2 if first["event"] == "started" else 1
             until(lambda expected=expected: len(sleepers(ground)) == expected, f"after {point}", 3)  # type: ignore[misc]
-            kill_traced(one)
+            one.kill9()
         with Subject.standin(base) as second:
             second.start()
             facts(second, "ready")
@@ -380,7 +370,8 @@ def test_P20_a_second_daemon_touches_nothing_of_a_stopped_first(
         before = sorted(ground.survivors())
         assert first.process is not None
         first.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, first.process.pid, os.WSTOPPED | os.WNOWAIT)
+        stopped = Path(f"/proc/{first.process.pid}/stat")
+        until(lambda: stopped.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
         journal = (first.home / "handles.lock").read_bytes()
         with Subject.standin(short_tmp) as second:
             second.start()
