@@ -142,6 +142,13 @@ def test_what_is_granted_works(tmp_path: Path, kind: str) -> None:
     assert output(spec, gate) == "in\nerr\npiped\nbash\n"
 
 
+@pytest.mark.parametrize("kind", ["all", "proxy", "none"])
+def test_names_of_hosts_and_certificates_are_read_with_a_network(tmp_path: Path, kind: str) -> None:
+    sandbox = Sandbox(str(tmp_path), network=kind == "all", is_proxied=kind == "proxy")
+    spec = sandboxed("cat", "/etc/hosts", sandbox=sandbox, cwd=tmp_path)
+    assert ("Permission denied" in output(spec)) is (kind == "none")
+
+
 def test_a_terminal_works_in_a_sandbox(tmp_path: Path) -> None:
     script = "stty size </dev/tty; tty >/dev/tty; echo done >/dev/stdout; cat /etc/hostname"
     lines = output(

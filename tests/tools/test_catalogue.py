@@ -290,3 +290,13 @@ def test_definitions_in_subfolders_are_read_in_path_order(tmp_path: Path) -> Non
     assert catalogue.problems == ()
     assert names(catalogue) == ["linked", "x"]
     assert catalogue.find("x").summary == "deep"
+
+
+def test_wrong_rules_of_access_are_problems_of_the_list(tmp_path: Path) -> None:
+    """Also those of `'*'`, without which every tool runs as its user."""
+    file = tmp_path / "a.toml"
+    file.write_text(
+        "[tools.'*']\nsandbox = 'root'\n[tools.x]\ncommand = 'a'\naccess.fs = 1\n[tools.y]\nbad = 1\n"
+    )
+    keys = [problem.key for problem in Catalogue([file]).undescribed()]
+    assert keys == ["tools.*.sandbox", "tools.x.access.fs"]

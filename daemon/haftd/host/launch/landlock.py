@@ -119,7 +119,7 @@ def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
 def _fill(
     ruleset: int, sandbox: Sandbox, grants: tuple[Grant, ...], program: str, terminal: str
 ) -> None:
-    for grant in (*ALWAYS, *(_OF_NETWORK if sandbox.network else ())):
+    for grant in (*ALWAYS, *(_OF_NETWORK if sandbox.network or sandbox.is_proxied else ())):
         _add_always(ruleset, grant)
     if terminal:
         _add_always(ruleset, Grant(terminal, _READ_WRITE | {"control"}))

@@ -21,7 +21,8 @@ _MEDIATED = (
 )
 _ALWAYS = (
     "Always granted: to read and execute the system's program folders (/usr, /bin, /lib and the like) "
-    "and the tool's own program file, to read its own /proc, and /dev/null, zero, urandom and tty."
+    "and the tool's own program file with its Python, to read its own /proc and facts of the system "
+    "(/etc/passwd and the like), and /dev/null, zero, urandom and tty."
 )
 
 _BY_PROXY = (
