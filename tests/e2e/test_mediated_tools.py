@@ -9,7 +9,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -54,10 +56,12 @@ runtime = "vfs"
 command = ["~/mediated.py"]
 stateful = true
 one_shot = true
-access.fs.read = ["."]
+access.fs.read = [".", "{sys.prefix}", "{sys.base_prefix}"]
 access.fs.write = ["made"]
 access.fs.execute = {LIBRARIES}
 access.env.read = ["TOKEN"]
+access.net = [{{ host = "127.0.0.1" }}, {{ host = "127.0.0.2", allow = false }}]
+access.commands."{sys.executable}" = {{ args = [["-c", "**"]] }}
 access.commands.sh = {{ args = [["-c", "**"]], envs = ["PASSED"] }}
 
 [tools.bare]
@@ -166,6 +170,44 @@ def test_a_program_gets_a_sandbox_by_the_rules_and_its_variables(project: Projec
     assert ended["stderr"].count("Permission denied") == 2
     assert (project.root / "made/by_sh").exists()
     assert project.value("call('process.run', program='ls')") == "denied"
+
+
+FETCH = """
+import sys, urllib.error, urllib.request
+for host in sys.argv[2:]:
+    try:
+        print(urllib.request.urlopen(f"http://{host}:{sys.argv[1]}/").read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+
+
+def test_requests_and_programs_reach_the_granted_hosts_only(project: Project) -> None:
+    class Greeting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("", 0), Greeting) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            port = server.server_port
+            got = project.value(f"call('http.get', url='http://127.0.0.1:{port}/')['body']")
+            assert got == "hello"
+            for host in ("127.0.0.2", "127.0.0.3", "localhost"):
+                got = project.value(f"call('http.get', url='http://{host}:{port}/')")
+                assert got == "denied"
+            args = ["-c", FETCH, str(port), "127.0.0.1", "127.0.0.2", "127.0.0.3"]
+            ended = project.value(f"call('process.run', program={sys.executable!r}, args={args})")
+            assert ended["stdout"].split() == ["hello", "403", "403"], ended
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_program_ends_with_its_tool(project: Project) -> None:

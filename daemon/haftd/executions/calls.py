@@ -37,7 +37,7 @@ from haftd.runtimes.wasm.plan import worker_launch
 from haftd.tools.calls.confinement import grants_of, program_sandbox
 from haftd.tools.calls.environment import build, call_value, granted_variables
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
-from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING
+from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED
 from haftd.tools.definitions.server_tools import server_of
@@ -338,9 +338,7 @@ class Calls:
     ) -> LaunchSpec:
         """Return the launch with its environment and sandbox; a module's is that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
-        if sandbox is not None and sandbox.is_proxied:
-            sandbox = replace(sandbox, proxy_port=self.proxy.port)
-        launch = replace(launch, env=env, sandbox=sandbox)
+        launch = replace(launch, env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
         if not resolved.is_module or policy is None:
             return launch
@@ -394,10 +392,11 @@ class Calls:
                     may_inherit=ALWAYS_INHERITED.__contains__,
                     may_read=policy.may_read,
                     is_confined=True,
+                    proxy=self._admitted(tool, sandbox, policy, mark),
                 )
 
             call = self._of_program(tool, argv, folder, env_of, limits, "pipe")
-            return replace(call, launch=replace(call.launch, sandbox=sandbox))
+            return replace(call, launch=replace(call.launch, sandbox=self._with_port(sandbox)))
 
         access = HostAccess(root, policy, variables, {**variables, **passed})
         return Mediation(access, make_program, self.clear_up)
@@ -438,9 +437,15 @@ class Calls:
             limit_group=limit_group,
         )
 
-    def _admitted(self, tool: str, resolved: ResolvedCall, mark: str) -> str:
+    def _with_port(self, sandbox: Sandbox | None) -> Sandbox | None:
+        if sandbox is None or not sandbox.is_proxied:
+            return sandbox
+        return replace(sandbox, proxy_port=self.proxy.port)
+
+    def _admitted(
+        self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str
+    ) -> str:
         """Return the URL of the proxy for a sandbox that connects to nothing else; raises `RpcError`."""
-        sandbox, policy = resolved.launch.sandbox, resolved.policy
         if sandbox is None or policy is None or not sandbox.is_proxied:
             return ""
         try:
@@ -471,7 +476,7 @@ class Calls:
             may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
-            proxy=self._admitted(tool, resolved, mark),
+            proxy=self._admitted(tool, resolved.launch.sandbox, policy, mark),
         )
 
     def _recorder(

@@ -230,28 +230,20 @@ def require_address(access: HostAccess, to: Destination, address: str) -> None:
 
     An address that is not public needs a rule with that very address: a name's owner decides where it leads.
     """
-    policy = access.policy
-    if policy.net is None:
+    own, path, public = canonical_host(address), to.target.partition("?")[0], is_public(address)
+    if access.policy.may_reach(to.host, own, to.port, to.scheme, path, is_public=public):
         return
-    own = canonical_host(address)
-    path = to.target.partition("?")[0]
-    about = [
-        rule
-        for rule in policy.net
-        if rule.host == own and rule.matches(own, to.port, to.scheme, path)
-    ]
-    if about and not policy.may_connect(own, to.port, to.scheme, path):
+    if any(rule.host == own and not rule.allow for rule in access.policy.net or ()):
         raise HostCallError(
             "denied",
             f"A request to {shown(to.host)} is not permitted: it leads to {own}, which a rule of "
             "`access.net` forbids.",
         )
-    if not about and not is_public(own):
-        raise HostCallError(
-            "denied",
-            f"A request to {shown(to.host)} is not permitted: it leads to {own}, an address of this "
-            f'machine or a private network, which needs a rule of its own: host = "{own}".',
-        )
+    raise HostCallError(
+        "denied",
+        f"A request to {shown(to.host)} is not permitted: it leads to {own}, an address of this "
+        f'machine or a private network, which needs a rule of its own: host = "{own}".',
+    )
 
 
 def fill_headers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haft_protocol.errors import RpcError, shown, spawn_failed
 from haftd.launch_spec import Grant, Sandbox
-from haftd.tools.definitions.access import NOTHING, AccessPolicy, NetRule, UnsetVariable
+from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.module_access import unenforceable
 from haftd.tools.definitions.runtime_names import MEDIATED
@@ -53,9 +53,19 @@ def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
 
 
 def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
-    """Return the sandbox of a program that a mediated tool runs: no network but all of it."""
-    network = policy.net is None or policy.net == (NetRule("*"),)
-    return Sandbox(root, grants_of(policy), network, denials_of(policy))
+    """Return the sandbox of a program that a mediated tool runs.
+
+    The proxy sees no path of a URL within TLS: rules with one leave the program without a network.
+    """
+    has_paths = any(rule.path_prefix is not None for rule in policy.net or ())
+    network = "none" if has_paths else policy.network
+    return Sandbox(
+        root,
+        grants_of(policy),
+        network == "all",
+        denials_of(policy),
+        is_proxied=network == "proxy",
+    )
 
 
 def grants_of(policy: AccessPolicy) -> tuple[Grant, ...] | None:
