@@ -18,11 +18,13 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 VERSIONS = (2, 3)
+MAX_LINE = 16 << 20
+_MAX_TIME_S = 1e9
 
 
 class NotARecording(ValueError):
@@ -103,6 +105,16 @@ class Writer:
         return msgspec.json.encode([shown / 1000, code, data]) + b"\n"
 
 
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises NotARecording for one that is too long to be an event."""
+    number = 1
+    while line := file.readline(MAX_LINE + 1):
+        if len(line) > MAX_LINE:
+            raise NotARecording(f"line {number} is longer than {MAX_LINE >> 20} MiB")
+        yield line
+        number += 1
+
+
 def read(lines: Iterable[bytes]) -> tuple[Header, Iterator[Event]]:
     """Return the header and the events of a recording, which are read as they are taken.
 
@@ -142,7 +154,9 @@ def _events(numbered: Iterator[tuple[int, bytes]], header: Header) -> Iterator[E
         if not line.strip() or line.startswith(b"#"):
             continue
         match _decode(line, number, list):
-            case [int() | float() as time, str() as code, str() as data] if time >= 0:
+            case [int() | float() as time, str() as code, str() as data] if (
+                0 <= time <= _MAX_TIME_S
+            ):
                 at = time if header.version == 2 else at + time
                 yield Event(round(at * 1000), code, data)
             case _:
@@ -152,7 +166,7 @@ def _events(numbered: Iterator[tuple[int, bytes]], header: Header) -> Iterator[E
 def _decode(line: bytes, number: int, kind: type[Any]) -> Any:
     try:
         value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise NotARecording(f"line {number} is no JSON: {fault}") from None
     if not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"

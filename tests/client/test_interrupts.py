@@ -103,6 +103,16 @@ def test_a_signal_while_a_person_decides_ends_the_client(
         assert (status, errors) == (-number, "")
 
 
+def test_a_signal_ends_a_client_whose_daemon_does_not_answer(serve: Serve) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        if request["method"] == "spawn":
+            peer.signal(signal.SIGTERM)
+        return LATER
+
+    serve(answer)
+    assert _run("--id", "h") == (-signal.SIGTERM, "")
+
+
 def _run(*words: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-m", "haft", "run", *words, "--", "true"],

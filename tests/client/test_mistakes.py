@@ -240,7 +240,7 @@ def test_an_empty_name_is_not_taken_for_none(
     """A script whose variable is not set would else end the handles of another session, or machine."""
     daemon = serve(lambda request, peer: running("a"))
     assert main(words) == (125 if words[0] == "run" else 2)
-    assert "it is empty; leave the option out" in capsys.readouterr().err
+    assert "it is empty; name something" in capsys.readouterr().err
     assert not daemon.requests
 
 
@@ -251,3 +251,26 @@ def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capt
     assert daemon.calls("apply")[0]["input"] == {"line": "--"}
     assert main(["logs", "a", "--last=--"]) == 2
     assert "argument -n/--last: " in capsys.readouterr().err
+
+
+def test_only_a_start_needs_the_working_folder(
+    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    daemon = serve(lambda request, peer: {"handles": []})
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["ps"]) == 0
+    assert main(["spawn", "run"]) == 2
+    assert "the folder this runs in is gone" in capsys.readouterr().err
+    assert not daemon.calls("spawn")
+
+
+def test_without_a_home_no_hosts_file_is_written(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
+    for host in ("cursor", "claude-desktop"):
+        assert main(["mcp", "install", host, "--print", "--root", "/"]) == 1
+        assert "HOME names no folder" in capsys.readouterr().err

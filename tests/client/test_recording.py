@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from haft.asciicast import read
+from haft.__main__ import main
+from haft.asciicast import MAX_LINE, Event, read
+from haft.cli.commands.play import _Pauses
 from tests.client.person import Person, Place
 from tests.running import RunningDaemon
 
@@ -146,3 +148,40 @@ def test_what_is_no_recording_is_named(
     command = [sys.executable, "-m", "haft", "play", str(tmp_path / "a.cast")]
     done = subprocess.run(command, env=shared_daemon.env, capture_output=True, text=True)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+V2 = '{"version": 2, "width": 80, "height": 24}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (V2 + '[1e10, "o", "x"]', "line 2: an event is"),
+        (V2 + "[" * 100_000, "line 2 is no JSON"),
+        (V2 + " " * (MAX_LINE + 1), "line 2 is longer than 16 MiB"),
+    ],
+    ids=["time", "nesting", "length"],
+)
+def test_a_line_that_no_recording_has_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+) -> None:
+    (tmp_path / "a.cast").write_text(content)
+    assert main(["play", str(tmp_path / "a.cast")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_pause_is_never_longer_than_a_system_call_takes() -> None:
+    assert _Pauses(0.001, None).before(Event(10**12, "o", "")) == 2_000_000
+
+
+@pytest.mark.parametrize("words", [["man"], ["play", "-"], ["play", "a.cast", "--idle", "nan"]])
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_stream_is_one_sentence(words: list[str], closed: str) -> None:
+    command = f'exec "$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", sys.executable, "-m", "haft", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.count("\n") == (0 if words == ["man"] and closed == "<&-" else 1)

@@ -48,6 +48,10 @@ class UsageError(Exception):
     """Wrong command line; the message names the fault."""
 
 
+class FolderGone(UsageError):
+    """The working folder has been removed."""
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Wraps prose at the terminal's width, but not indented lines."""
 
@@ -221,9 +225,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def named(text: str) -> str:
-    """Return the value of an option that names something; an empty one is a variable that is not set."""
+    """Return the value of an argument that names something; an empty one is a variable that is not set."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; leave the option out, or name something")
+        raise argparse.ArgumentTypeError("it is empty; name something, or leave it out")
     return text
 
 
@@ -311,7 +315,8 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     from ..client import Haft
 
     address = chosen_address(options)
-    named, root = session(options), root_at(address, options)
+    root = root_at(address, options) if start else _known_root(address, options)
+    named = session(options)
     return Haft(open_address(address, start=start), session=named, root=root, name="haft")
 
 
@@ -321,7 +326,7 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
     from ..json_exchange import JsonExchange
 
     address = chosen_address(options)
-    named, root = session(options), root_at(address, options)
+    named, root = session(options), _known_root(address, options)
     connected = open_address(address, start=False)
     return BlockingConnection(connected, JsonExchange(), session=named, root=root, name="haft")
 
@@ -400,6 +405,14 @@ def root_at(address: Address, options: argparse.Namespace, folder: str | None = 
     return named
 
 
+def _known_root(address: Address, options: argparse.Namespace) -> str | None:
+    """Return the root for a command that starts nothing: it needs no folder."""
+    try:
+        return root_at(address, options)
+    except FolderGone:
+        return None
+
+
 def host_option(options: argparse.Namespace) -> str:
     """Return the words of a command that repeat this one's --host, with a blank at the end."""
     import shlex
@@ -412,4 +425,4 @@ def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
     try:
         return _absolute(folder or options.root or ".")
     except OSError:
-        raise UsageError("the folder this runs in is gone; name one with --root") from None
+        raise FolderGone("the folder this runs in is gone; name one with --root") from None

@@ -39,6 +39,8 @@ _PIPE_BUF = select.PIPE_BUF
 
 _MAX_BACKLOG = 1 << 20
 _CHUNK = 65_536
+_LEAVING_S = 2.0
+"""Time for the daemon to start the command or to answer, once this process got a signal to end."""
 _FOR_LONG_MS = 86_400_000
 FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -132,11 +134,13 @@ class Relay:
     def start(self, spawned: int) -> None:
         """Wait for the reply to a spawn; signals are forwarded afterwards. Raises `RemoteError`, `ReplyTimeout`.
 
-        A signal that ends a process ends this one if a person still has to allow the start, and at its second time.
+        A signal that ends a process ends this one if a person still has to allow the start, at its second time, and
+        if the daemon does not answer.
         """
         seconds = self._line.patience
         deadline = None if seconds is None else time.monotonic() + seconds
         look: int | None = None
+        leave_at: float | None = None
         silence = self._line.silence
         report_at = None if silence is None else time.monotonic() + silence[0]
         while self._line.take(spawned) is None:
@@ -152,11 +156,16 @@ class Relay:
                     silence[1]()
                     continue
                 left = until_report if left is None else min(left, until_report)
+            if leave_at is not None:
+                until_leave = max(0.0, leave_at - time.monotonic())
+                left = until_leave if left is None else min(left, until_leave)
             self._wait(left)
             ending = [number for number in self._arrived if number in _ENDING]
-            if len(ending) > len(set(ending)):
+            is_late = leave_at is not None and time.monotonic() >= leave_at
+            if is_late or len(ending) > len(set(ending)):
                 self._end_by(ending[-1])
             if ending and look is None:
+                leave_at = time.monotonic() + _LEAVING_S
                 look = self._line.start("fetch", id=self._id, cursor=0, max_bytes=0)
             elif look is not None and self._awaits_decision(look):
                 self._end_by(ending[0])

@@ -180,9 +180,12 @@ def path_of(host: str, env: Mapping[str, str]) -> Path:
     path = about.path
     if about.variable and env.get(about.variable):
         path = f"{env[about.variable]}/{path.rpartition('/')[2]}"
-    elif path.startswith("~/.config/") and env.get("XDG_CONFIG_HOME"):
+    elif path.startswith("~/.config/") and env.get("XDG_CONFIG_HOME", "").startswith("/"):
         path = f"{env['XDG_CONFIG_HOME']}/{path.removeprefix('~/.config/')}"
-    return Path(path.replace("~", env.get("HOME", ""), 1))
+    home = env.get("HOME", "")
+    if path.startswith("~") and not home.startswith("/"):
+        raise SetupFailed(f"HOME names no folder, and the file of {host} is in it; set HOME")
+    return Path(path.replace("~", home, 1))
 
 
 def _command() -> list[str]:

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if full not in known:
         raise UsageError(f"there is no page {name!r}{suggestion(full, known)}")
     text = page(full)
-    if not sys.stdout.isatty() or which("man") is None:
+    if sys.stdout is None or not sys.stdout.isatty() or which("man") is None:
         show.write(text)
         return Status.DONE
     return subprocess.run(["man", "-l", "-"], input=text.encode(), check=False).returncode

@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 from haft_protocol.query_filter import QueryFilter
 
-from ...asciicast import Event, NotARecording, read
+from ...asciicast import Event, NotARecording, lines_of, read
 from .. import show
-from ..options import UsageError
+from ..options import UsageError, named
 from ..statuses import Status
 from ..terminal.own_terminal import OwnTerminal
 from ..terminal.terminal_modes import TerminalModes
@@ -31,10 +31,12 @@ examples:
 """
 
 _MAX_SPEED = 1000.0
+_MAX_PAUSE_S = 2_000_000.0
+"""A pause that every system call takes: 23 days."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("file", type=named, metavar="FILE")
     parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
     parser.add_argument(
         "--idle", type=float, metavar="SECONDS", help="no pause is longer; the file's own limit"
@@ -48,13 +50,14 @@ def run(options: argparse.Namespace) -> int:
     idle = getattr(options, "idle", None)
     if not 0 < speed <= _MAX_SPEED:
         raise UsageError(f"--speed is above 0, and at most {_MAX_SPEED:.0f}")
-    if idle is not None and idle < 0:
+    if idle is not None and not idle >= 0:
         raise UsageError("--idle is 0 or more")
     with _opened(options.file) as file:
         try:
-            header, events = read(file)
+            header, events = read(lines_of(file))
             pauses = _Pauses(speed, header.idle_limit_s if idle is None else idle)
-            if sys.stdout.isatty() and (keys := _keyboard(options.file)) is not None:
+            on_terminal = sys.stdout is not None and sys.stdout.isatty()
+            if on_terminal and (keys := _keyboard(options.file)) is not None:
                 return _on_a_terminal(keys, events, pauses, (header.rows, header.cols))
             return _as_text(events, pauses)
         except NotARecording as fault:
@@ -63,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _opened(file: str) -> BinaryIO:
     if file == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
         return sys.stdin.buffer
     try:
         return Path(file).open("rb")
@@ -84,7 +89,7 @@ class _Pauses:
         self._last_ms = event.at_ms
         if self._idle_s is not None:
             seconds = min(seconds, self._idle_s)
-        return max(seconds, 0) / self._speed
+        return min(max(seconds, 0) / self._speed, _MAX_PAUSE_S)
 
 
 def _keyboard(file: str) -> int | None:
