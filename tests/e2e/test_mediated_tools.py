@@ -70,6 +70,13 @@ command = ["~/mediated.py"]
 access.fs.execute = {LIBRARIES}
 parameters.code = {{ type = "string" }}
 
+[tools.whole]
+runtime = "vfs"
+command = ["~/mediated.py"]
+sandbox = "root"
+access.fs.execute = {LIBRARIES}
+parameters.code = {{ type = "string" }}
+
 [tools.outside]
 runtime = "vfs"
 command = ["true"]
@@ -248,6 +255,11 @@ say(type="stopped", result=f"{answer} {content}")
 def test_without_rules_nothing_is_granted(project: Project) -> None:
     assert project.value("call('fs.read', path='inside')", "bare") == "denied"
     assert project.value("call('process.run', program='true')", "bare") == "denied"
+
+
+def test_the_sandbox_of_the_root_is_for_host_calls_alone(project: Project) -> None:
+    assert project.value("call('fs.write', path='whole', content='x')", "whole")["created"]
+    assert "PermissionError" in project.run("open('whole')", "whole")["error"]["trace"][-1]
 
 
 def test_a_place_outside_of_the_root_is_refused(project: Project) -> None:

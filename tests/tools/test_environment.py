@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.config.settings import DaemonSettings
-from haftd.tools.calls.environment import MAX_CALL_BYTES, build, call_value, path_of
+from haftd.tools.calls.environment import (
+    MAX_CALL_BYTES,
+    build,
+    call_value,
+    granted_variables,
+    path_of,
+)
 
 from .making import called, environment, tool
 
@@ -237,3 +244,13 @@ def test_without_the_helper_no_askpass_variable_is_set() -> None:
     env = made({**BASE, "SSH_ASKPASS": "/theirs"})
     assert env["SSH_ASKPASS"] == "/theirs"
     assert not {"SUDO_ASKPASS", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"} & env.keys()
+
+
+def test_host_calls_get_a_secret_variable_by_its_own_name_only() -> None:
+    base = {"API_TOKEN": "secret", "API_URL": "plain", "OTHER": "x", "EMPTY": ""}
+    granted = partial(granted_variables, base, None, ("*TOKEN*",))
+    assert granted(lambda name: True, ["API_*"]) == {"API_URL": "plain", "OTHER": "x"}
+    assert granted(lambda name: name.startswith("API"), ["API_TOKEN"]) == {
+        "API_TOKEN": "secret",
+        "API_URL": "plain",
+    }

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.launch_spec import Sandbox
+from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
+from haftd.tools.definitions.access import NOTHING, AccessPolicy
 
 from .making import called, packed, program, read, refused, run, tool
 from .test_shelltext import PAYLOADS
@@ -332,3 +334,48 @@ def test_a_servers_tool_is_refused_by_its_source_and_not_by_a_runtime() -> None:
     )
     assert error.data["source"] == "mcp.github.create_issue"
     assert "runtime" not in error.data
+
+
+def mediated(rules: str, **fields: str) -> ResolvedCall:
+    text = "".join(f"{name} = {value}\n" for name, value in fields.items())
+    own = tool(f'[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {{}}\n{text}{rules}')
+    return called(own, {}, root="/r")
+
+
+def test_a_mediated_process_gets_the_places_to_execute_and_nothing_else() -> None:
+    call = mediated(
+        'access.fs.read = ["."]\naccess.fs.write = ["made"]\naccess.net = [{ host = "*" }]'
+    )
+    assert call.launch.output == "events"
+    assert call.launch.sandbox == Sandbox("/r", ())
+    call = mediated('access.fs.execute = [".", "/opt/python", "bin"]')
+    assert call.launch.sandbox is not None
+    assert [grant.path for grant in call.launch.sandbox.grants or ()] == ["/opt/python", "/r/bin"]
+    assert {grant.rights for grant in call.launch.sandbox.grants or ()} == {
+        frozenset({"read", "execute"})
+    }
+
+
+def test_a_mediated_tool_without_rules_may_do_nothing_unless_unsafe() -> None:
+    assert mediated("").policy == NOTHING
+    unsafe = mediated("", unsafe="true")
+    assert unsafe.policy == AccessPolicy() and unsafe.launch.sandbox == Sandbox("/r", ())
+
+
+def test_rules_for_a_mediated_tools_programs_may_lie_outside_of_the_root() -> None:
+    outside = 'access.fs.read = ["/etc"]\n'
+    own = tool(f'[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {{}}\n{outside}')
+    assert "outside of the root" in refused(own, {}, "/r").message
+    call = mediated(outside + "access.commands.ls = {}")
+    assert call.launch.sandbox == Sandbox("/r", ())
+
+
+def test_a_place_that_the_kernel_cannot_take_away_is_refused() -> None:
+    inner = '[[tools.x.access.fs]]\npath = "/opt/py"\nexecute = true\n[[tools.x.access.fs]]\npath = "/opt/py/x"\n'
+    text = f'[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {{}}\n{inner}read = false\n'
+    assert "Landlock" in refused(tool(text), {}, "/r").message
+    rules = 'access.fs = [{ path = ".", read = true }, { path = "x", read = false }]\n'
+    head = '[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {}\n'
+    assert mediated(rules).policy is not None
+    tools, problems = read(f"{head}{rules}access.commands.ls = {{}}\n")
+    assert not tools and "programs of `access.commands`" in problems[0].message

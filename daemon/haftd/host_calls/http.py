@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ MAX_S = 120.0
 _CONNECT_S = 10.0
 _CHUNK = 65_536
 _MAX_ADDRESSES = 4
+_resolving = trio.CapacityLimiter(16)
+"""Bounds the threads of all tools together: a name server that is silent takes no thread of the daemon's others."""
 _CREDENTIALS = frozenset(["authorization", "cookie"])
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -61,20 +64,24 @@ class _Reply(msgspec.Struct):
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host; raises OSError."""
-    found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def look_up() -> list[str]:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    return await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=_resolving)
 
 
 async def connect(address: str, port: int) -> trio.abc.Stream:
     """Connect to an address, which is not resolved any more; raises OSError."""
     family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
-    socket = trio.socket.socket(family, trio.socket.SOCK_STREAM)
+    connection = trio.socket.socket(family, trio.socket.SOCK_STREAM)
     try:
-        await socket.connect((address, port))
+        await connection.connect((address, port))
     except BaseException:
-        socket.close()
+        connection.close()
         raise
-    return trio.SocketStream(socket)
+    return trio.SocketStream(connection)
 
 
 class Http:
@@ -91,6 +98,7 @@ class Http:
         self._redaction = redaction
         self._resolve = resolve
         self._connect = connect
+        self._tls: ssl.SSLContext | None = None
 
     async def get(self, params: Get) -> dict[str, Any]:
         return await self._send("GET", params, b"")
@@ -203,24 +211,24 @@ class Http:
                 except OSError as error:
                     failure = error
                     continue
-                return stream if to.scheme == "http" else await _secured(stream, to.host)
+                return stream if to.scheme == "http" else await self._secured(stream, to.host)
             failure = TimeoutError()
         raise _unreachable(to, failure)
+
+    async def _secured(self, stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
+        try:
+            if self._tls is None:
+                self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
+            secure = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
+            await secure.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secure
 
 
 def _uses(values: Any, name: str) -> bool:
     return any(f"${{{name}}}" in value for value in values)
-
-
-async def _secured(stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
-    try:
-        context = await trio.to_thread.run_sync(ssl.create_default_context)
-        secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
-        await secure.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return secure
 
 
 async def _exchange(
