@@ -326,6 +326,12 @@ def test_input_follows_the_call(project: Project) -> None:
     assert state["result"] == "ready\nready\na word\n"
 
 
+def test_an_interrupt_ends_a_module(project: Project) -> None:
+    project.wire.call("spawn", tool="lines", id="c", root=str(project.root), wait="input")
+    state = project.wire.call("apply", id="c", input={"keys": ["C-c"]}, wait="stopped")
+    assert state["exit"] == {"signal": "INT"}
+
+
 def test_a_live_module_asks_while_it_runs(project: Project) -> None:
     for answer, key, value in ((True, "result", "done"), (False, "error", "not sure")):
         state = project.wire.call(

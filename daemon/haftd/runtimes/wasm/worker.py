@@ -117,6 +117,10 @@ def main(words: Sequence[str]) -> NoReturn:
         os._exit(ended.code)
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         worker.report(str(error))
+    except UnicodeEncodeError:  # with a value that may be secret
+        _fail(
+            "a folder or a variable of the module is no UTF-8, which a module cannot have", UNUSABLE
+        )
     os._exit(0)
 
 
