@@ -264,7 +264,7 @@ def assemble(
     helpers = HelperRunner(calls)
     describer = Describer(helpers, catalogue.descriptions, handles, servers)
     builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describer)}
-    modules = CompiledModules()
+    modules = CompiledModules(handles, calls.compiler, clear_up)
     starter = Starter(
         calls=calls,
         catalogue=catalogue,

@@ -31,7 +31,6 @@ from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.runtimes.vfs.runtime import VfsRuntime
-from haftd.runtimes.wasm.runtime import CompiledModules
 from haftd.testing import PARTS, Part, check_runtime
 from tests.mcpserver import SERVER
 from tests.runtimes import kit, mediating
@@ -210,12 +209,12 @@ class VfsBench:
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         if part.name == "cannot start":
             call = kit.call("no-such-program", output="events")
-            return VfsRuntime(CompiledModules()), mediating.mediated(call)
+            return VfsRuntime(), mediating.mediated(call)
         script = MEDIATED.get(part.name)
         if script is None:
             return None
         head = f"import signal, time\nTEXT = {part.text.decode()!r}\n"
-        return VfsRuntime(CompiledModules()), mediating.tool(head + script)
+        return VfsRuntime(), mediating.tool(head + script)
 
     def left(self, call: Call) -> Sequence[int]:
         return kit.lives(call)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
 
 from haftd.host.launch import landlock
-from haftd.launch_spec import Sandbox
+from haftd.launch_spec import LaunchSpec, Sandbox
 from haftd.runtimes.base import Call, Runtime
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.runtime import CompiledModules, WasmRuntime
@@ -59,9 +60,10 @@ IMPOSSIBLE = {"signalled", "stubborn", "leaves", "holds", "chatters"}
 
 
 class WasmBench:
-    def __init__(self, folder: Path, *, is_sandboxed: bool) -> None:
+    def __init__(self, folder: Path, nursery: trio.Nursery, *, is_sandboxed: bool) -> None:
         self._folder = folder
-        self._runtime = WasmRuntime(CompiledModules())
+        modules = CompiledModules(nursery, compiler, lambda call, confirmed: None)
+        self._runtime = WasmRuntime(modules)
         self._sandbox = Sandbox("/nonexistent") if is_sandboxed else None
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
@@ -90,9 +92,21 @@ class WasmBench:
         return text
 
 
+def compiler(launch: LaunchSpec) -> Call:
+    """Return the call of a process that compiles."""
+    call = kit.call(*launch.argv)
+    env = {**launch.env, "HAFT_HANDLE": call.mark}
+    return replace(call, launch=replace(launch, env=env))
+
+
 @pytest.mark.parametrize("is_sandboxed", [False, True])
 async def test_the_wasm_runtime_obeys_the_rules(tmp_path: Path, is_sandboxed: bool) -> None:
     if is_sandboxed and landlock.abi() < landlock.MIN_ABI:
         pytest.skip("needs a kernel with Landlock")
-    played = await check_runtime(WasmBench(tmp_path, is_sandboxed=is_sandboxed))
+    # Compiled in the worker at first, then from the cache.
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            bench = WasmBench(tmp_path, nursery, is_sandboxed=is_sandboxed)
+            played = await check_runtime(bench)
+        assert len(list((tmp_path / "cache").iterdir())) == len(BODIES)
     assert played == ["prints", "exits", "idles", "echoes", "asks", "fails", "cannot start"]

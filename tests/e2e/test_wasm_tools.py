@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from haftd.host.launch import landlock
+from haftd.runtimes.wasm.worker import cached_name
+from haftd.tools.definitions.wasm_engine import engine_version
+from tests.patience import PATIENCE_S
 from tests.running import RunningDaemon
 from tests.runtimes import modules
 from tests.wire import Refused, Wire
@@ -89,7 +93,7 @@ LISTS = """
 """
 MODULES: dict[str, tuple[str, dict[str, str], str]] = {
     "lists": (LISTS, {}, ""),
-    "echo": (
+    "call": (
         "(call $read_all (i32.const 0)) (call $write (i32.const 1) (global.get $input) (global.get $size))",
         {},
         "",
@@ -158,7 +162,7 @@ parameters.word = { type = "string" }
 access.env.read = ["GRANTED", "HAFT_*"]
 env = { SET = "set" }
 [tools.call]
-command = "plug/echo.wasm"
+command = "plug/call.wasm"
 output = "raw"
 parameters.text = { type = "string" }
 [tools.spin]
@@ -219,6 +223,9 @@ command = "plug/attacks.wasm"
 parameters = {}
 sandbox = "root"
 unsafe = true
+[tools.changing]
+command = "plug/changing.wasm"
+parameters = {}
 [tools.lines]
 command = "plug/lines.wasm"
 stateful = true
@@ -244,10 +251,10 @@ command = "true"
 access.fs.write = ["${XDG_CACHE_HOME}"]
 parameters = {}
 [tools.online]
-command = "plug/echo.wasm"
+command = "plug/call.wasm"
 access.net = [{ host = "*" }]
 [tools.script]
-command = { program = "plug/echo.wasm", shell = true }
+command = { program = "plug/call.wasm", shell = true }
 runtime = "wasm"
 [tools.burning]
 command = "true"
@@ -273,9 +280,25 @@ class Project:
         )
         return state
 
+    def run_compiled(self, tool: str) -> dict[str, Any]:
+        """Run a tool with the module of the same name once the module is in the cache."""
+        wait_for(lambda: bool(self.run(tool)) and self.compiled(tool).exists())
+        return self.run(tool)
+
+    def compiled(self, module: str, *, has_fuel: bool = False) -> Path:
+        source = (self.root / f"plug/{module}.wasm").read_bytes()
+        return self.cache / cached_name(source, engine_version(), has_fuel=has_fuel)
+
     @property
     def cache(self) -> Path:
         return self.daemon.cache / "haft/modules"
+
+
+def wait_for(fact: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not fact():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -432,8 +455,9 @@ def test_no_way_leads_out_of_the_folders(project: Project, tool: str) -> None:
 
 
 def test_a_component_is_a_tool(project: Project) -> None:
-    for _ in range(2):  # compiled, and from the cache
-        assert project.run("component")["result"] == "hello from a component\n"
+    assert project.run("component")["result"] == "hello from a component\n"
+    wait_for(project.compiled("component", has_fuel=True).exists)
+    assert project.run("component")["result"] == "hello from a component\n"
 
 
 def test_a_file_that_is_no_module_is_refused_and_not_quoted(project: Project) -> None:
@@ -453,40 +477,47 @@ def test_rules_that_a_module_cannot_have_are_problems(project: Project) -> None:
 
 
 def test_a_compiled_module_is_kept_for_this_user_alone(project: Project) -> None:
-    project.run("inside")
+    assert project.run_compiled("inside")["result"] == "inside"
     assert stat.S_IMODE(project.cache.stat().st_mode) == 0o700
-    kept = sorted(project.cache.iterdir())
-    assert kept and all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in kept)
+    facts = project.compiled("inside").stat()
+    assert stat.S_IMODE(facts.st_mode) == 0o600
     project.run("inside")
-    assert sorted(project.cache.iterdir()) == kept
+    assert project.compiled("inside").stat().st_ino == facts.st_ino
+
+
+def test_a_changed_module_is_compiled_anew(project: Project) -> None:
+    changing = project.root / "plug/changing.wasm"
+    for text in ("first", "again"):
+        modules.write(changing, "(call $write (i32.const 1) {text})", {"text": text})
+        assert project.run_compiled("changing")["result"] == text
 
 
 def test_a_compiled_module_that_others_may_change_is_not_loaded(project: Project) -> None:
     """Another module under the same name would be run."""
-    for tool in ("call", "inside"):
-        project.run(tool)
-    names = {}
-    for name in ("echo", "inside"):
-        from haftd.runtimes.wasm.worker import cached_name
-        from haftd.tools.definitions.wasm_engine import engine_version
-
-        source = (project.root / f"plug/{name}.wasm").read_bytes()
-        names[name] = project.cache / cached_name(source, engine_version(), has_fuel=False)
-    kept = names["inside"].read_bytes()
+    project.run_compiled("call")
+    project.run_compiled("inside")
+    inside, other = project.compiled("inside"), project.compiled("call")
+    kept = inside.read_bytes()
     try:
-        names["inside"].write_bytes(names["echo"].read_bytes())
+        inside.write_bytes(other.read_bytes())
         assert "arguments" in project.run("inside")["result"], "the cache is not used"
-        names["inside"].chmod(0o620)
+        inside.chmod(0o620)
         assert project.run("inside")["result"] == "inside"
-        names["inside"].chmod(0o600)
+        inside.chmod(0o600)
         project.cache.chmod(0o770)
         assert project.run("inside")["result"] == "inside"
         project.cache.chmod(0o700)
-        names["inside"].unlink()
-        names["inside"].symlink_to(names["echo"])
+        inside.unlink()
+        inside.symlink_to(other)
         assert project.run("inside")["result"] == "inside"
     finally:
         project.cache.chmod(0o700)
-        names["inside"].unlink(missing_ok=True)
-        names["inside"].write_bytes(kept)
-        names["inside"].chmod(0o600)
+        inside.unlink(missing_ok=True)
+        inside.write_bytes(kept)
+        inside.chmod(0o600)
+
+
+def test_a_cache_that_was_removed_is_filled_again(project: Project) -> None:
+    project.run_compiled("inside")
+    shutil.rmtree(project.cache)
+    assert project.run_compiled("inside")["result"] == "inside"

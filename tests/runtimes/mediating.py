@@ -17,7 +17,6 @@ from haftd.host_calls.decisions import HostAccess
 from haftd.launch_spec import Grant, Sandbox
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.vfs.runtime import VfsRuntime
-from haftd.runtimes.wasm.runtime import CompiledModules
 from haftd.testing import PATIENCE_S, Recorder, perform
 from haftd.tools.calls.confinement import program_sandbox
 from haftd.tools.definitions.access import AccessPolicy
@@ -112,7 +111,7 @@ async def outcome(call: Call) -> Any:
     """Run a call to the end; return the result, as JSON."""
     port = Recorder()
     async with trio.open_nursery() as nursery:
-        performance = await perform(nursery, VfsRuntime(CompiledModules()), call, port)
+        performance = await perform(nursery, VfsRuntime(), call, port)
         await performance.finish()
         if performance.failure is not None:
             raise AssertionError(f"{performance.failure.message}\n{bytes(port.output).decode()}")

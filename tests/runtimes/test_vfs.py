@@ -15,7 +15,6 @@ from haftd.host_calls.messages import Request
 from haftd.runtimes.process.events import LiveControl
 from haftd.runtimes.vfs.requests import MAX_AT_ONCE, MAX_OUTSTANDING, HostRequests
 from haftd.runtimes.vfs.runtime import VfsRuntime
-from haftd.runtimes.wasm.runtime import CompiledModules
 from haftd.testing import PATIENCE_S, Recorder, perform
 from tests.runtimes import kit
 
@@ -120,9 +119,7 @@ async def test_a_tool_that_waits_for_a_reply_is_busy(tmp_path: Path) -> None:
     policy = rules("access.commands.sleep = {}", str(tmp_path))
     port = Recorder(grace_s=0)
     async with trio.open_nursery() as nursery:
-        performance = await perform(
-            nursery, VfsRuntime(CompiledModules()), tool(script, tmp_path, policy), port
-        )
+        performance = await perform(nursery, VfsRuntime(), tool(script, tmp_path, policy), port)
         await port.until(lambda: b"asked" in port.output)
         with trio.fail_after(PATIENCE_S):
             while len(performance.control.members()) < 2:
@@ -188,7 +185,7 @@ hear()
 """
     port = Recorder()
     async with trio.open_nursery() as nursery:
-        performance = await perform(nursery, VfsRuntime(CompiledModules()), tool(script), port)
+        performance = await perform(nursery, VfsRuntime(), tool(script), port)
         await performance.finish()
     assert performance.failure is not None
     assert "a line of more than 8 MiB" in performance.failure.message
@@ -197,7 +194,7 @@ hear()
 async def test_a_missing_root_fails_the_start(tmp_path: Path) -> None:
     call = mediated(kit.call("true", output="events"), tmp_path / "missing")
     async with trio.open_nursery() as nursery:
-        performance = await perform(nursery, VfsRuntime(CompiledModules()), call)
+        performance = await perform(nursery, VfsRuntime(), call)
         await performance.finish()
     assert performance.refused is not None and performance.refused.reason == "folder"
     assert json.dumps(str(tmp_path / "missing"))[1:-1] in performance.refused.message

@@ -34,6 +34,7 @@ from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
+from haftd.runtimes.wasm.worker import VARIABLE
 from haftd.tools.calls.confinement import grants_of, program_sandbox
 from haftd.tools.calls.environment import build, call_value, granted_variables
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
@@ -216,6 +217,26 @@ class Calls:
             )
 
         return self._of_program(name, tuple(argv), self.settings.root, env_of, limits, "pipe")
+
+    def compiler(self, launch: LaunchSpec) -> Call:
+        """Return the call of a process that compiles a module, which belongs to no session."""
+        order = {VARIABLE: launch.env[VARIABLE]}
+
+        def env_of(mark: str) -> dict[str, str]:
+            return build(
+                self.settings.environ,
+                secret_env=self.secret_env,
+                overlay=order,
+                socket=self.settings.socket,
+                outer=self.settings.outer,
+                mark=mark,
+                call="",
+                may_inherit=ALWAYS_INHERITED.__contains__,
+                is_confined=True,
+            )
+
+        call = self._of_program("wasm", launch.argv, launch.cwd, env_of, launch.limits, "null")
+        return replace(call, launch=replace(call.launch, sandbox=launch.sandbox))
 
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]

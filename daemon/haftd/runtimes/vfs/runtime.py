@@ -9,12 +9,12 @@ from ..wasm.runtime import CompiledModules, is_module
 class VfsRuntime:
     """Runs calls with `mediation`; every process of theirs is confined."""
 
-    def __init__(self, modules: CompiledModules) -> None:
+    def __init__(self, modules: CompiledModules | None = None) -> None:
         self._modules = modules
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         from .mediated import run_mediated  # TLS and HTTP, which most daemons never need
 
-        if is_module(call):
+        if self._modules is not None and is_module(call):
             call = await self._modules.prepared(call)
         return await run_mediated(call, context)

@@ -20,6 +20,8 @@ from .worker import Order
 WORKER_MEMORY = 256 << 20
 """Bytes that the worker may use beside the memory of the module, mostly to compile."""
 WORKER_THREADS = 8
+_OF_COMPILER = {"wall_s": 600.0, "memory": float(4 << 30)}
+"""Limits of the process that compiles into the cache, which no call waits for."""
 
 _WRITE = frozenset({"create", "update", "delete"})
 _READ_EXECUTE = frozenset({"read", "execute"})
@@ -75,6 +77,7 @@ def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
         stdin_head=b"",
         output="outcome",
         splits_stderr=False,
+        limits=_OF_COMPILER,
         sandbox=sandbox,
     )
 

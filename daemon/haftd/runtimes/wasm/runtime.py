@@ -1,4 +1,4 @@
-"""Runtime of WebAssembly modules: compiles a module once, then runs its worker as a tool on pipes.
+"""Runtime of WebAssembly modules: runs a module's worker as a tool on pipes, and keeps modules compiled.
 
 The compiled form is made by a process that runs no module, so that no module can change another's.
 """
@@ -6,13 +6,15 @@ The compiled form is made by a process that runs no module, so that no module ca
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import structlog
+import trio
 
+from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.process.helper import Failed, run_helper
 from haftd.runtimes.process.runtime import ProcessRuntime
@@ -29,27 +31,48 @@ _MAX_NAMES = 64
 
 
 class CompiledModules:
-    """The cache of compiled modules, for calls whose launch `plan.worker_launch` has made."""
+    """The cache of compiled modules, for calls whose launch `plan.worker_launch` has made.
 
-    def __init__(self) -> None:
+    No call waits for the compiler: a module that is not in the cache is compiled in the memory of the worker,
+    and beside that into the cache, by a process in a task of `nursery`. `make_call` makes the call of that
+    process, `clear_up` is called after the end.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        make_call: Callable[[LaunchSpec], Call],
+        clear_up: Callable[[Call, bool], None],
+    ) -> None:
+        self._nursery = nursery
+        self._make_call = make_call
+        self._clear_up = clear_up
         self._names: dict[tuple[object, ...], str] = {}
         """Names of compiled modules, by the files' identity."""
+        self._tried: set[str] = set()
+        """Names that are being compiled, or could not be."""
 
     async def prepared(self, call: Call) -> Call:
-        """Compile the call's module unless the cache has it; return the call with its name in the cache.
-
-        Raises `StartFailed`.
-        """
+        """Return the call with the name of the compiled module. Raises `StartFailed`."""
         order = _order_of(call)
         name = await self._name(module_of(call.launch), has_fuel=order.fuel is not None)
-        if _is_wanting(order.cache, name):
-            await _compile(call, order._replace(cached=name))
+        if name not in self._tried and _is_wanting(order.cache, name):
+            self._tried.add(name)
+            launch = compile_launch(call.launch, order._replace(cached=name))
+            self._nursery.start_soon(self._compile, launch, name)
         return _with_cached(call, name)
+
+    async def _compile(self, launch: LaunchSpec, name: str) -> None:
+        made = await run_helper(self._make_call(launch), self._clear_up)
+        if isinstance(made, Failed):
+            log.warning("a module was not compiled", module=module_of(launch), why=made.why)
+        else:
+            self._tried.discard(name)
 
     async def _name(self, path: str, *, has_fuel: bool) -> str:
         try:
             facts = os.stat(path)  # noqa: PTH116
-            identity = facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, has_fuel
+            identity = facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctime_ns, has_fuel
             if (name := self._names.get(identity)) is None:
                 name = await run_in_thread(lambda: _read_name(path, has_fuel=has_fuel))
                 if len(self._names) >= _MAX_NAMES:
@@ -99,19 +122,6 @@ def _is_wanting(folder: str, name: str) -> bool:
         log.warning("no cache of compiled modules", folder=folder, error=str(error))
         return False
     return not os.path.exists(f"{folder}/{name}")  # noqa: PTH110
-
-
-async def _compile(call: Call, order: Order) -> None:
-    """Fill the cache. Raises `StartFailed` for a file that is no module."""
-    compiler = replace(call, launch=compile_launch(call.launch, order))
-    made = await run_helper(compiler, lambda call, confirmed: None)
-    if not isinstance(made, Failed):
-        return
-    if made.kind == "start":
-        raise StartFailed(made.why, "resources")
-    lines = made.stderr_tail.decode(errors="replace").strip()
-    why = f"The compiler of the module {made.why}. {lines}".strip()
-    raise StartFailed(why, "format" if made.kind == "exit" else "resources")
 
 
 def _with_cached(call: Call, name: str) -> Call:
