@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,10 @@ class ForkedProcess:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
         self._status = status
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read once the process has ended."""
+        return self._status
 
     def poll(self) -> int | None:
         """Return the exit status as `subprocess` does, or None while the process runs."""
@@ -198,6 +203,14 @@ def fork_haft(words: Sequence[str], *, env: Mapping[str, str], cwd: str) -> Fork
         os.close(their_stdout)
     process.stdin, process.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
     return process
+
+
+def fork_haft_on_terminal(
+    words: Sequence[str], terminal: int, *, env: Mapping[str, str]
+) -> ForkedProcess:
+    """Start `haft` with this as its controlling terminal and all of its standard streams."""
+    request = _Request("haft", list(words), dict(env), os.getcwd(), None, [])
+    return _server().fork(request, [terminal] * 3)
 
 
 @dataclass(frozen=True)
@@ -351,6 +364,8 @@ def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
         for place, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _MAX_FDS) for fd in fds]):
             os.dup2(fd, place)
         os.closerange(len(fds), 1 << 20)
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(request.cwd)
         if request.procs is not None:
             Path(request.procs).write_text(str(os.getpid()))

@@ -6,15 +6,17 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from haftd.runtimes.terminal.screen import Screen
+from tests.forkserver import ForkedProcess, can_fork, fork_haft_on_terminal
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
@@ -46,17 +48,23 @@ class Person:
         self.resize(rows, cols)
         self.before = termios.tcgetattr(self.slave)
         self.status: int | None = None
-        self.pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-m", module, command, *arguments],
-            {**daemon.env, "TERM": "xterm-256color", "NO_COLOR": "1", **(env or {})},
-            setsid=True,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.ttyname(self.slave), os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, 0, 2),
-            ],
-        )
+        env = {**daemon.env, "TERM": "xterm-256color", "NO_COLOR": "1", **(env or {})}
+        words = [command, *arguments]
+        self._process: ForkedProcess | subprocess.Popen[bytes]
+        if module == "haft" and can_fork(env):
+            self._process = fork_haft_on_terminal(words, self.slave, env=env)
+            self._end = os.dup(self._process.fileno())
+        else:
+            # Takes the terminal as its own when opened first.
+            take = 'exec "$@" <"$0" >"$0" 2>&1'
+            self._process = subprocess.Popen(
+                ["sh", "-c", take, os.ttyname(self.slave), sys.executable, "-m", module, *words],
+                stdin=subprocess.DEVNULL,
+                env=env,
+                start_new_session=True,
+            )
+            self._end = os.pidfd_open(self._process.pid)
+        self.pid = self._process.pid
 
     def __enter__(self) -> Person:
         return self
@@ -67,10 +75,9 @@ class Person:
     def close(self) -> None:
         """End the attach in any state, and close the terminal."""
         if self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            self.status = -9
-        for fd in (self.master, self.slave):
+            self._process.kill()
+            self.status = self._process.wait()
+        for fd in (self.master, self.slave, self._end):
             if fd >= 0:
                 os.close(fd)
         self.terminal.close()
@@ -104,7 +111,7 @@ class Person:
         """Read until the screen has a text, bytes were drawn, or a condition holds."""
         end = time.monotonic() + timeout
         while not self._holds(what):
-            if time.monotonic() > end or self._has_ended():
+            if time.monotonic() > end or self.has_ended():
                 self._take()
                 if self._holds(what):
                     return
@@ -114,18 +121,26 @@ class Person:
 
     def ends(self, timeout: float = 20.0) -> int:
         """Wait for the end of the attach; return the exit status, or the signal, negative."""
-        pidfd = os.pidfd_open(self.pid)
-        try:
-            end = time.monotonic() + timeout
-            while not select.select([pidfd], [], [], 0)[0]:
-                assert time.monotonic() < end, f"it goes on: {self.lines} {self.drawn[-2000:]!r}"
-                select.select([pidfd, *([self.master] if self.master >= 0 else [])], [], [], 0.2)
-                self._take()
-        finally:
-            os.close(pidfd)
-        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        end = time.monotonic() + timeout
+        while not self.has_ended():
+            assert time.monotonic() < end, f"it goes on: {self.lines} {self.drawn[-2000:]!r}"
+            select.select([self._end, *([self.master] if self.master >= 0 else [])], [], [], 0.2)
+            self._take()
+        self.status = self._process.wait()
         self._take()
         return self.status
+
+    def has_ended(self, timeout: float = 0) -> bool:
+        """Wait for the end of the attach, without reading the terminal."""
+        return self.status is not None or bool(select.select([self._end], [], [], timeout)[0])
+
+    def stops(self, timeout: float = 20.0) -> None:
+        """Wait until a signal has suspended the attach."""
+        end = time.monotonic() + timeout
+        state = Path(f"/proc/{self.pid}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < end, "it is not suspended"
+            time.sleep(0.01)
 
     @property
     def lines(self) -> list[str]:
@@ -145,10 +160,6 @@ class Person:
         if isinstance(what, str):
             return any(what in line for line in self.lines)
         return what in self.drawn if isinstance(what, bytes) else bool(what())
-
-    def _has_ended(self) -> bool:
-        told = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return self.status is not None or told is not None
 
     def _take(self) -> None:
         if self.master < 0:

@@ -180,7 +180,7 @@ def test_on_a_terminal_a_secret_is_read_without_echo(desk: Desk) -> None:
 
 def test_apply_asks_for_a_secret_without_echo(desk: Desk) -> None:
     desk.spawn("secret", "asked")
-    person = desk.terminal("--session", "work", "apply", "asked", "--secret")
+    person = desk.terminal("--session", "work", "apply", "asked", "--secret", "--wait", "stopped")
     person.expect_exact("q?")
     person.expect_exact("secret: ")
     person.sendline("canary")

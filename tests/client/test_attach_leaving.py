@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -115,8 +114,7 @@ def test_the_attach_can_be_suspended_and_resumed(place: Place) -> None:
     with place.attach() as person:
         person.until(lambda: person.lines)
         os.kill(person.pid, signal.SIGTSTP)
-        _, status = os.waitpid(person.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
+        person.stops()
         assert person.restored
         place.call("apply", id="h", input={"line": "echo meanwhile"})
         os.kill(person.pid, signal.SIGCONT)
@@ -228,8 +226,6 @@ def test_a_stalled_terminal_delays_no_signal(place: Place, module: str) -> None:
         before = place.call("fetch", id="h", view="raw", max_bytes=0)["cursor"]
         place.call("fetch", id="h", wait="pattern", pattern="y", cursor=before + (1 << 20))
         os.kill(person.pid, signal.SIGTERM)
-        pidfd = os.pidfd_open(person.pid)
-        assert select.select([pidfd], [], [], 20)[0], "it waits for the terminal"
-        os.close(pidfd)
+        assert person.has_ended(20), "it waits for the terminal"
         assert person.ends() == 128 + signal.SIGTERM
         assert termios.tcgetattr(person.slave) == person.before

@@ -151,7 +151,7 @@ def test_a_change_between_review_and_confirmation_is_refused(person: Person) -> 
 def test_nothing_to_trust_has_status_1(person: Person) -> None:
     status, _, err = person.haft("trust", "--yes")
     assert status == 1 and f"there is no definition in {person.root}/.haft/tools" in err
-    status, out, _ = person.haft("--json", "trust", "/nowhere")
+    status, out, _ = person.haft("--json", "trust", str(person.root / "nowhere"))
     assert status == 0 and json.loads(out)["files"] == []
 
 
