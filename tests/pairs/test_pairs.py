@@ -43,8 +43,8 @@ def clients(daemon: RunningDaemon, tmp_path: Path) -> Iterator[dict[str, Driver]
             client.kill()
 
 
-def read(wire: Wire, id: str) -> object:
-    return wire.call("fetch", id=id, wait="none", cursor=0).get("result")
+def read(wire: Wire, id: str, key: str) -> object:
+    return wire.call("fetch", id=id, wait="none", cursor=0).get(key)
 
 
 @pytest.mark.parametrize("starter", [kind.__name__ for kind in CLIENTS])
@@ -85,9 +85,10 @@ def test_a_handle_is_shared_by_all_clients(
     with daemon.connect() as wire:
         for number, client in enumerate(alive):
             asked = f"asked{number}"
-            wire.call("spawn", tool="asking", id=asked, args=TEXT, wait="stopped")
+            wire.call("spawn", tool="asking", id=asked, args=TEXT, wait="none")
+            until(lambda: read(wire, asked, "state") == "waiting", asked)  # noqa: B023
             client.answer(asked, "blue")
-            until(lambda: read(wire, asked) == '"blue"', f"the answer of {type(client)}")  # noqa: B023
+            until(lambda: read(wire, asked, "result") == '"blue"', f"the answer of {type(client)}")  # noqa: B023
     for client in alive:
         for number, line in enumerate(lines):
             assert client.shown().count(f"{line}") == 1, (number, client.shown())
