@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from haft_protocol.errors import RpcError
-from haftd.executions.calls import Calls, LaunchSettings, find_askpass
+from haftd.executions.calls import Calls, LaunchSettings, _completed, find_askpass
 from haftd.host.limit_group import Containment
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
-from haftd.launch_spec import LaunchSpec
+from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call
 
@@ -60,6 +60,14 @@ def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     assert path.exists()
     calls.clear_up(Call("t", LaunchSpec((), "/"), "m"), False)
     assert not path.exists()
+
+
+def test_the_file_of_a_long_call_is_granted_without_the_links_to_it(tmp_path: Path) -> None:
+    """A rule's path follows none, and the user's state folder may be behind one."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
+    found = _completed(Sandbox("/"), {"HAFT_CALL": f"{tmp_path}/link/call"}, settings)
+    assert found is not None and found.grants == (Grant(f"{tmp_path}/call", frozenset({"read"})),)
 
 
 DESKTOP = {

@@ -413,6 +413,11 @@ def test_the_virtual_environment_of_the_own_program_is_read(tmp_path: Path) -> N
         printed = output(sandboxed(str(program), sandbox=sandbox, cwd=work))
         assert printed.startswith("module") and "Permission denied" in printed
     assert output(sandboxed("./program", sandbox=sandbox, cwd=work)).count("denied") == 2
+    # A folder of the environment that another tool has replaced by a link.
+    (venv / "lib").rename(tmp_path / "lib")
+    (venv / "lib").symlink_to(tmp_path / "lib")
+    printed = output(sandboxed(str(venv / "bin/program"), sandbox=sandbox, cwd=work))
+    assert printed.count("Permission denied") == 2
     with pytest.raises(LaunchFailed):
         output(sandboxed("./link", sandbox=sandbox, cwd=work))
 

@@ -101,6 +101,15 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
     assert short.passed_on() == head("GET / HTTP/1.1", "Host: [::1]", "Connection: close")
 
 
+def test_the_length_of_a_body_is_passed_on_whatever_the_connection_names() -> None:
+    """Else the body would be a second request, for any host of the server."""
+    fields = ("Connection: Content-Length, Transfer-Encoding", "Content-Length: 3")
+    found = parse_head(head("POST http://a.org/ HTTP/1.1", *fields))
+    assert b"Content-Length: 3\r\n" in found.passed_on()
+    chunked = parse_head(head("POST http://a/ HTTP/1.1", fields[0], "Transfer-Encoding: chunked"))
+    assert b"Transfer-Encoding: chunked\r\n" in chunked.passed_on()
+
+
 @pytest.mark.parametrize(
     "fields",
     [

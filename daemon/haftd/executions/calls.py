@@ -138,7 +138,9 @@ def _completed(
     _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
-    return replace(sandbox, grants=(*sandbox.grants, Grant(path, frozenset({"read"}))))
+    return replace(
+        sandbox, grants=(*sandbox.grants, Grant(os.path.realpath(path), frozenset({"read"})))
+    )
 
 
 def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:

@@ -18,6 +18,9 @@ _OF_PROXY = frozenset(
     b"connection keep-alive proxy-connection proxy-authorization proxy-authenticate te upgrade host".split()
 )
 
+_OF_BODY = frozenset(b"content-length transfer-encoding".split())
+"""Never left out: without them the server would take the body for a further request."""
+
 
 class BadRequest(Exception):
     """The request is not one that the proxy passes on; the message is for its sender."""
@@ -75,7 +78,8 @@ class Head:
         kept = [
             b"%b: %b\r\n" % field
             for field in self.fields
-            if field[0].lower() not in _OF_PROXY and field[0].lower() not in named
+            if field[0].lower() in _OF_BODY
+            or (field[0].lower() not in _OF_PROXY and field[0].lower() not in named)
         ]
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == 80 else f":{self.port}"

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from haftd.host.launch.python_installation import python_grants
-from haftd.host.launch.rule_path import UntrustedLink, open_path
+from haftd.host.launch.rule_path import UntrustedLink, is_within, open_path
 from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Grant, Sandbox
 
 MIN_ABI = 3
@@ -131,12 +131,12 @@ def _fill(
     programs = [
         path
         for path in (f"{sandbox.root.rstrip('/')}/{name}" for name in _VIRTUAL)
-        if any(_is_within(path, folder) for folder in readable)
+        if any(is_within(path, folder) for folder in readable)
     ]
     at = os.path.realpath(os.path.dirname(program))  # noqa: PTH120
-    is_own_work = any(_is_within(at, folder) for folder in folders)
+    is_own_work = any(is_within(at, folder) for folder in folders)
     for grant in python_grants(program, programs, is_own_work=is_own_work):
-        _add_always(ruleset, grant)
+        _add_unlinked(ruleset, grant)
 
 
 def add_own_proc(ruleset: int, pid: int) -> None:
@@ -153,7 +153,7 @@ def rights_of(names: Iterable[str]) -> int:
 
 def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
     """Add the grant of a rule; return the path without links, empty if nothing is there to be granted."""
-    is_in_root = _is_within(grant.path, sandbox.root)
+    is_in_root = is_within(grant.path, sandbox.root)
     try:
         fd, path = open_path(grant.path, start=sandbox.root if is_in_root else "/")
     except UntrustedLink as link:
@@ -169,12 +169,12 @@ def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
             ) from None
         return ""
     try:
-        if _is_within(path, f"/proc/{os.getpid()}"):
+        if is_within(path, f"/proc/{os.getpid()}"):
             raise CannotEnforce(
                 f"the rule for {grant.path} names files that each process has of its own: a tool reads the /proc "
                 "of its first process without a rule, and that of others by a rule for /proc"
             )
-        if is_in_root and not _is_within(path, os.path.realpath(sandbox.root)):
+        if is_in_root and not is_within(path, os.path.realpath(sandbox.root)):
             raise CannotEnforce(
                 f"the rule for {grant.path} goes through a link that leads out of the root "
                 f"{sandbox.root}: name the target by its own path"
@@ -190,7 +190,7 @@ def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
     for denial in sandbox.denials:
         path = os.path.realpath(denial.path)
         for folder, grant in (*((always.path, always) for always in ALWAYS), *granted):
-            if folder and _is_within(path, folder) and (lost := grant.rights & denial.rights):
+            if folder and is_within(path, folder) and (lost := grant.rights & denial.rights):
                 raise CannotEnforce(
                     f"the rule for {denial.path} takes away {', '.join(sorted(lost))}, which is granted in "
                     f"{grant.path}; Landlock only adds rights: grant the folders apart instead"
@@ -201,7 +201,7 @@ def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
     """Let the tool read and execute its own program, but no file behind a link of its own making."""
 
     def follows(folder: str) -> bool:
-        return not any(_is_within(folder, changeable) for changeable in folders)
+        return not any(is_within(folder, changeable) for changeable in folders)
 
     try:
         fd, _ = open_path(program, follows=follows)
@@ -213,15 +213,23 @@ def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
         os.close(fd)
 
 
+def _add_unlinked(ruleset: int, grant: Grant) -> None:
+    """Add a grant, if no link that a tool could have placed leads to the path."""
+    try:
+        fd, _ = open_path(grant.path)
+    except (OSError, UntrustedLink):
+        return
+    try:
+        _add_fd(ruleset, fd, rights_of(grant.rights))
+    finally:
+        os.close(fd)
+
+
 def _add_always(ruleset: int, grant: Grant) -> None:
     try:
         _add_path(ruleset, grant.path, rights_of(grant.rights))
     except OSError:
         pass  # not on this system
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _add_path(ruleset: int, path: str, rights: int) -> None:

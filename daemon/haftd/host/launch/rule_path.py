@@ -15,8 +15,8 @@ from collections.abc import Callable
 from haftd.launch_spec import PROGRAM_FOLDERS
 
 _MAX_LINKS = 40
-_OF_SYSTEM = ("/", "/home", "/var", "/proc")
-_OF_SYSTEM_BELOW = (*PROGRAM_FOLDERS, "/etc")
+_OF_SYSTEM = ("/", "/home", "/var", "/etc", "/etc/alternatives", "/proc")
+_LOCAL = "/usr/local"
 
 
 class UntrustedLink(Exception):
@@ -64,6 +64,11 @@ def open_path(
     return folder, at
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Return whether an absolute path is the folder or below."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def _joined(folder: str, name: str) -> str:
     if name == "..":
         return os.path.dirname(folder)  # noqa: PTH120
@@ -73,8 +78,9 @@ def _joined(folder: str, name: str) -> str:
 def _is_trusted(folder: int, path: str) -> bool:
     """Return whether no process of this user can have placed a link in the folder."""
     if os.geteuid() == 0:
-        return path in _OF_SYSTEM or any(
-            path == system or path.startswith(f"{system}/") for system in _OF_SYSTEM_BELOW
+        return path in _OF_SYSTEM or (
+            any(is_within(path, system) for system in PROGRAM_FOLDERS)
+            and not is_within(path, _LOCAL)
         )
     is_own = os.fstat(folder).st_uid == os.geteuid()
     return not is_own and not os.access(f"/proc/self/fd/{folder}", os.W_OK)
