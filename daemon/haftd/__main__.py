@@ -5,38 +5,38 @@ Exit status: 0 after a stop request, 75 if another daemon runs, 78 if the start 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-from pathlib import Path
 
-from haft_protocol.paths import with_login_folder
-from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
-from haftd.host.process.identity import boot_id
-from haftd.host.process.process_tag import exec_with_tag, home_of
+from haft_protocol.paths import PathError, runtime_folder, with_login_folder
+from haftd.config.command_line import EXIT_CONFIG, parse
+from haftd.host.process.machine import boot_id
+from haftd.host.process.own_tag import exec_with_tag, home_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _SWITCH_INTERVAL_S = 0.0005
 
 
 def main() -> None:
-    options = read_options(sys.argv[1:])
+    words = parse(sys.argv[1:])
+    env = with_login_folder(os.environ, os.getuid(), os.lstat)
     try:
-        env = with_login_folder(os.environ, os.getuid(), os.lstat)
-        paths = find_paths(env, os.getuid(), options)
-    except ConfigError as error:
-        sys.stderr.write(f"haftd: {error}\n")
-        sys.exit(EXIT_CONFIG)
-    try:
-        home = home_of(Path(paths.runtime.folder))
+        home = home_of(runtime_folder(env, os.getuid(), socket=words.socket))
         boot_id()
+    except PathError as error:
+        _refuse(str(error))
     except OSError as error:
-        sys.stderr.write(
-            f"haftd: {error.filename}: {error.strerror}; without all of /proc no process could be "
-            "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)\n"
+        _refuse(
+            f"{error.filename}: {error.strerror}; without all of /proc no process could be "
+            "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)"
         )
-        sys.exit(EXIT_CONFIG)
     # May re-execute this process once; no state exists yet.
     instance = exec_with_tag(home, os.environ)
+    import gc
+
     # Slow imports. Imported modules leave little garbage; `app` starts the collector.
     gc.disable()
     # A thread that parses a long file releases the GIL at this interval; the event loop
@@ -46,8 +46,19 @@ def main() -> None:
 
     stub_unused_imports()
     from haftd.app import run
+    from haftd.config.options import ConfigError, Options, find_paths
 
+    options = Options(**vars(words))
+    try:
+        paths = find_paths(env, os.getuid(), options)
+    except ConfigError as error:
+        _refuse(str(error))
     sys.exit(run(options, paths, instance))
+
+
+def _refuse(reason: str) -> NoReturn:
+    sys.stderr.write(f"haftd: {reason}\n")
+    sys.exit(EXIT_CONFIG)
 
 
 if __name__ == "__main__":

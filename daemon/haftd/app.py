@@ -25,14 +25,15 @@ from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
 from haftd import startup
 from haftd.composition import Parts, assemble, recovery_counts, rpc_context_of
-from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
+from haftd.config.command_line import EXIT_CONFIG
+from haftd.config.options import ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.process.ancestry import become_subreaper
+from haftd.host.process.own_tag import home_of
 from haftd.host.process.privacy import become_private
-from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.tree.reaper import Reaper
 from haftd.logs import configure

@@ -5,8 +5,9 @@ The permissions of a tool's process are fixed when it connects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from haft_protocol.errors import RpcError, confined, peer_gone
 from haftd.host.process.identity import Identity
@@ -16,8 +17,7 @@ Permission = Literal["handles", "approvals", "questions"]
 reload definitions; `questions`, answer a person's questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(msgspec.Struct, frozen=True):
     """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known."""
 
     why: Literal["handle", "started", "gone"]
@@ -26,8 +26,7 @@ class Confinement:
     may: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True, eq=False)
-class Caller:
+class Caller(msgspec.Struct, eq=False):
     """A connection as methods see it; compared by identity."""
 
     transport: Literal["unix", "websocket"]

@@ -7,15 +7,16 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import structlog
 import trio
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from haft_protocol.methods import Problem
 from haft_protocol.paths import cache_above
@@ -45,7 +46,7 @@ from haftd.host.files.own_files import ways
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
 from haftd.host.limit_group import Containment
-from haftd.host.process.process_tag import OUTER, home_of
+from haftd.host.process.own_tag import OUTER, home_of
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report
 from haftd.inquiries.backend import Backend
@@ -93,8 +94,7 @@ _SHARE_OF_STOPPED = 4
 """Share of descriptors for stopped handles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """Inputs of the assembly."""
 
     paths: Paths

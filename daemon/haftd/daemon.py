@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
@@ -34,8 +34,7 @@ Reload = Callable[[], Awaitable[tuple[Problem, ...]]]
 """Reload configuration and definitions; return all problems."""
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(msgspec.Struct):
     version: str
     socket: str
     started_at: float
@@ -49,15 +48,14 @@ class Facts:
     """Proof for a WebSocket client's challenge."""
     recovered: dict[str, int] | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = msgspec.field(default_factory=list)
     connections: Callable[[], int] = lambda: 0
     refused: Callable[[], dict[str, int]] = dict
-    budget: Budget = field(default_factory=lambda: Budget(0))
+    budget: Budget = msgspec.field(default_factory=lambda: Budget(0))
     """Disk budget of output."""
 
 
-@dataclass(slots=True)
-class Daemon:
+class Daemon(msgspec.Struct):
     """Wired parts; a method takes those it needs (`methods.table`)."""
 
     settings: Settings

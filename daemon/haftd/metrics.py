@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMetrics:
+class ProcessMetrics(msgspec.Struct, frozen=True):
     cpu_s: float
     memory: int
     descriptors: int

@@ -18,15 +18,16 @@ import trio
 
 from haft_protocol.methods import Problem
 from haft_protocol.paths import machine_lock, machine_name
-from haftd.config.options import EXIT_CONFIG, Paths
+from haftd.config.command_line import EXIT_CONFIG
+from haftd.config.options import Paths
 from haftd.config.settings import Settings, WebSocketSettings
 from haftd.host.cgroup import find_base
 from haftd.host.files import runtime_folder
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
 from haftd.host.limit_group import Containment, find_controllers
-from haftd.host.process.identity import boot_id, machine_id, pid_namespace
-from haftd.host.process.process_tag import home_of
+from haftd.host.process.machine import boot_id, machine_id, pid_namespace
+from haftd.host.process.own_tag import home_of
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report, recover
 from haftd.rpc.transports.credentials import Credentials

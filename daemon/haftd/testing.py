@@ -11,9 +11,9 @@ In any trio test, `await check_runtime(bench)` returns the names of the played p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 import trio
 from msgspec import UNSET
 
@@ -49,8 +49,7 @@ NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Behaviour of a tool, playable by every runtime."""
 
     name: str
@@ -112,25 +111,24 @@ class Bench(Protocol):
         """Return `text` as output: a terminal changes line ends."""
 
 
-@dataclass(slots=True, eq=False)
-class Recorder:
+class Recorder(msgspec.Struct, eq=False):
     """Runtime context that records reports and asserts the rules."""
 
     grace_s: float = 2.0
-    answers: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, Any] = msgspec.field(default_factory=dict)
     control: ExecutionControl | None = None
-    output: bytearray = field(default_factory=bytearray)
+    output: bytearray = msgspec.field(default_factory=bytearray)
     end: Termination | None = None
     is_end_complete: bool = False
     is_complete: bool = False
     number: int = 0
-    asked: list[Question] = field(default_factory=list)
-    withdrawn: list[str] = field(default_factory=list)
+    asked: list[Question] = msgspec.field(default_factory=list)
+    withdrawn: list[str] = msgspec.field(default_factory=list)
     after_end: int = 0
     redraws: int = 0
     done: bool = False
     on_started: Callable[[], None] = lambda: None
-    _changed: trio.Event = field(default_factory=trio.Event)
+    _changed: trio.Event = msgspec.field(default_factory=trio.Event)
 
     def _note(self, *, after_end: bool = False) -> None:
         assert not self.done, "reported after the coroutine had returned"
@@ -201,8 +199,7 @@ class Recorder:
                 await self._changed.wait()
 
 
-@dataclass(slots=True, eq=False)
-class _Recorded:
+class _Recorded(msgspec.Struct, eq=False):
     port: Recorder
     question: Question
 
@@ -220,8 +217,7 @@ class _Recorded:
         self.port.withdrawn.append(self.question.id)
 
 
-@dataclass(slots=True, eq=False)
-class Performance:
+class Performance(msgspec.Struct, eq=False):
     """One run of a runtime, with its result."""
 
     call: Call
@@ -230,7 +226,7 @@ class Performance:
     result: str | None = None
     failure: ToolFailed | None = None
     refused: StartFailed | None = None
-    finished: trio.Event = field(default_factory=trio.Event)
+    finished: trio.Event = msgspec.field(default_factory=trio.Event)
 
     @property
     def control(self) -> ExecutionControl:

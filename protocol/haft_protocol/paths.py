@@ -24,6 +24,7 @@ __all__ = [
     "machine_lock",
     "machine_name",
     "modules_folder",
+    "runtime_folder",
     "socket_path",
     "state_folder",
     "tools_folder",
@@ -62,6 +63,11 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
     from hashlib import sha256  # 2 ms that only a long path costs
 
     return f"{own}/{sha256(os.fsencode(base)).hexdigest()[:16]}/haftd.sock"
+
+
+def runtime_folder(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> str:
+    """Return the folder of the socket, of the locks and of the other files beside them."""
+    return _parent(socket_path(env, uid, socket=socket))
 
 
 def with_login_folder(

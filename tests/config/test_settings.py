@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.methods import LimitsResult
+from haftd.config.command_line import EXIT_CONFIG
 from haftd.config.inquiry_settings import InquiryCommand
 from haftd.config.mcp_settings import McpServer
-from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths, find_paths, read_options
+from haftd.config.options import ConfigError, Options, Paths, find_paths, read_options
 from haftd.config.settings import Settings, WebSocketSettings, load_settings
 
 MIB = 1024 * 1024

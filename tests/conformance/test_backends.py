@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec import structs
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.rpc import Response
@@ -186,7 +187,7 @@ class Conversing(LlmBackend):
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
         kind = pending.kind
-        context = replace(kind.context, context=self.context)
+        context = structs.replace(kind.context, context=self.context)
         pending.kind = replace(kind, context=context)
         return super().candidates(pending)
 

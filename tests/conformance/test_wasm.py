@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from haftd.host.launch import landlock
 from haftd.launch_spec import LaunchSpec, Sandbox
@@ -96,7 +97,7 @@ def compiler(launch: LaunchSpec) -> Call:
     """Return the call of a process that compiles."""
     call = kit.call(*launch.argv)
     env = {**launch.env, "HAFT_HANDLE": call.mark}
-    return replace(call, launch=replace(launch, env=env))
+    return replace(call, launch=dataclasses.replace(launch, env=env))
 
 
 @pytest.mark.parametrize("is_sandboxed", [False, True])

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from haft_protocol.errors import RpcError
 from haftd.executions.calls import Calls, LaunchSettings, _completed, find_askpass
@@ -88,7 +89,7 @@ def factory(**changed: Any) -> tuple[Calls, list[Record]]:
     records: list[Record] = []
     journal = SimpleNamespace(start=records.append)
     calls = Calls(
-        replace(settings, **changed),
+        structs.replace(settings, **changed),
         ("API_KEY",),
         cast(Any, journal),
         lambda: True,
@@ -144,7 +145,7 @@ def test_each_call_has_a_tag_of_its_own_and_a_record_before_its_start() -> None:
     (record,) = records
     assert before - 0.001 <= record.at <= time.time() + 0.001
     assert record.at == round(record.at, 3)
-    assert replace(record, at=0.0) == Record(
+    assert dataclasses.replace(record, at=0.0) == Record(
         n=1,
         pid=7,
         ticks=8,

@@ -29,7 +29,8 @@ from haftd.host.files.runtime_folder import bind, prepare
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import LaunchedProcess, launch
 from haftd.host.process.identity import Identity
-from haftd.host.process.process_tag import ProcessTag, exec_with_tag, home_of, new_instance
+from haftd.host.process.own_tag import exec_with_tag, home_of, new_instance
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.process.process_tag import ProcessTag, new_instance
+from haftd.host.process.own_tag import new_instance
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.guardian import Guardian
 from tests.faults.harness import Crowd, until
 from tests.processes import is_running

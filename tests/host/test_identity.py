@@ -141,7 +141,7 @@ def test_another_users_environment_is_not_ours(tmp_path: os.PathLike[str]) -> No
 
 _REUSE = """
 import os, sys, time
-from haftd.host.process.identity import identify_child, open_verified, boot_id
+from haftd.host.process.identity import identify_child, open_verified
 rounds, gap = int(sys.argv[1]), float(sys.argv[2])
 
 def start():

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from haftd.host.process.own_tag import home_of, new_instance
 from haftd.host.process.process_tag import (
     ProcessTag,
     find_tag,
     find_tags,
     has_tag,
-    home_of,
-    new_instance,
 )
 
 HOME = "0123456789ab"
@@ -43,7 +42,7 @@ def test_machines_that_share_a_folder_have_distinct_homes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = home_of(tmp_path)
-    monkeypatch.setattr("haftd.host.process.process_tag.machine_id", lambda: "0" * 32)
+    monkeypatch.setattr("haftd.host.process.own_tag.machine_id", lambda: "0" * 32)
     assert home_of(tmp_path) != here
 
 
@@ -69,7 +68,8 @@ def test_only_the_exact_variable_is_found(environ: bytes, found: ProcessTag | No
 
 CARRIER = """
 import json, os, sys
-from haftd.host.process.process_tag import exec_with_tag, find_tag
+from haftd.host.process.own_tag import exec_with_tag
+from haftd.host.process.process_tag import find_tag
 instance = exec_with_tag(sys.argv[1], os.environ)
 with open("/proc/self/environ", "rb") as file:
     mine = find_tag(file.read())

@@ -22,8 +22,10 @@ import pytest
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.lockfile import DaemonLock
 from haftd.host.process import rlimit_tag
-from haftd.host.process.identity import boot_id, identify_child, read_environ
-from haftd.host.process.process_tag import ProcessTag, new_instance
+from haftd.host.process.identity import identify_child, read_environ
+from haftd.host.process.machine import boot_id
+from haftd.host.process.own_tag import new_instance
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery import kill_set
 from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Report, recover
@@ -503,7 +505,7 @@ from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.recovery import recover
 from tests.faults.harness import record_of
 pid, ticks, inode = map(int, sys.argv[1:4])
-from haftd.host.process.identity import boot_id, pid_namespace
+from haftd.host.process.machine import boot_id, pid_namespace
 record = record_of(Identity(pid, ticks, inode, boot_id(), pid_namespace()), ProcessTag.read(sys.argv[4]))
 report = recover([record], home=ProcessTag.read(sys.argv[4]).home, patience_s=600)
 assert report.unconfirmed == (pid,), report

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.host.process import rlimit_tag
-from haftd.host.process.process_tag import ProcessTag, new_instance
+from haftd.host.process.own_tag import new_instance
+from haftd.host.process.process_tag import ProcessTag
 
 HEX = st.text("0123456789abcdef", min_size=12, max_size=12)
 MARKS = st.builds(ProcessTag, HEX, HEX, st.integers(0, (1 << 18) - 1))

@@ -7,7 +7,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,6 +16,7 @@ import msgspec
 import structlog
 import trio
 import trio_websocket
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, handle_exists, invalid_answer
 from haft_protocol.methods import Empty, InitializeParams, LimitsResult, PingResult, SpawnParams

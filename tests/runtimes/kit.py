@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from haftd.host.process.identity import every_pid, read_environ, read_stat
-from haftd.host.process.process_tag import ProcessTag, new_instance
+from haftd.host.process.own_tag import new_instance
+from haftd.host.process.process_tag import ProcessTag
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
 
@@ -33,7 +36,7 @@ def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
         **(env or {}),
         "HAFT_HANDLE": mark,
     }
-    own = {name: fields.pop(name) for name in Call.__slots__ if name in fields}
+    own = {name: fields.pop(name) for name in Call.__struct_fields__ if name in fields}
     return Call("test", LaunchSpec(argv, fields.pop("cwd", "/"), whole, **fields), mark, **own)
 
 
@@ -44,7 +47,7 @@ def asking(first: Call) -> Call:
         told = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
         told["tool"]["answers"] = dict(answers)
         env = {**first.launch.env, "HAFT_CALL": json.dumps(told)}
-        return replace(first, launch=replace(first.launch, env=env))
+        return replace(first, launch=dataclasses.replace(first.launch, env=env))
 
     return replace(first, again=again)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from haftd.host.launch import landlock
 from haftd.host_calls.decisions import HostAccess
@@ -93,7 +94,7 @@ def mediated(
             sandbox=sandbox,
         )
 
-    launch = replace(call.launch, sandbox=Sandbox(str(root), INTERPRETER), stdin="pipe")
+    launch = dataclasses.replace(call.launch, sandbox=Sandbox(str(root), INTERPRETER), stdin="pipe")
     return replace(
         call,
         launch=launch,

@@ -1,22 +1,18 @@
-"""Options from command line and environment, and paths of the daemon's files.
-
-Keep imports few: this runs before the daemon re-executes itself (`host/process/process_tag`).
-"""
+"""Options from command line and environment, and paths of the daemon's files."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from haft_protocol import paths
 from haft_protocol.runtime_paths import Runtime, runtime_paths
+from haftd.config.command_line import parse
 
-EXIT_CONFIG = 78
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -62,18 +58,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_options(argv: Sequence[str]) -> Options:
     """Parse the command line; prints and exits like argparse."""
-    parser = argparse.ArgumentParser(
-        prog="haftd", description="The daemon that holds running tools."
-    )
-    parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
-    parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")
-    parser.add_argument("--log-level", choices=get_args(LogLevel), default="info")
-    parser.add_argument("--log-format", choices=("json", "console"), default=None)
-    return Options(**vars(parser.parse_args(list(argv))))
-
-
-def _absolute(text: str) -> str:
-    return str(Path(text).absolute())
+    return Options(**vars(parse(argv)))
 
 
 def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:

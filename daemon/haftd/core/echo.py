@@ -6,13 +6,13 @@ Only exact matches count; uncertain text is output.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class TypedInput:
+class TypedInput(msgspec.Struct, frozen=True):
     """Text written when the output ended at the offset `at`."""
 
     at: int

@@ -6,9 +6,9 @@ sees the text that is released.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
@@ -22,8 +22,7 @@ from .text import Rendering, cut, cut_text
 DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultExcerpt:
+class ResultExcerpt(msgspec.Struct, frozen=True):
     """Result for the reviewer; `omitted` of its `bytes` are not in `text`."""
 
     text: str
@@ -33,8 +32,7 @@ class ResultExcerpt:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewDecision:
+class ReviewDecision(msgspec.Struct, frozen=True):
     """Decision about a result.
 
     `text` replaces the result (`edit`), `explanation` explains `deny` and `skip`, `refusal` is the error

@@ -7,15 +7,17 @@ after the last process, or at once if the call fails.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import structlog
+from msgspec.structs import replace
 
 from haft_protocol.errors import spawn_failed
 from haft_protocol.methods import Surface
@@ -63,8 +65,7 @@ _OF_SERVERS = [
 """Variables of the daemon for every MCP server: those that the SDKs pass on, and the locale."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSettings:
+class LaunchSettings(msgspec.Struct, frozen=True):
     """Environment, names and folders for launches.
 
     `own_paths` are haft's own files and folders, which no sandbox may let a tool change, and so are the targets of
@@ -100,8 +101,7 @@ def find_askpass(programs: Iterable[str]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A validated spawn; only the id may still be refused."""
 
     session: str
@@ -121,7 +121,7 @@ class Prepared:
     """True if the handle is to be forgotten at its end."""
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
-        launch = replace(self.resolved.launch, stdin=stdin)
+        launch = dataclasses.replace(self.resolved.launch, stdin=stdin)
         return replace(self, resolved=replace(self.resolved, launch=launch))
 
     @property
@@ -138,7 +138,7 @@ def _completed(
     _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
-    return replace(
+    return dataclasses.replace(
         sandbox, grants=(*sandbox.grants, Grant(os.path.realpath(path), frozenset({"read"})))
     )
 
@@ -172,8 +172,7 @@ def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
 _Groups = tuple[Cgroup | None, LimitGroup | None]
 
 
-@dataclass(slots=True)
-class Calls:
+class Calls(msgspec.Struct):
     """Factory of calls and their resources."""
 
     settings: LaunchSettings
@@ -182,7 +181,7 @@ class Calls:
     make_room: Callable[[], bool]
     proxy: Proxy
     _count: int = 0
-    _files: dict[str, Path] = field(default_factory=dict)
+    _files: dict[str, Path] = msgspec.field(default_factory=dict)
     """Files of calls that are too long for an environment."""
 
     def for_execution(self, handle: Handle, ready: Prepared) -> Call:
@@ -238,7 +237,7 @@ class Calls:
             )
 
         call = self._of_program("wasm", launch.argv, launch.cwd, env_of, launch.limits, "null")
-        return replace(call, launch=replace(call.launch, sandbox=launch.sandbox))
+        return replace(call, launch=dataclasses.replace(call.launch, sandbox=launch.sandbox))
 
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
@@ -280,11 +279,11 @@ class Calls:
     ) -> Call:
         """Return the call of a tool's helper command, without input or handle; raises `RpcError`."""
         resolved = resolve(tool, args, context)
-        launch = replace(resolved.launch, terminal=False)
+        launch = dataclasses.replace(resolved.launch, terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, tool.name, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        launch = replace(call.launch, sandbox=launch.sandbox)
+        launch = dataclasses.replace(call.launch, sandbox=launch.sandbox)
         return replace(call, launch=self._completed(resolved, launch, call.launch.env))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
@@ -323,7 +322,7 @@ class Calls:
             return replace(first, launch=completed(once_more))
 
         def completed(resolved: ResolvedCall) -> LaunchSpec:
-            launch = replace(
+            launch = dataclasses.replace(
                 resolved.launch,
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
@@ -361,7 +360,7 @@ class Calls:
     ) -> LaunchSpec:
         """Return the launch with its environment and sandbox; a module's is that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
-        launch = replace(launch, env=env, sandbox=self._with_port(sandbox))
+        launch = dataclasses.replace(launch, env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
         if not resolved.is_module or policy is None:
             return launch
@@ -419,7 +418,8 @@ class Calls:
                 )
 
             call = self._of_program(tool, argv, folder, env_of, limits, "pipe")
-            return replace(call, launch=replace(call.launch, sandbox=self._with_port(sandbox)))
+            launch = dataclasses.replace(call.launch, sandbox=self._with_port(sandbox))
+            return replace(call, launch=launch)
 
         access = HostAccess(root, policy, variables, {**variables, **passed})
         return Mediation(access, make_program, self.clear_up)
@@ -463,7 +463,7 @@ class Calls:
     def _with_port(self, sandbox: Sandbox | None) -> Sandbox | None:
         if sandbox is None or not sandbox.is_proxied:
             return sandbox
-        return replace(sandbox, proxy_port=self.proxy.port)
+        return dataclasses.replace(sandbox, proxy_port=self.proxy.port)
 
     def _admitted(
         self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str

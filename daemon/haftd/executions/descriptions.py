@@ -10,9 +10,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+import msgspec
 import structlog
 import trio
 
@@ -43,16 +43,14 @@ _ANSWERED = ""
 """Key, in place of a root, of the answer that holds for all."""
 
 
-@dataclass(slots=True, eq=False)
-class _DescriptionRun:
+class _DescriptionRun(msgspec.Struct, eq=False):
     """A running helper; `scope` cancels it for all waiters."""
 
-    over: trio.Event = field(default_factory=trio.Event)
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    over: trio.Event = msgspec.field(default_factory=trio.Event)
+    scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
 
 
-@dataclass(slots=True, eq=False)
-class Describer:
+class Describer(msgspec.Struct, eq=False):
     """Cache of descriptions; runs helpers in tasks of `nursery`."""
 
     helpers: HelperRunner
@@ -60,8 +58,8 @@ class Describer:
     nursery: trio.Nursery
     servers: Servers
     """The MCP servers, which list their tools."""
-    _under_way: dict[Tool, _DescriptionRun] = field(default_factory=dict)
-    _watched_files: WeakKeyDictionary[Tool, dict[str, _FileStats]] = field(
+    _under_way: dict[Tool, _DescriptionRun] = msgspec.field(default_factory=dict)
+    _watched_files: WeakKeyDictionary[Tool, dict[str, _FileStats]] = msgspec.field(
         default_factory=WeakKeyDictionary
     )
 

@@ -5,9 +5,10 @@ A helper command has no handle, approval, session or notices."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
 import trio
 
 from haft_protocol.errors import RpcError
@@ -21,12 +22,11 @@ from .calls import Calls
 _MAX_AT_ONCE = 32
 
 
-@dataclass(slots=True)
-class HelperRunner:
+class HelperRunner(msgspec.Struct):
     """Runs helper commands, at most `_MAX_AT_ONCE` together; others queue."""
 
     calls: Calls
-    _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
+    _turns: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
 
     async def run(
         self,

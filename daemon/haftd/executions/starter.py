@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import trio
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
@@ -42,8 +43,7 @@ Approver = Callable[[Handle], Awaitable[Prepared]]
 raises like `supervisor.StartGate`."""
 
 
-@dataclass(slots=True)
-class Starter:
+class Starter(msgspec.Struct):
     calls: Calls
     catalogue: Catalogue
     registry: Registry

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import structlog
 import trio
 
@@ -51,15 +51,13 @@ _IN_A_ROW = 4  # starts or ends between two checkpoints: one or two milliseconds
 log = structlog.get_logger("haftd.executions.supervisor")
 
 
-@dataclass(frozen=True, slots=True)
-class _Faulted:
+class _Faulted(msgspec.Struct, frozen=True):
     """An internal error of the runtime or the daemon."""
 
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Cancelled:
+class _Cancelled(msgspec.Struct, frozen=True):
     """The task was cancelled before the tool ended."""
 
 

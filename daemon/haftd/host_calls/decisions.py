@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import ClassVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from haft_protocol.errors import shown
+from haftd.redacted import Redacted
 from haftd.tools.definitions.access import (
     PORTS,
     AccessPolicy,
@@ -49,21 +52,24 @@ _OWN_HEADERS = frozenset(
 """Headers of the connection, which haft sets."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostAccess:
+class HostAccess(Redacted, frozen=True):
     """Rules of one call, with real absolute paths, and the real root.
 
     `variables` may be named by headers; `private` has these and those of programs, by name.
     """
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "variables",
+        "private",
+    )
+
     root: str
     policy: AccessPolicy
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    private: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    private: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Permitted target of a request; `target` is the path with its query."""
 
     scheme: str

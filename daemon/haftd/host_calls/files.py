@@ -17,7 +17,6 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -85,8 +84,7 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from
     overwrite: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
+class Pinned(msgspec.Struct, frozen=True):
     """An `O_PATH` descriptor, with the path relative to the root."""
 
     fd: int

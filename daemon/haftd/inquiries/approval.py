@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import structlog
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from haft_protocol.approvals import ASK_APPROVAL, Decision, PolicedAction, Remember, read_decision
 from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import not_approved, shutting_down
 from haftd.core.handles import Handle
+from haftd.redacted import Redacted
 
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .router import InquiryRouter
@@ -20,13 +21,14 @@ from .router import InquiryRouter
 log = structlog.get_logger("haftd.inquiries")
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalDecision:
+class ApprovalDecision(Redacted, frozen=True):
     """A decision; `edited` is the result of `Approval.check`, `by` names the client."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("edited",)
 
     decision: Decision
     reason: str = ""
-    edited: Any = field(default=None, repr=False)
+    edited: Any = None
     by: str | UnsetType = UNSET
 
 
@@ -125,7 +127,7 @@ async def request_approval(router: InquiryRouter, approval: Approval) -> Approva
                 who = "an earlier word for this session" if caller is None else caller.label
                 why = f"{who} denied it" + (f": {decision.reason}" if decision.reason else "")
                 raise not_approved(approval.tool, approval.action, why)
-            return replace(decision, by=UNSET if caller is None else caller.label)
+            return structs.replace(decision, by=UNSET if caller is None else caller.label)
         case Unanswered(reason=reason):
             raise not_approved(approval.tool, approval.action, reason)
         case Withdrawn(error=Exception() as error):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import trio
 
 from haftd.caller import Caller
@@ -24,8 +24,7 @@ class InquiryFailed(Exception):
     """The inquiry has failed; the argument is the reason, as the rest of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
     raw reply, which only the router checks; on cancellation it ends all that it has begun. `source`
     and `caller` name the author. After `MAX_ATTEMPTS` the candidate has declined, or, with

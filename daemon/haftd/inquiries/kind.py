@@ -4,52 +4,57 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.approvals import Approval, Remember
 from haft_protocol.inquiries import Inquiry
 from haftd.caller import Caller, Permission
 from haftd.core.handles import Handle
+from haftd.redacted import Redacted
 from haftd.tools.definitions.definition import QuestionPolicy
 
 Message = Inquiry | Approval
 """The params of the request to a client, and an entry of `inquiries/list` or `approvals/list`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InquiryContext:
+class InquiryContext(Redacted, frozen=True, kw_only=True):
     """The call of an inquiry. Only the running program `bound_to` gets a remembered answer; None
     disables remembering."""
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("context",)
+
     caller: Caller
     call_id: str | None = None
-    context: Any = field(default=None, repr=False)
-    questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
+    context: Any = None
+    questions: Mapping[str, QuestionPolicy] = msgspec.field(default_factory=dict)
     bound_to: Hashable = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Redacted, frozen=True):
     """A checked answer; `source` and `caller` name its author."""
 
-    value: Any = field(repr=False)
-    source: Mapping[str, object] = field(default_factory=dict)
-    caller: Caller | None = field(default=None, repr=False)
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "value",
+        "caller",
+    )
+
+    value: Any
+    source: Mapping[str, object] = msgspec.field(default_factory=dict)
+    caller: Caller | None = None
     remember: Remember | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(msgspec.Struct, frozen=True):
     """The deadline has passed, or the inquiry has failed."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
+class Withdrawn(msgspec.Struct, frozen=True):
     """The answer is no longer needed; `error` is for the waiting call."""
 
     error: Exception | None = None
@@ -58,8 +63,7 @@ class Withdrawn:
 End = Answered | Unanswered | Withdrawn
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """Seconds after which an inquiry expires."""
 
     question_s: float = float("inf")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import trio
 from msgspec import UnsetType
 
@@ -23,8 +22,7 @@ from haftd.executions.supervisor import Supervisor
 from haftd.host.process.peer_process import PeerProcess
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """Registry and sessions, limited to a caller's rights."""
 
     registry: Registry

@@ -6,8 +6,7 @@ process has its input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import trio
 from msgspec import UnsetType
 
@@ -34,8 +33,7 @@ _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")
 
 
-@dataclass(frozen=True, slots=True)
-class _Application:
+class _Application(msgspec.Struct, frozen=True):
     services: HandleServices
     caller: Caller
     params: ApplyParams

@@ -7,14 +7,14 @@ if the reply depends on I/O or time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from haftd.caller import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredReply:
+class DeferredReply(msgspec.Struct, frozen=True):
     """A reply that `run` awaits, in a task that a disconnect or the client cancels.
 
     A batch, which replies as a whole, awaits `run_in_batch` if given.

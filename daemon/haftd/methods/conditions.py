@@ -6,10 +6,11 @@ that `look_again` returns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
+import msgspec
 import trio
 
 from haft_protocol.methods import Wait
@@ -33,8 +34,7 @@ _START_S = 0.001
 """No program reads sooner than this after its start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """The wait of a call and its bounds, complete before the call acts."""
 
     wait: Wait
@@ -49,8 +49,7 @@ class Reading:
     """True if a read of input also ends a wait for output."""
 
 
-@dataclass(slots=True)
-class Condition:
+class Condition(msgspec.Struct):
     """A reason to reply, and the time of the next check."""
 
     handle: Handle
@@ -87,7 +86,6 @@ class Condition:
         return None
 
 
-@dataclass(slots=True)
 class _InputCondition(Condition):
     """The process waits for input.
 

@@ -7,8 +7,9 @@ A length `within_ms` is the timeout of a wait in `poll` or the like. Times are o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
+
+import msgspec
 
 READING_INTERVAL_S = 0.04
 """Interval of readings, short enough to meet a program at work that works half of the time."""
@@ -27,8 +28,7 @@ _MAX_DRAWING_S = 0.1
 """Maximum duration of a redraw; longer activity is work."""
 
 
-@dataclass(slots=True)
-class IdleEvidence:
+class IdleEvidence(msgspec.Struct):
     """Idle evidence of a process with short timed waits, without output since `since`.
 
     The process waits for input once a wait of each recorded length has ended in neither output nor
@@ -44,7 +44,7 @@ class IdleEvidence:
     longest_ms: int = 0
     """Length of the longest wait that has to end, learned by the caller once they all have."""
     _idle_s: float = _MIN_LEARNED_IDLE_S
-    _lengths_ms: list[int] = field(default_factory=list)
+    _lengths_ms: list[int] = msgspec.field(default_factory=list)
 
     def record_wait(self, within_ms: int, now: float) -> bool:
         """Record a wait of at most `within_ms` from now; return True for a new length."""
@@ -66,8 +66,7 @@ class IdleEvidence:
         return min(max(self.until, self.since + self._idle_s), self.since + _MAX_IDLE_S)
 
 
-@dataclass(slots=True)
-class PeriodicRedraw:
+class PeriodicRedraw(msgspec.Struct):
     """Evidence of a periodic redraw, as of `top -d 1`: each wait for a key ends in output.
 
     Such a process is never idle. It counts as waiting for input once it has come back twice to a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from haft_protocol.methods import FetchParams
 from haftd.caller import Caller

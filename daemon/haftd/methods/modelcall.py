@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
 import msgspec
 import trio
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import (
     for_a_person,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from haftd.audit import Audit
 from haftd.executions.helpers import HelperRunner
@@ -16,8 +16,7 @@ from haftd.tools.catalogue import Catalogue
 from .access import Access
 
 
-@dataclass(frozen=True, slots=True)
-class HandleServices:
+class HandleServices(msgspec.Struct, frozen=True):
     access: Access
     supervisor: Supervisor
     inquiries: InquiryRouter
@@ -25,8 +24,7 @@ class HandleServices:
     audit: Audit
 
 
-@dataclass(frozen=True, slots=True)
-class StartServices(HandleServices):
+class StartServices(HandleServices, frozen=True):
     starter: Starter
     helpers: HelperRunner
     subscriptions: Subscriptions

@@ -7,12 +7,12 @@ that awaits approval is cancelled with its call, or with the last retry of that.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
 import trio
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import (
     RpcError,

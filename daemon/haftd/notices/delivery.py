@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
@@ -13,8 +14,7 @@ from .matches import PatternMatches
 from .queues import NoticeQueues
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeDelivery:
+class NoticeDelivery(msgspec.Struct, frozen=True):
     """`push` is called with a session and its new notice."""
 
     queues: NoticeQueues

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Literal, TypeVar
 
+import msgspec
 import trio
 
 from haft_protocol.encoding import encode_error
@@ -83,8 +83,7 @@ def _unconfined(peer: PeerProcess) -> Confinement | None:
     return None
 
 
-@dataclass(slots=True)
-class RpcContext:
+class RpcContext(msgspec.Struct):
     """Shared state of connections. `on_close` gets each disconnected caller; `confine` returns the
     permissions of a tool's process, None for another peer."""
 
@@ -92,9 +91,9 @@ class RpcContext:
     limits: LimitsResult
     log: Log
     on_close: Callable[[Caller], None]
-    connections: Connections = field(default_factory=Connections)
-    clients: Clients = field(default_factory=Clients)
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    connections: Connections = msgspec.field(default_factory=Connections)
+    clients: Clients = msgspec.field(default_factory=Clients)
+    timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
     confine: Callable[[PeerProcess], Confinement | None] = _unconfined
 
     def caller_of(self, transport: Literal["unix", "websocket"], peer: PeerProcess) -> Caller:

@@ -7,7 +7,6 @@ the coroutine.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import logging
 import warnings
@@ -20,12 +19,12 @@ from oslash.either import Left, Right
 from haft_protocol.errors import RpcError, method_not_found
 from haft_protocol.rpc import read_params
 from haftd.caller import Caller
-from haftd.import_stubs import empty_module, stubbed
+from haftd.import_stubs import empty_module, stubbed, unexecuted_package
 from haftd.methods.base import MethodHandler
 
 with (
     # Submodules only: the package imports an HTTP server and a schema checker.
-    stubbed("jsonrpcserver", importlib.util.find_spec("jsonrpcserver")),
+    stubbed("jsonrpcserver", unexecuted_package("jsonrpcserver")),
     stubbed("asyncio", empty_module("asyncio")),
     warnings.catch_warnings(),
 ):

@@ -7,7 +7,6 @@ A reply is encoded last, because the members of a batch share the size limit.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, field
 
 import msgspec
 import trio
@@ -23,16 +22,14 @@ CANCELS = (CANCEL, CANCELLED)
 """Names of LSP and MCP."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     id: bytes
     method: str
     result: object = None
     error: RpcError | None = None
 
 
-@dataclass(slots=True, eq=False)
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """A pending request: `id` as received (None for a notification), `key` is the id's value."""
 
     id: bytes | None
@@ -49,8 +46,7 @@ Slot = bytes | Reply | PendingRequest | None
 """Member of a batch; None without a reply."""
 
 
-@dataclass(slots=True)
-class PendingBatch:
+class PendingBatch(msgspec.Struct):
     """A batch with pending members, in request order, or with its `reply`."""
 
     slots: list[Slot]
@@ -70,8 +66,7 @@ class PendingBatch:
         self._left -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(msgspec.Struct, frozen=True):
     key: object
 
 
@@ -79,13 +74,12 @@ Ready = Callable[[], Awaitable[None]]
 Item = Request | Response | Invalid
 
 
-@dataclass(slots=True, eq=False)
-class SuspendedBatch:
+class SuspendedBatch(msgspec.Struct, eq=False):
     """A batch to resume after all of `waits`; the connection keeps reading."""
 
     items: list[Item]
     waits: list[Ready]
-    cancels: list[Cancel] = field(default_factory=list)
+    cancels: list[Cancel] = msgspec.field(default_factory=list)
     """Cancellations received after the resumption, for members already decided."""
     is_resumed: bool = False
 

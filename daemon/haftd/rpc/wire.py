@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+import msgspec
 
 from haft_protocol.errors import RpcError
 
@@ -12,8 +13,7 @@ class Disconnected(Exception):
     """The peer is gone; the argument is the reason for the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(msgspec.Struct, frozen=True):
     """Deadlines in seconds, each in its phase of a connection."""
 
     stalled: float = 10.0

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+import msgspec
 import trio
 
 from haft_protocol.inputs import Input
@@ -26,6 +27,7 @@ from haft_protocol.methods import Surface
 from haft_protocol.states import InputKind, LeftBehind, Screen, StyledRows, ToolError
 from haftd.core.termination import Termination
 from haftd.launch_spec import LaunchSpec
+from haftd.redacted import Redacted
 
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
@@ -67,8 +69,7 @@ def _no_room() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Mediation:
+class Mediation(msgspec.Struct, frozen=True):
     """Access of a mediated tool to the host. `make_program` makes the call of a program of words, folder,
     names of variables and limits, in the sandbox of the tool's rules; `clear_up` follows the last process."""
 
@@ -77,9 +78,10 @@ class Mediation:
     clear_up: Callable[[Call, bool], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Redacted, frozen=True):
     """A completely resolved execution. `mark` is the value of HAFT_HANDLE."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("arguments",)
 
     tool: str
     launch: LaunchSpec
@@ -97,7 +99,7 @@ class Call:
     limit_group: LimitGroup | None = None
     """The kernel's count for the handle's limits, where the kernel counts; the same holds for it."""
 
-    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The validated arguments, for tools without a process of their own."""
 
     builtin: bool = False

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 import trio
@@ -38,67 +37,58 @@ _FIRST_PID = 1 << 23
 _pids = itertools.count(_FIRST_PID)
 
 
-@dataclass(frozen=True, slots=True)
-class CannotStart:
+class CannotStart(msgspec.Struct, frozen=True):
     """Fail the start; only as the first step."""
 
     message: str
     reason: str = "program"
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(msgspec.Struct, frozen=True):
     """Print `data`."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Ask; with `show`, print the answer as JSON and a newline."""
 
     question: Question
     show: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TakeInput:
+class TakeInput(msgspec.Struct, frozen=True):
     """Wait for one input; with `show`, print it. End of input ends the wait."""
 
     show: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WaitFor:
+class WaitFor(msgspec.Struct, frozen=True, eq=False):
     """Wait until `event` is set."""
 
-    event: trio.Event = field(default_factory=trio.Event)
+    event: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class Stubborn:
+class Stubborn(msgspec.Struct, frozen=True):
     """Ignore TERM from here on: an abort takes the whole grace, then kills."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unkillable:
+class Unkillable(msgspec.Struct, frozen=True):
     """Leave a process that no abort can end."""
 
     pid: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeaveBehind:
+class LeaveBehind(msgspec.Struct, frozen=True, eq=False):
     """Leave a process that outlives the leader until `until` is set, or an abort. `holds_output`:
     the process keeps the output open, so the end is reported incomplete."""
 
-    until: trio.Event = field(default_factory=trio.Event)
+    until: trio.Event = msgspec.field(default_factory=trio.Event)
     command: str = "left-behind"
     holds_output: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """End with the tool's own failure."""
 
     message: str
@@ -106,8 +96,7 @@ class Fail:
     transient: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """End with a status or by a signal; `result` is that of a structured tool."""
 
     code: int | None = 0

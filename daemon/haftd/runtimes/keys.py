@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from .base import InputRefused
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPress:
+class KeyPress(msgspec.Struct, frozen=True):
     """A key: `name` of a named key (as in `_NAMES`), else the character `char`."""
 
     name: str = ""

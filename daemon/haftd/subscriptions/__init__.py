@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
 import structlog
 import trio
 
@@ -33,10 +33,9 @@ MAX_SUBSCRIPTIONS = 64
 log = structlog.get_logger("haftd.subscriptions")
 
 
-@dataclass(slots=True, eq=False)
-class _Subscriber:
+class _Subscriber(msgspec.Struct, eq=False):
     queue: PushQueue
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = msgspec.field(default_factory=dict)
 
 
 class Subscriptions:

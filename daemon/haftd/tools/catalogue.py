@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
@@ -66,8 +66,7 @@ _MAX_ROOTS = 32
 """Cached roots, least recently used first out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(msgspec.Struct, frozen=True):
     """Snapshot of a root's files and their trust. `root` is canonical."""
 
     root: str
@@ -80,8 +79,7 @@ class Inspection:
         return common_digest(self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(msgspec.Struct, frozen=True):
     """Result of one `Catalogue.read`."""
 
     own: UserTools

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from haftd.host.process.identity import (
     Identity,
-    boot_id,
     has_ended,
     identify_child,
     open_verified,
-    pid_namespace,
     read_stat,
 )
+from haftd.host.process.machine import boot_id, pid_namespace
 
 _PF_EXITING = 0x4
 _LINE = 1024

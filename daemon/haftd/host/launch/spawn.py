@@ -50,7 +50,7 @@ from haftd.host.launch.spawn_fds import SpawnFds
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child, read_stat
-from haftd.host.process.process_tag import VARIABLE
+from haftd.host.process.own_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
 from haftd.launch_spec import LaunchSpec, Sandbox
 

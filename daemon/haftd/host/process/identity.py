@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from haftd.host.process.machine import boot_id, pid_namespace
+
 _MAX_ENVIRON = 4 << 20
 
 
@@ -42,27 +44,6 @@ class Stat:
     reaped: int
     """Minor faults of the children that the process has waited for: the count grows with each of them."""
     ticks: int
-
-
-@cache
-def boot_id() -> str:
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-
-
-@cache
-def machine_id() -> str:
-    """Read /etc/machine-id; empty where missing."""
-    try:
-        with open("/etc/machine-id", encoding="ascii") as file:
-            return file.read().strip()
-    except (OSError, ValueError):
-        return ""
-
-
-@cache
-def pid_namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def own_proc() -> bool:

@@ -8,21 +8,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import secrets
-import sys
-from collections.abc import MutableMapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from haftd.host.process.identity import machine_id, pid_namespace
+from haftd.host.process.own_tag import FORM, VARIABLE
 
-VARIABLE = "HAFT_HANDLE"
-OUTER = "HAFT_OUTER"
-_CARRIED = "HAFT_CARRIED_BY"
-_FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
 _IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
 _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
@@ -38,23 +28,8 @@ class ProcessTag:
 
     @classmethod
     def read(cls, text: str) -> ProcessTag | None:
-        match = _FORM.fullmatch(text)
+        match = FORM.fullmatch(text)
         return None if match is None else cls(match[1], match[2], int(match[3]))
-
-
-def home_of(folder: Path) -> str:
-    """Return the home of a runtime folder: a hash of path, pid namespace and machine.
-
-    A container may have the same path, with processes visible outside; two machines may share the
-    state folder, with the home in file names.
-    """
-    place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
-    words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
-    return hashlib.sha256(words).hexdigest()[:12]
-
-
-def new_instance() -> str:
-    return secrets.token_hex(6)
 
 
 def _search(pattern: re.Pattern[bytes], literal: bytes, environ: bytes) -> re.Match[bytes] | None:
@@ -85,28 +60,3 @@ def has_tag(environ: bytes, mark: bytes) -> bool:
         return True
     outer = _OUTER.search(environ)
     return outer is not None and mark in outer[1].split(b":")
-
-
-def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Execute this process again with a new instance's tag in the initial environment; return the
-    instance.
-
-    Call this first: the execution closes descriptors that are not inheritable.
-    """
-    own_tag = ProcessTag.read(environ.get(VARIABLE, ""))
-    # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits
-    # another process's tag.
-    if own_tag is not None and own_tag.home == home and environ.get(_CARRIED) == str(os.getpid()):
-        del environ[_CARRIED]
-        return own_tag.instance
-    mark = ProcessTag(home, new_instance(), 0)
-    new_environ = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
-    outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
-    outer_tags = [
-        text for text in outer if (tag := ProcessTag.read(text)) is not None and tag.n != 0
-    ]
-    new_environ.pop(OUTER, None)
-    if outer_tags:
-        new_environ[OUTER] = ":".join(dict.fromkeys(outer_tags))
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], new_environ)
-    raise AssertionError("exec does not return")

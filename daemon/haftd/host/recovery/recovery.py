@@ -26,13 +26,12 @@ from haftd.host.cgroup import Cgroup, is_ours, leftovers
 from haftd.host.process.identity import (
     Identity,
     ancestors,
-    boot_id,
     every_pid,
     identify_child,
     open_pidfd,
     own_proc,
-    pid_namespace,
 )
+from haftd.host.process.machine import boot_id, pid_namespace
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.kill_set import KillSet
 from haftd.host.recovery.ownership import Ownership

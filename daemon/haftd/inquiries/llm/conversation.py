@@ -5,11 +5,12 @@ provider's cache.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 from msgspec import UNSET
 
+from haftd.redacted import Redacted
 from haftd.schemas import exposed
 
 Message = dict[str, Any]
@@ -22,15 +23,18 @@ class NoConversation(ValueError):
     """The context is no conversation; the argument describes the fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    messages: tuple[Message, ...] = field(default=(), repr=False)
-    system: Any = field(default=None, repr=False)
-    tools: tuple[Any, ...] = field(default=(), repr=False)
+class Conversation(Redacted, frozen=True):
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "messages",
+        "system",
+        "tools",
+    )
+    messages: tuple[Message, ...] = ()
+    system: Any = None
+    tools: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
+class OpenCall(msgspec.Struct, frozen=True):
     """A call of the model's last turn without a reply; some providers give no id."""
 
     id: str | None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from haft_protocol.inquiries import Inquiry
@@ -12,8 +12,7 @@ from haft_protocol.inquiries import Inquiry
 from ..backend import InquiryFailed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class Member(msgspec.Struct, frozen=True, eq=False):
     inquiry: Inquiry
     tool: str
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from haftd.config.inquiry_settings import LlmSettings
+from haftd.redacted import Redacted
 from haftd.schemas import PROVIDERS, translate
 
 from .conversation import Conversation, Message, OpenCall
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Redacted, frozen=True):
     """A text after the conversation: the question, a wrong answer, or its fault."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
 
     role: str
     """`user` or `assistant`."""
-    text: str = field(repr=False)
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """The content of a request. `replies` covers all open calls, as no provider accepts open ones."""
 
     conversation: Conversation
@@ -32,29 +34,32 @@ class Exchange:
     """Schema of the answer, in the provider's dialect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Redacted, frozen=True):
     """A POST under the provider's URL. A key is in a header, never in the path."""
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "headers",
+        "body",
+    )
+
     path: str
-    headers: dict[str, str] = field(repr=False)
-    body: dict[str, Any] = field(repr=False)
+    headers: dict[str, str]
+    body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelText:
+class ModelText(Redacted, frozen=True):
     """The model's text, perhaps empty."""
 
-    text: str = field(repr=False)
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
+
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The model or its provider refuses to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Truncated:
+class Truncated(msgspec.Struct, frozen=True):
     """The token limit truncated the answer."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from haftd.config.inquiry_settings import LlmSettings
+from haftd.redacted import Redacted
 
 from .provider import dig
 
@@ -21,34 +21,35 @@ _MAX_RETRY_AFTER_S = 60.0
 _REASON = re.compile(r"[A-Za-z_]{3,40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Unsent:
+class Unsent(msgspec.Struct, frozen=True):
     """No complete reply; `why` is the rest of "the model's server …"."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Redacted, frozen=True):
     """A reply, with header names in lower case."""
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "headers",
+        "body",
+    )
+
     status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
+    headers: Mapping[str, str]
+    body: bytes
 
 
 Outcome = Unsent | Received
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """Retry after this time."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """No further attempt."""
 
     why: str

@@ -14,18 +14,22 @@ import os
 import re
 import secrets
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from haft_protocol.runtime_paths import Runtime
+from haftd.redacted import Redacted
 
 _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    token: str = field(repr=False)
-    key: str = field(repr=False)
+class Credentials(Redacted, frozen=True):
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "token",
+        "key",
+    )
+    token: str
+    key: str
 
     @classmethod
     def make(cls, places: Runtime) -> Credentials:

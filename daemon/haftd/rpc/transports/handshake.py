@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 PROTOCOL = "haft.v1"
 _TOKEN = "haft.token."
@@ -21,8 +22,7 @@ _LATE = 1.0
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A refused handshake; `delay` in seconds."""
 
     status: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+
+import msgspec
 
 from haftd.config.loopback import is_loopback
 
@@ -17,8 +18,7 @@ _FIRST = 3
 _MAX_SOCKETS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ActivatedSockets:
+class ActivatedSockets(msgspec.Struct, frozen=True):
     """Sockets of the service manager; the caller closes them."""
 
     rpc: tuple[socket.socket, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from haft_protocol.questions import (
     Answer,
@@ -38,8 +39,7 @@ class WrongValue(ValueError):
     """The property does not take this value; the message names the accepted ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One question, and the properties that its answer sets."""
 
     question: Question

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from haftd.config.mcp_settings import McpServer
@@ -13,8 +13,7 @@ from haftd.tools.definitions.server_tools import ServedTool
 from ..base import Call
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True):
     """Services of the daemon for a server. `environ` has the variables that headers name;
     `make_call` and `clear_up` are for a server's program. `listed` receives the tools or the reason
     for none, `lost` a sentence and the tags of the open calls."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import structlog
 import trio
 from msgspec.structs import replace
@@ -40,8 +40,7 @@ _POLL_AFTER_OUTPUT_S = 0.5
 _TERM = 1 << 14
 
 
-@dataclass(slots=True, eq=False)
-class Output:
+class Output(msgspec.Struct, eq=False):
     """A descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
 
     fd: int

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import trio
 from msgspec import UNSET
 
 from haft_protocol.states import Exit
 from haftd.core.termination import Termination
+from haftd.redacted import Redacted
 from haftd.runtimes.base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 
 from .child import Child, Output
@@ -25,14 +25,15 @@ _MAX_STDERR_BYTES = 4096
 _GRACE_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Redacted, frozen=True):
     """The output does not count. `why` is a clause about the program; for `start` a sentence.
     `stderr_tail` is for the program's author alone."""
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("stderr_tail",)
+
     kind: Literal["start", "input", "output", "time", "limit", "exit"]
     why: str
-    stderr_tail: bytes = field(default=b"", repr=False)
+    stderr_tail: bytes = b""
 
 
 class _Context:
@@ -68,12 +69,16 @@ class _Context:
         raise AssertionError("a helper command asks nothing")
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Redacted, frozen=True):
     """The output of an ended program: `stderr` is the end of standard error."""
 
-    stdout: bytes = field(repr=False)
-    stderr: bytes = field(repr=False)
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "stdout",
+        "stderr",
+    )
+
+    stdout: bytes
+    stderr: bytes
     end: Termination
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from haft_protocol.outcome import Malformed
 from haft_protocol.states import Exit as ExitState
@@ -11,8 +12,7 @@ from haftd.host.launch.spawn import Exit
 from haftd.runtimes.base import ToolFailed
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True):
     """Result of a structured tool; both fields are None for a raw one."""
 
     result: str | None = None

@@ -16,8 +16,8 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from haftd.host import pump
@@ -56,8 +56,7 @@ def _enter(modes: pseudo_terminal.Modes) -> str:
     return "\r" if modes.maps_cr or not modes.canonical else "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Typed:
+class _Typed(msgspec.Struct, frozen=True):
     number: int
     item: Input
     size: int

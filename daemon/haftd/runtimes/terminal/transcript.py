@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from haftd.core import escapes
 from haftd.core.spool import Spool
@@ -236,8 +237,7 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
     return "".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(msgspec.Struct, frozen=True):
     """All lines of a terminal, and the cursor's, without blanks after the cursor and trailing blank
     lines: line editors pad with them."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import trio
+from msgspec.structs import replace
 
 from haftd.host_calls.calls import HostCalls
 from haftd.host_calls.decisions import HostAccess
@@ -31,7 +32,7 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
         why = (error.strerror or "").lower()
         raise StartFailed(f"The root {access.root} cannot be opened: {why}.", "folder") from None
     try:
-        launch = replace(call.launch, output="events")
+        launch = dataclasses.replace(call.launch, output="events")
         limits = ResourceLimits(launch.limits)
         async with await Child.start(replace(call, launch=launch), context, limits) as child:
             return await Live(call, context, child, HostRequests(calls, programs.members)).run()

@@ -5,10 +5,10 @@ The worker is a tool's process like any other: limits, sandbox and tag are those
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
@@ -52,7 +52,7 @@ def worker_launch(
         memory=_whole(limits.get("memory")),
     )
     head = "" if order.has_call or is_live else f"{call}\n"
-    return replace(
+    return dataclasses.replace(
         launch,
         argv=worker_argv(os.path.realpath(program), launch.argv[1:]),
         env={**launch.env, worker.VARIABLE: order.text()},
@@ -69,7 +69,7 @@ def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
     if sandbox is not None:
         writes = Grant(order.cache, _WRITE | {"read"})
         sandbox = _with_worker_files(Sandbox(sandbox.root, (writes,)), order, program)
-    return replace(
+    return dataclasses.replace(
         launch,
         argv=worker_argv(program, ()),
         env={**launch.env, worker.VARIABLE: order._replace(compile=True).text()},
@@ -137,4 +137,4 @@ def _with_worker_files(sandbox: Sandbox | None, order: Order, program: str) -> S
     paths = [os.path.realpath(path) for path in paths]
     read = [Grant(path, _READ_EXECUTE) for path in paths]
     read += [Grant(path, frozenset({"read"})) for path in (os.path.realpath(program), order.cache)]
-    return replace(sandbox, grants=(*(sandbox.grants or ()), *read))
+    return dataclasses.replace(sandbox, grants=(*(sandbox.grants or ()), *read))

@@ -5,14 +5,15 @@ The compiled form is made by a process that runs no module, so that no module ca
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import structlog
 import trio
+from msgspec.structs import replace
 
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
@@ -134,5 +135,5 @@ def _with_cached(call: Call, name: str) -> Call:
             raise AssertionError("a call that cannot be run again was")
         return _with_cached(again(answers), name)
 
-    launch = replace(call.launch, env=env)
+    launch = dataclasses.replace(call.launch, env=env)
     return replace(call, launch=launch, again=None if again is None else once_more)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -24,6 +23,7 @@ from haft_protocol.errors import (
     unsupported_source,
 )
 from haftd.launch_spec import LaunchSpec
+from haftd.redacted import Redacted
 from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
@@ -38,24 +38,24 @@ from .confinement import mediated_policy, policy_in_force, sandbox_of
 _VALUE = "HAFT_VALUE_{}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallContext:
+class CallContext(Redacted, frozen=True, kw_only=True):
     """Context of one call. `path` is the PATH for programs."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("variables",)
 
     root: str
     session: str
     handle: str
     action: str = "run"
     path: str = "/usr/local/bin:/usr/bin:/bin"
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    vars: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    vars: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Values from the client for the tool."""
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The daemon's environment, for `${VAR}` in access rules: the client's could widen a rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedCall:
+class ResolvedCall(Redacted, frozen=True):
     """Call of a tool with its templates rendered.
 
     `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets a
@@ -63,10 +63,15 @@ class ResolvedCall:
     is for HAFT_CALL. `policy` has absolute paths.
     """
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "env_overlay",
+        "context_json",
+    )
+
     launch: LaunchSpec
     runtime: str
-    env_overlay: Mapping[str, str | bool | None] = field(default_factory=dict, repr=False)
-    context_json: str = field(default="", repr=False)
+    env_overlay: Mapping[str, str | bool | None] = msgspec.field(default_factory=dict)
+    context_json: str = ""
     policy: AccessPolicy | None = None
     is_module: bool = False
     """The program is a module of WebAssembly."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema_rs
+import msgspec
 
 from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments, shown
 from haft_protocol.methods import ID_FORM
+from haftd.redacted import Redacted
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce
 from haftd.schemas.normalization import normalize
@@ -44,19 +45,23 @@ _FORM = INPUT["anyOf"][-1]
 _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SCHEMAS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class HandleCall:
+class HandleCall(Redacted, frozen=True):
     """Parsed call of a stateful tool.
 
     For spawn, `args` are the tool's own arguments, validated; for apply, `input` is set. `reading`
     holds `wait`, `pattern`, `timeout_ms` and `view`, if given.
     """
 
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "args",
+        "input",
+    )
+
     action: Action
     id: str
-    args: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    input: Any = field(default=None, repr=False)
+    args: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    reading: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    input: Any = None
 
 
 def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:

@@ -13,10 +13,12 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 from urllib.parse import unquote
+
+import msgspec
+from msgspec.structs import replace
 
 from haftd.launch_spec import PROGRAM_FOLDERS
 
@@ -36,8 +38,7 @@ class UnsetVariable(ValueError):
     """A path names a variable that is not set."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
+class PathRule(msgspec.Struct, frozen=True):
     """Rights at `path` and below. `denies` takes away what a shorter rule grants."""
 
     path: str
@@ -45,8 +46,7 @@ class PathRule:
     denies: frozenset[Right] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class NetRule:
+class NetRule(msgspec.Struct, frozen=True):
     """Destinations. `host` is `*`, a name, `*.name` for all names below, or an IP address."""
 
     host: str
@@ -74,16 +74,14 @@ class NetRule:
         return self.host in ("*", host)
 
 
-@dataclass(frozen=True, slots=True)
-class EnvRule:
+class EnvRule(msgspec.Struct, frozen=True):
     """Variables of a name, in which `*` stands for any characters."""
 
     name: str
     read: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRule:
+class CommandRule(msgspec.Struct, frozen=True):
     """A program with patterns of its arguments (None: any), and variables that it may get."""
 
     program: str
@@ -91,8 +89,7 @@ class CommandRule:
     envs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
+class AccessPolicy(msgspec.Struct, frozen=True):
     """Rules of a tool.
 
     >>> policy = AccessPolicy(fs=(PathRule("/r", frozenset({"read"})),))

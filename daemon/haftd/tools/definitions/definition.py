@@ -29,8 +29,7 @@ class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each: str
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """Command template.
 
     Without `shell`, each word is a template for one argument (an `Each` for many). With `shell`,

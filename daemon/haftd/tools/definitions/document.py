@@ -11,14 +11,14 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import UNSET
 
 from haft_protocol.methods import Problem
 from haftd.ownership import foreign_owner, why_replaceable
+from haftd.redacted import Redacted
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 """Larger files are no configuration."""
@@ -49,13 +49,14 @@ class UnreadableFile(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Redacted, frozen=True):
     """Parsed file. `lines` maps key paths to line numbers from 1."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("lines",)
 
     file: str
     data: dict[str, Any]
-    lines: dict[tuple[str, ...], int] = field(repr=False)
+    lines: dict[tuple[str, ...], int]
 
     def line(self, path: Sequence[str]) -> int | None:
         """Return the line of the key, else of the nearest enclosing table."""

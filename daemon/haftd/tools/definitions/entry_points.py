@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 _MAX_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
+class EntryPoint(msgspec.Struct, frozen=True):
     """Named object of a package. `file` is the metadata, `folder` the package's."""
 
     name: str

@@ -15,11 +15,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
+from haftd.redacted import Redacted
 
 from . import fields, parameters
 from .access import NOTHING, AccessPolicy
@@ -51,13 +52,14 @@ _RULES = frozenset(["access", "sandbox"])
 _ABOUT_RULES = re.compile(r"^(conversation\.)?tools\..+\.(access|sandbox)(\.|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Redacted, frozen=True):
     """One file's validated fields of a tool."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("document",)
 
     name: str
     form: tuple[str, ...]
-    document: Document = field(repr=False)
+    document: Document
     values: Mapping[str, Any]
     packed: bool = False
     """Shipped with the daemon."""

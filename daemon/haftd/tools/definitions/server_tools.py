@@ -9,8 +9,10 @@ loosen approval.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
+
+import msgspec
 
 from haft_protocol.errors import RpcError, shown, spawn_failed, unsupported_source
 from haft_protocol.methods import Annotations, Problem
@@ -27,19 +29,17 @@ MAX_SUMMARY = 1024
 MAX_DESCRIPTION = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class ServedTool:
+class ServedTool(msgspec.Struct, frozen=True):
     """One tool as listed by its server. `task`: a call must, or may, be a task of MCP 2025-11-25."""
 
     name: str
     description: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = msgspec.field(default_factory=dict)
     annotations: Annotations | None = None
     task: Literal["forbidden", "optional", "required"] = "forbidden"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerState(msgspec.Struct, frozen=True):
     """Configured server, and its tools once listed, or the `fault`. The `offers` need no
     definition."""
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from shlex import quote
 from typing import Any
+
+import msgspec
 
 from haft_protocol.methods import Problem
 from haft_protocol.trust import FileState
@@ -42,18 +44,16 @@ _TOKEN = re.compile(
 """
 
 
-@dataclass(frozen=True, slots=True)
-class UserTools:
+class UserTools(msgspec.Struct, frozen=True):
     toolset: Toolset
     shared: tuple[Layer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
+class ParsedFile(msgspec.Struct, frozen=True):
     """Tools of one file. `raw` holds each definition as written, merged over the file's `'*'`."""
 
-    tools: Mapping[str, Tool] = field(default_factory=dict)
-    raw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    raw: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 

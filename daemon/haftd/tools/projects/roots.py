@@ -13,7 +13,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+
+from haftd.redacted import Redacted
 
 FOLDER = ".haft/tools"
 MAX_FILE_BYTES = 64 * 1024
@@ -28,18 +32,18 @@ _STILL_NS = 50_000_000
 """A file modified more recently may change again with equal timestamps."""
 
 
-@dataclass(frozen=True, slots=True)
-class HashedFile:
+class HashedFile(Redacted, frozen=True):
     """File content. `name` is the path below the folder of definitions."""
+
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("data",)
 
     name: str
     path: str
-    data: bytes = field(repr=False)
+    data: bytes
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedFile:
+class RefusedFile(msgspec.Struct, frozen=True):
     """File refused regardless of trust; `why` ends a sentence."""
 
     name: str

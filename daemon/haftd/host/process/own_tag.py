@@ -1,0 +1,62 @@
+"""The daemon's own tag (`process_tag`), which must be in its initial environment.
+
+Few imports: they are repeated once the daemon has executed itself again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+
+from haftd.host.process.machine import machine_id, pid_namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+VARIABLE = "HAFT_HANDLE"
+OUTER = "HAFT_OUTER"
+_CARRIED = "HAFT_CARRIED_BY"
+FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
+
+
+def home_of(folder: str | os.PathLike[str]) -> str:
+    """Return the home of a runtime folder: a hash of path, pid namespace and machine.
+
+    A container may have the same path, with processes visible outside; two machines may share the
+    state folder, with the home in file names.
+    """
+    place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
+    words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
+    return hashlib.sha256(words).hexdigest()[:12]
+
+
+def new_instance() -> str:
+    return os.urandom(6).hex()
+
+
+def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
+    """Execute this process again with a new instance's tag in the initial environment; return the
+    instance.
+
+    Call this first: the execution closes descriptors that are not inheritable.
+    """
+    own_tag = FORM.fullmatch(environ.get(VARIABLE, ""))
+    # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits
+    # another process's tag.
+    if own_tag is not None and own_tag[1] == home and environ.get(_CARRIED) == str(os.getpid()):
+        del environ[_CARRIED]
+        return own_tag[2]
+    mark = f"{home}.{new_instance()}.0"
+    new_environ = {**environ, VARIABLE: mark, _CARRIED: str(os.getpid())}
+    outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
+    outer_tags = [
+        text for text in outer if (tag := FORM.fullmatch(text)) is not None and int(tag[3]) != 0
+    ]
+    new_environ.pop(OUTER, None)
+    if outer_tags:
+        new_environ[OUTER] = ":".join(dict.fromkeys(outer_tags))
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], new_environ)
+    raise AssertionError("exec does not return")
