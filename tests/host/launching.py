@@ -11,6 +11,7 @@ from typing import Literal
 import trio
 
 from haftd.host.cgroup import Cgroup
+from haftd.host.launch.connect_supervisor import supervise
 from haftd.host.launch.gate import Gate
 from haftd.host.launch.spawn import LaunchedProcess, launch
 from haftd.host.process.identity import Identity
@@ -113,11 +114,14 @@ async def read_all(launched: LaunchedProcess) -> str:
 
 
 async def run(what: LaunchSpec, gate: Gate | None = None) -> str:
-    """Run a program to its end; return the output."""
-    async with running(what, gate=gate) as (launched, _):
+    """Run a program to its end; return the output. A supervised one connects to no proxy."""
+    async with running(what, gate=gate) as (launched, _), trio.open_nursery() as nursery:
+        if launched.listener is not None:
+            nursery.start_soon(supervise, launched.listener, launched.proxy_port)
         text = await read_all(launched)
         await launched.wait_exit()
-        return text
+        nursery.cancel_scope.cancel()
+    return text
 
 
 def open_fds() -> set[str]:

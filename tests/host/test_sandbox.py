@@ -92,6 +92,13 @@ def test_an_attempt_as_another_user_is_refused(
     assert anothers_outcomes[name] in REFUSALS
 
 
+def test_the_attempts_are_refused_with_the_proxy_alone(tmp_path: Path) -> None:
+    """The sandbox with rules for single hosts, whose `connect` a supervisor answers."""
+    make_folders(tmp_path)
+    found = attack(tmp_path, replace(sandbox_of(tmp_path), is_proxied=True))
+    assert {name: end for name, end in found.items() if end not in REFUSALS} == {}
+
+
 def test_the_attempts_succeed_without_a_sandbox(tmp_path: Path) -> None:
     make_folders(tmp_path)
     only = [name for name in HARMLESS if os.geteuid() == 0 or "capabilit" not in name]
