@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 """Time for a reply beside that of the request's own params."""
 _CHUNK = 1 << 18
+_MAX_POLL_S = 2_000_000.0
+"""What poll takes, in milliseconds as a C int: 23 days. A deadline may be later."""
 
 
 class BlockingConnection:
@@ -117,9 +119,9 @@ class BlockingConnection:
         self._poll.register(self._socket, events)
         if until is None or (deadline is not None and deadline < until):
             until = deadline
-        left = None if until is None else max(0.0, until - time.monotonic())
+        left = None if until is None else min(max(0.0, until - time.monotonic()), _MAX_POLL_S)
         if not self._poll.poll(None if left is None else left * 1000) and left is not None:
-            if until != deadline:
+            if until != deadline or left == _MAX_POLL_S:
                 return
             raise ReplyTimeout(
                 f"haftd did not answer `{method}` in time; the request was cancelled"

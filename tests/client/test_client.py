@@ -74,6 +74,13 @@ def test_await_takes_lists_only(serve: Serve) -> None:
             client.await_(all="ab")
 
 
+@pytest.mark.parametrize("seconds", [31_536_000, 1e22, float("inf")])
+def test_a_bound_may_be_longer_than_a_poll(serve: Serve, seconds: float) -> None:
+    serve(lambda request, peer: {"completed": [stopped("a")], "pending": []})
+    with Haft.connect() as client:
+        assert len(client.await_(all=["a"], timeout_secs=seconds).completed) == 1
+
+
 def test_the_list_of_handles_is_typed_without_output(serve: Serve) -> None:
     row = {**running("a"), "command": "make", "root": "/", "started_at": 1.0, "age_s": 2.0}
     del row["content"]

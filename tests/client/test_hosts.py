@@ -113,6 +113,18 @@ def test_an_unreadable_file_is_named(config: Path) -> None:
         listed_hosts({"XDG_CONFIG_HOME": str(config.parent.parent)})
 
 
+def test_no_folder_of_the_configuration_is_no_file(
+    serve: Serve, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(answer)
+    (tmp_path / "file").touch()
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "file"))
+    assert main(["hosts"]) == 0
+    assert main(["audit"]) == 0
+    assert "nothing is recorded" in capsys.readouterr().err
+
+
 def test_a_line_that_is_no_address_is_reported_and_refuses_no_other(
     serve: Serve, config: Path, capsys: Capture
 ) -> None:

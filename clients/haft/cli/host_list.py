@@ -33,7 +33,7 @@ def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
         path = f"{config_home(env)}/haft/hosts"
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(_MAX_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except PathError as fault:
         raise Misplaced(str(fault)) from None

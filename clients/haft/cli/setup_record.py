@@ -48,11 +48,12 @@ class SetupRecord:
         self._file = Path(data_folder(env)) / NAME
         try:
             self._content = msgspec.json.decode(self._file.read_bytes(), type=_Content)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._content = _Content()
         except (OSError, msgspec.MsgspecError) as fault:
+            reason = fault.strerror if isinstance(fault, OSError) else fault
             raise SetupFailed(
-                f"{self._file}, the list of files that setup wrote, cannot be read: {fault}; move it away"
+                f"{self._file}, the list of files that setup wrote, cannot be read: {reason}; move it away"
             ) from fault
 
     def of_part(self, part: str) -> dict[Path, WrittenFile]:
