@@ -31,6 +31,7 @@ from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.files.lockfile import DaemonLock, LockHeld
+from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.own_tag import home_of
 from haftd.host.process.privacy import become_private
@@ -121,6 +122,7 @@ class _App:
         paths, problems = self.paths, self.problems
         nofile = startup.raise_descriptor_limit()
         become_subreaper()
+        prefer_daemon()
         containment = startup.containment(self.settings, paths, problems)
         journal, report = startup.recover_processes(paths, self.instance, containment.parents)
         activated = socket_activation.take(os.environ, os.getpid())

@@ -1,0 +1,54 @@
+"""The daemon goes before its handles where the kernel grants it; children have the usual priority."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SHOW = """
+import json, os, subprocess, sys
+from pathlib import Path
+from haftd.host.priority import prefer_daemon
+os.setpriority(os.PRIO_PROCESS, 0, int(sys.argv[1]))
+if len(sys.argv) > 2:
+    os.setuid(int(sys.argv[2]))
+raised = prefer_daemon()
+child = ["sh", "-c", "nice"]
+group = Path("/proc/self/autogroup")
+print(json.dumps({
+    "raised": raised,
+    "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    "child": int(subprocess.run(child, capture_output=True, check=True).stdout),
+    "group": int(group.read_text().split()[-1]) if group.exists() else None,
+}))
+"""
+
+
+def shown(nice: int, *user: int) -> dict[str, Any]:
+    argv = [sys.executable, "-c", SHOW, str(nice), *map(str, user)]
+    done = subprocess.run(argv, capture_output=True, check=True, start_new_session=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can raise a priority")
+def test_the_daemon_goes_before_its_children() -> None:
+    now = shown(0)
+    assert (now["raised"], now["nice"], now["child"]) == (True, -10, 0)
+    assert now["group"] in (-10, None)
+
+
+def test_a_chosen_priority_is_kept_and_inherited() -> None:
+    now = shown(5)
+    assert (now["raised"], now["nice"], now["child"]) == (False, 5, 5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_without_the_right_nothing_changes() -> None:
+    now = shown(0, 65534)
+    assert (now["raised"], now["nice"], now["child"]) == (False, 0, 0)
