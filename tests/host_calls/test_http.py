@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import h11
@@ -472,3 +476,36 @@ async def test_an_unknown_host_and_other_protocols_are_network_errors() -> None:
 
     error = await refused(EXAMPLE, Ssh(plain), Get("http://example.com/"))
     assert error.kind == "network" and "HTTP" in error.message
+
+
+class Secure(Internet):
+    """Hosts that speak TLS with a certificate of example.com."""
+
+    def __init__(self, certificate: Path, names: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(plain, names)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(certificate)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+        with suppress(trio.BrokenResourceError):
+            await super()._serve(secure)
+
+
+async def test_https_wants_a_trusted_certificate_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, public = tmp_path / "both.pem", tmp_path / "cert.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=x"
+    more = f"-addext subjectAltName=DNS:example.com -keyout {path} -out {public}"
+    subprocess.run([*make.split(), *more.split()], check=True, capture_output=True)
+    path.write_text(path.read_text() + public.read_text())
+    rules = 'net = [{ host = "*" }]'
+    internet = Secure(path, {"other.com": [PUBLIC]})
+    error = await refused(rules, internet, Get("https://example.com/"))
+    assert error.kind == "network" and "certificate is not trusted" in error.message
+    monkeypatch.setenv("SSL_CERT_FILE", str(public))
+    reply = await send(rules, internet, Get("https://example.com/"))
+    assert reply["body"] == "hello" and internet.connected[-1] == (PUBLIC, 443)
+    error = await refused(rules, internet, Get("https://other.com/"))
+    assert error.kind == "network" and "certificate is not trusted" in error.message
