@@ -449,3 +449,19 @@ def test_a_search_is_bounded(files: Opener, root: Path) -> None:
     assert grepped(own, pattern="$", path="src/a.py")["matches"] == [
         {"path": "src/a.py", "line": 1, "text": "print('é')"}
     ]
+
+
+def test_a_search_numbers_lines_across_pieces(
+    files: Opener, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("haftd.host_calls.search._PIECE", 8)
+    lines = [f"line {number}" if number % 3 else f"hit {number}" for number in range(1, 40)]
+    lines[20] = "hit " + "x" * 50
+    own = files(ALL)
+    for text in ("\n".join(lines), "\n".join(lines) + "\n", "\n\n" + "\n".join(lines)):
+        (root / "open/file").write_text(text)
+        found = grepped(own, pattern="^hit", path="open")["matches"]
+        expected = [
+            number for number, line in enumerate(text.split("\n"), 1) if line.startswith("hit")
+        ]
+        assert [match["line"] for match in found] == expected

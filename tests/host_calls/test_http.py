@@ -68,7 +68,8 @@ class Internet:
                 body += event.data
             else:
                 break
-        assert request is not None
+        if request is None:
+            return  # the client has refused the certificate
         headers = {name.decode(): value.decode() for name, value in request.headers}
         url = f"{headers['host']}{request.target.decode()}"
         self.requests.append((f"{request.method.decode()} {url}", headers, body))

@@ -22,6 +22,8 @@ MAX_MATCHES = 1000
 MAX_FILES = 20_000
 _MAX_BYTES = 256 << 20
 _MAX_FILE = 16 << 20
+_PIECE = 1 << 20
+"""Bytes that are searched at once: the slowest expressions take seconds for these."""
 _MAX_LINE = 500
 _MAX_DEPTH = 64
 _MAX_S = 10.0
@@ -38,7 +40,7 @@ class Grep(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Search:
-    """One search; `is_over` is asked between files, so that an abandoned thread ends."""
+    """One search; `is_over` is asked between files and pieces, so that an abandoned thread ends."""
 
     def __init__(self, files: Files, params: Grep, is_over: Callable[[], bool]) -> None:
         self._files = files
@@ -103,20 +105,35 @@ class Search:
             return "files"
         if self._bytes > _MAX_BYTES:
             return "bytes"
+        return self._late()
+
+    def _late(self) -> str:
         return "time" if self._is_over() or time.monotonic() > self._until else ""
 
     def _search_file(self, fd: int, path: str, pattern: Pattern) -> str:
-        data = os.pread(fd, _MAX_FILE, 0)
-        self._bytes += len(data)
-        if b"\0" in data[:8192]:
-            return ""
-        at, number, counted = 0, 1, 0
-        while at <= len(data) and (match := pattern.search(data, at)) is not None:
+        offset, number, rest = 0, 1, b""
+        while offset < _MAX_FILE and (data := os.pread(fd, _PIECE, offset)):
+            if offset == 0 and b"\0" in data[:8192]:
+                return ""
+            offset += len(data)
+            self._bytes += len(data)
+            lines, end, rest = (rest + data).rpartition(b"\n")
+            if not end and len(rest) > _PIECE:  # a line that is cut
+                lines, rest = rest, b""
+            if why := self._search_lines(lines + end, path, number, pattern) or self._late():
+                return why
+            number += lines.count(b"\n") + len(end)
+        return self._search_lines(rest, path, number, pattern)
+
+    def _search_lines(self, data: bytes, path: str, number: int, pattern: Pattern) -> str:
+        """Collect the matches in lines, the first of which has the `number`."""
+        at, counted = 0, 0
+        while at < len(data) and (match := pattern.search(data, at)) is not None:
             begin = data.rfind(b"\n", 0, match.start()) + 1
+            if begin == len(data):
+                break  # behind the last line end there is no line
             end = data.find(b"\n", match.start())
             end = len(data) if end < 0 else end
-            if begin == len(data) and begin > 0:
-                break  # behind the last line end there is no line
             number += data.count(b"\n", counted, begin)
             counted = begin
             text = data[begin:end][:_MAX_LINE].decode(errors="replace")
