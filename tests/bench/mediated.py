@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def calls(folder: Path, seconds: float) -> Section:
 
 
 def _measure(daemon: RunningDaemon, root: Path, seconds: float) -> Section:
+    load = " ".join(f"{average:.1f}" for average in os.getloadavg())
+
     def plain() -> None:
         for _ in range(_MANY):
             with open(root / "file", encoding="utf-8") as file:
@@ -82,11 +85,13 @@ def _measure(daemon: RunningDaemon, root: Path, seconds: float) -> Section:
         cases = [baseline, alone, in_turn, at_once]
         interleave(cases, rounds=100, seconds=seconds)
         wire.call("abort", id="r")
+    own = [(case.cpu_per_step - alone.cpu_per_step) / _MANY for case in (in_turn, at_once)]
     one = [(case.median - alone.median) / _MANY for case in (in_turn, at_once)]
     return timings(
         "Host calls of a mediated tool",
         f"A Python program in its sandbox, a file of 13 bytes. One `fs.read` takes {spell(one[0])} one after the other, "
-        f"{spell(one[1])} at once, from the program's line to the reply that it has read.",
+        f"{spell(one[1])} at once, from the program's line to the reply that it has read; the daemon runs {spell(own[0])} and "
+        f"{spell(own[1])} of them. Load average before: {load}.",
         cases,
         baseline,
     )
