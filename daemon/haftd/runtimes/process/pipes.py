@@ -20,6 +20,22 @@ from .control import ChildControl
 from .input_state import translate
 
 
+class _Room:
+    """Reports that a part of the queued input was written."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def report(self) -> None:
+        event, self._event = self._event, trio.Event()
+        event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
 class PipeControl(ChildControl):
     """Control of a process on pipes; of a repeated run, the latest."""
 
@@ -30,7 +46,7 @@ class PipeControl(ChildControl):
         self._context = context
         self._number = 0
         self._writer: pump.Writer | None = None
-        self._drained = trio.Event()
+        self._room = _Room()
         self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
         self.attach(child)
 
@@ -40,23 +56,19 @@ class PipeControl(ChildControl):
         if stdin is None:
             self._writer, self.tasks = None, ()
             return
-        head = child.stdin_head
+        context, room, head = self._context, self._room, child.stdin_head
         before = self._number - bool(head)
 
-        def written(number: int) -> None:
+        def written(number: int) -> None:  # without `self`, which would be a cycle
             # The head, the writer's first item, is no input of a caller.
             if number > bool(head):
-                self._written(before + number)
+                context.written(before + number)
+            room.report()
 
         self._writer = pump.Writer(stdin, written, child.launched.close_stdin)
         if head:
             self._writer.put(head)
         self.tasks = (self._writer.run,)
-
-    def _written(self, number: int) -> None:
-        self._context.written(number)
-        drained, self._drained = self._drained, trio.Event()
-        drained.set()
 
     async def wait_put(self, data: bytes) -> None:
         """Queue `data` once there is room. Raises `InputRefused` once the input is closed."""
@@ -65,7 +77,7 @@ class PipeControl(ChildControl):
             if not writer.waiting or writer.waiting + len(data) <= writer.limit:
                 self.put(data)
                 return
-            await self._drained.wait()
+            await self._room.wait()
 
     def close(self) -> None:
         """Report unread input as written: the process has ended."""
