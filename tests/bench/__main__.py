@@ -61,7 +61,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
     daemon.tools(spawns.TOOL)
     daemon.start()
     sections: dict[str, Callable[[], Section]] = {
-        "counts": lambda: counts.commands(daemon),
+        "counts": lambda: counts.commands(daemon, folder),
         "operations": lambda: counts.operations(daemon),
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),

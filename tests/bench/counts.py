@@ -22,7 +22,7 @@ _ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$")
 _SHOWN = 5
 
 
-def commands(daemon: RunningDaemon) -> Section:
+def commands(daemon: RunningDaemon, folder: Path) -> Section:
     """Count the work of starting each of some programs, under `strace` and with `-X importtime`."""
     haft = [sys.executable, str(Path(sys.executable).with_name("haft"))]
     programs = {
@@ -56,7 +56,21 @@ def commands(daemon: RunningDaemon) -> Section:
             row = [name, str(modules), str(calls.get("openat", 0)), str(sum(calls.values()))]
             section.rows.append(row)
         wire.call("abort", id="counted")
+    section.rows.append(
+        ["`haftd`, before its first answer", str(_modules_of_a_start(folder)), "", ""]
+    )
     return section
+
+
+def _modules_of_a_start(folder: Path) -> int:
+    """Return the number of imports of both programs of a start."""
+    fresh = RunningDaemon(folder / "counted", env={"PYTHONPROFILEIMPORTTIME": "1"}).start()
+    try:
+        with fresh.connect() as wire:
+            wire.call("ping")
+        return fresh.log_text().count("import time:") - 2
+    finally:
+        fresh.close()
 
 
 def operations(daemon: RunningDaemon) -> Section:
