@@ -105,7 +105,7 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
         # argparse takes it for its own.
         rest = ["--", *rest]
     if name == "help":
-        if not rest or rest[0].startswith("-"):
+        if not rest or rest[0].startswith("-") or rest[0] == "help":
             top.print_help()
             top.exit()
         name, rest = rest[0], ["--help"]
@@ -113,7 +113,7 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
         raise UsageError(f"name a command: {', '.join(COMMANDS)}; see `haft --help`")
     if name not in COMMANDS:
         raise UsageError(
-            f"there is no command {name!r}{suggestion(name, COMMANDS)}; see `haft --help`"
+            f"there is no command {name!r}{suggestion(name.lower(), COMMANDS)}; see `haft --help`"
         )
     options.command = name
     options.name = f"haft {name}"

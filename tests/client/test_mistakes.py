@@ -244,6 +244,13 @@ def test_an_empty_name_is_not_taken_for_none(
     assert not daemon.requests
 
 
+def test_the_help_of_help_is_the_whole_one(capsys: Capture) -> None:
+    assert main(["help", "help"]) == 0
+    assert "commands:" in capsys.readouterr().out
+    assert main(["PS"]) == 2
+    assert "did you mean 'ps'?" in capsys.readouterr().err
+
+
 def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capture) -> None:
     daemon = serve(lambda request, peer: running("a"))
     assert main(["apply", "a", "--line=--", "--", "-x"]) == 2

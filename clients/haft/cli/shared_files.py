@@ -74,7 +74,8 @@ PARTS: dict[str, Callable[[Mapping[str, str]], Contents]] = {
     "nvim": _nvim,
 }
 REMARKS = {
-    "completions": "zsh: add {data}/zsh/site-functions to fpath before compinit",
+    "completions": "bash: the package bash-completion loads it; "
+    "zsh: add {data}/zsh/site-functions to fpath before compinit",
     "man": "",
     "nvim": "in Neovim: `:help haft`",
 }
