@@ -53,13 +53,19 @@ LONGEST = (
     "tests/cases/test_k_l_p_start_and_environment.py",
     "tests/cases/test_i_j_status_and_handles.py",
     "tests/runtimes/test_screen.py",
-    "tests/protocol/test_schema.py",
+    "tests/runtimes/test_corpus.py",
+    "tests/runtimes/test_paint.py",
     "tests/client/test_with_haftd.py",
     "tests/host/test_recovery.py",
     "tests/mutants/test_mutants.py",
     "tests/mcp/test_protocol.py",
     "tests/cases/test_t_terminals.py",
     "tests/schemas/test_calls.py",
+    "tests/test_rerun.py",
+    "tests/test_workers.py",
+    "tests/test_dependencies.py",
+    "tests/test_import_stubs.py",
+    "tests/test_docs.py",
 )
 """Files that take the longest or mostly wait: first, so that no worker is left with one at the end."""
 
