@@ -39,6 +39,51 @@ def test_each_action_has_its_mode(run: Any, modes: tuple[str, ...]) -> None:
     assert policy_of(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
 
 
+@pytest.mark.parametrize(
+    ("definition", "is_confined"),
+    [
+        ("", False),
+        ('sandbox = "root"', True),
+        ("access.fs.read = ['.']", True),
+        ("access.net = []", True),
+        ("access.fs.read = ['.']\nunsafe = true", False),
+        ('runtime = "vfs"', True),
+        ('runtime = "vfs"\nunsafe = true', False),
+    ],
+)
+def test_sandboxed_asks_for_a_tool_that_no_sandbox_holds(
+    definition: str, is_confined: bool
+) -> None:
+    tool = read(f'[tools.t]\ncommand = "c"\nrun = "sandboxed"\n{definition}\n')[0]["t"]
+    assert tool.is_confined is is_confined
+    assert mode_of(tool, "spawn") == ("unattended" if is_confined else "ask")
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_confined"),
+    [
+        ('[[conversation.tools.t.access.fs]]\npath = "."\nread = true', False),
+        (
+            (
+                '[[conversation.tools.t.access.fs]]\npath = "."\nread = true\n'
+                '[[conversation.tools.t.access.net]]\nhost = "a.example"'
+            ),
+            True,
+        ),
+    ],
+)
+def test_a_kind_that_the_older_form_leaves_open_confines_nothing(
+    rules: str, is_confined: bool
+) -> None:
+    text = f'[conversation.tools.t]\ncommand = "c"\nrun = "sandboxed"\n{rules}\n'
+    assert read(text)[0]["t"].is_confined is is_confined
+
+
+def test_a_result_is_not_released_by_a_sandbox() -> None:
+    (problem,) = read('[tools.t]\ncommand = "c"\nresult = "sandboxed"\n')[1]
+    assert problem.key == "tools.t.result"
+
+
 def test_arguments_are_shown_whole_with_invisible_characters_escaped() -> None:
     given = {"a": "x\u202ey\u200b\x1b[2J", "b": [1, None]}
     assert render({}, "t", given) == (

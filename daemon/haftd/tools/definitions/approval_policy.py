@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from haft_protocol.approvals import PolicedAction
 
-from .definition import RunMode, Tool
+from .definition import RunMode, StatedMode, Tool
 
 PARAMETERS = ("json", "function_call", "off")
 """Values of `style.parameters`, besides a command."""
 
-Run = RunMode | Mapping[str, RunMode] | None
+Run = StatedMode | Mapping[str, StatedMode] | None
 """Values of `run` in a definition."""
 
 _MAX_TEXT_LENGTH = 16_384
 _STARTS = {"spawn": "call", "call": "spawn"}
-_FREEST_FIRST: tuple[RunMode, ...] = ("unattended", "ask", "edit", "skip")
+_FREEST_FIRST: tuple[StatedMode, ...] = ("unattended", "sandboxed", "ask", "edit", "skip")
+_Mode = TypeVar("_Mode", RunMode, StatedMode)
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
@@ -31,7 +32,10 @@ def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
     """Return the mode of an action; `result` stands for the release of the result."""
     if action == "result":
         return tool.result or "unattended"
-    return _mode(tool.run, action)
+    mode = _mode(tool.run, action)
+    if mode == "sandboxed":
+        return "unattended" if tool.is_confined else "ask"
+    return mode
 
 
 def combine_policies(own: Run, other: Run) -> Run:
@@ -42,11 +46,11 @@ def combine_policies(own: Run, other: Run) -> Run:
     return {action: stricter_of(_mode(own, action), _mode(other, action)) for action in actions}
 
 
-def stricter_of(own: RunMode, other: RunMode) -> RunMode:
+def stricter_of(own: _Mode, other: _Mode) -> _Mode:
     return max(own, other, key=_FREEST_FIRST.index)
 
 
-def _mode(run: Run, action: PolicedAction) -> RunMode:
+def _mode(run: Run, action: PolicedAction) -> StatedMode:
     if run is None:
         return "unattended"
     if isinstance(run, str):

@@ -21,6 +21,8 @@ BUILTIN = frozenset({"ask_user", "describe_tools"})
 Action = Literal["spawn", "fetch", "apply", "abort"]
 ACTIONS: tuple[Action, ...] = ("spawn", "fetch", "apply", "abort")
 RunMode = Literal["ask", "unattended", "edit", "skip"]
+StatedMode = RunMode | Literal["sandboxed"]
+"""A mode as a definition states it: `sandboxed` is `unattended` for a confined tool, else `ask`."""
 
 
 class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +168,7 @@ class Tool:
     """The rules are not enforced."""
     policy: AccessPolicy | None = None
     """The rules in force; None: none."""
-    run: RunMode | Mapping[str, RunMode] | None = None
+    run: StatedMode | Mapping[str, StatedMode] | None = None
     result: RunMode | None = None
     style: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
@@ -183,6 +185,16 @@ class Tool:
     @property
     def is_builtin(self) -> bool:
         return self.source == "builtin" or self.source.startswith("builtin.")
+
+    @property
+    def is_confined(self) -> bool:
+        """Return whether a sandbox holds the tool to its rules for files and for the network."""
+        if self.unsafe or self.source != "local":
+            return False
+        if self.runtime in (MEDIATED, "wasm"):
+            return True
+        policy = self.policy
+        return policy is not None and policy.fs is not None and policy.net is not None
 
     @property
     def is_module(self) -> bool:

@@ -70,6 +70,7 @@ _UNITS = {
 }
 MAX_TIMEOUT_S = 31_536_000
 _MODES = ("ask", "unattended", "edit", "skip")
+_RUN_MODES = (*_MODES, "sandboxed")
 _SIZES = frozenset({"memory", "output"})
 MAY = ("handles", "approvals", "questions")
 """Permissions of a user's definition for its processes."""
@@ -240,10 +241,10 @@ def _read_enable(value: object) -> str:
 def _read_run(value: object) -> str | dict[str, str]:
     if isinstance(value, dict):
         for action, mode in value.items():
-            if action not in (*ACTIONS, "call", "default") or mode not in _MODES:
-                raise _wrong(f"it maps actions to one of {', '.join(_MODES)}", action)
+            if action not in (*ACTIONS, "call", "default") or mode not in _RUN_MODES:
+                raise _wrong(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
         return value
-    return _one_of(*_MODES)(value)
+    return _one_of(*_RUN_MODES)(value)
 
 
 def _read_questions(value: object) -> dict[str, QuestionPolicy]:
