@@ -119,7 +119,7 @@ class RunningDaemon:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
 
-    def wait_until_up(self, timeout: float = 20.0) -> None:
+    def wait_until_up(self, timeout: float = PATIENCE_S) -> None:
         """Wait until the daemon listens."""
         end = time.monotonic() + timeout
         while not self.is_up():
@@ -140,7 +140,7 @@ class RunningDaemon:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, timeout: float = 20.0) -> int:
+    def stop(self, timeout: float = PATIENCE_S) -> int:
         """Send SIGTERM; return the exit status."""
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):

@@ -252,7 +252,8 @@ def test_a_hostile_pattern_over_much_output_delays_no_other_call(
     wire.call("spawn", session="p", tool="run", id="z", args={"argv": argv}, wait="stopped",
               view="tail", max_bytes=0)  # fmt: skip
     waiting = wire.start("fetch", session="p", id="z", cursor=0, wait="pattern",
-                         pattern=r"(\x00?){300}\x00{300}x", max_bytes=0)  # fmt: skip
+                         pattern=r"(\x00?){300}\x00{300}x", timeout_ms=600_000,
+                         max_bytes=0)  # fmt: skip
     with shared_daemon.connect() as other:
         for _ in range(20):
             assert other.call("ping") == {"pong": True}
