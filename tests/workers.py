@@ -159,7 +159,8 @@ def _work(session: pytest.Session, parent: Connection, basetemp: Path) -> NoRetu
         # Shows what was left open by the last tests.
         gc.collect()
         status = 0
-    except (KeyboardInterrupt, _ParentHasEndedError):
+    except (KeyboardInterrupt, ConnectionError, _ParentHasEndedError):
+        # Also a report that nothing reads any more.
         session._setupstate.teardown_exact(None)
     except BaseException:
         traceback.print_exc()
