@@ -9,7 +9,7 @@ SPREAD := -p tests.workers --workers $(JOBS)
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: conformance vsix test-vscode test-clients test-install help demo run test check lint types contracts bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance vsix test-vscode screenshots test-clients test-install help demo run test check lint types contracts bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -21,7 +21,8 @@ help:
 	@echo "make test-clients     Neovim; all clients on one handle; a real sshd; MCP: the clients of the SDKs and the Inspector, and haft against servers of others"
 	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
 	@echo "make vsix             the extension for VS Code, clients/vscode/haft.vsix"
-	@echo "make test-vscode      the core of the extension in Node, with a real daemon"
+	@echo "make test-vscode      the extension: its core in Node, the whole in a workbench (code-server, Chromium), with a real daemon"
+	@echo "make screenshots      the pictures of docs/vscode.md"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -99,8 +100,21 @@ vsix: $(VSCODE)/node_modules
 	@cp LICENSE $(VSCODE)/LICENSE
 	@$(IN_NODE) node_modules/.bin/vsce package --no-dependencies --allow-missing-repository -o haft.vsix
 
-test-vscode: $(VSCODE)/node_modules
+# Its own installation compiles modules that the test does without: the scripts of the packages are not run.
+WORKBENCH := $(abspath $(VENV))/.workbench
+QUIETLY := --silent --no-audit --no-fund --no-package-lock --ignore-scripts
+$(WORKBENCH): $(NODE)
+	@rm -rf $@.tmp && mkdir -p $@.tmp
+	@$(IN_NODE) npm install $(QUIETLY) --prefix $@.tmp code-server@4.139.1
+	@$(IN_NODE) npm install $(QUIETLY) --omit=dev --prefix $@.tmp/node_modules/code-server/lib/vscode
+	@mv $@.tmp $@
+
+test-vscode: $(VSCODE)/node_modules $(WORKBENCH)
 	@$(IN_NODE) npm run --silent test
+	@$(IN_NODE) WORKBENCH=$(WORKBENCH) npm run --silent test-workbench
+
+screenshots: $(VSCODE)/node_modules $(WORKBENCH)
+	@$(IN_NODE) WORKBENCH=$(WORKBENCH) npm run --silent screenshots -- $(abspath docs)
 
 INSTALLERS := $(VENV)/.installers
 $(INSTALLERS): $(VENV)/.made

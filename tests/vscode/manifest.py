@@ -38,6 +38,7 @@ def language_model_tools(daemon: RunningDaemon) -> list[dict[str, Any]]:
                 "canBeReferencedInPrompt": True,
                 "userDescription": title,
                 "modelDescription": text,
+                "when": "isWorkspaceTrusted && config.haft.offerTools",
                 "inputSchema": listed[name]["parameters"],
             }
         )

@@ -68,6 +68,34 @@ const DECISIONS: Decision[] = [
   { label: "$(debug-step-over) Skip", decision: "skip", description: "without an error" },
 ];
 
+/** Arguments of approvals that are shown, by the path of their document. */
+const shown = new Map<string, string>();
+
+/** Read-only documents: the arguments of an approval. */
+export const approvals: vscode.TextDocumentContentProvider = {
+  provideTextDocumentContent: (uri) => shown.get(uri.path) ?? "",
+};
+
+/** The picker covers the top of the editor. */
+const COVERED_LINES = 10;
+
+/** Show the arguments of an approval while `action` lasts. */
+async function beside<T>(approval: Approval, action: () => Thenable<T>): Promise<T> {
+  const { session, id, approval_id } = approval;
+  const uri = vscode.Uri.from({ scheme: "haft-approval", path: `/${approval_id}/${id}.jsonc` });
+  const head = `// ${approval.tool} ${approval.action}, handle ${id} of session ${session}`;
+  shown.set(uri.path, `${"\n".repeat(COVERED_LINES)}${head}\n${approval.rendered}\n`);
+  const document = await vscode.workspace.openTextDocument(uri);
+  await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
+  try {
+    return await action();
+  } finally {
+    shown.delete(uri.path);
+    const isOurs = ({ input }: vscode.Tab) => input instanceof vscode.TabInputText && input.uri.toString() === uri.toString();
+    await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap((group) => group.tabs).filter(isOurs));
+  }
+}
+
 /** Let the person change the arguments in an editor; undefined: turned away. */
 async function edited(approval: Approval): Promise<{ [name: string]: unknown } | undefined> {
   const content = JSON.stringify(approval.arguments, null, 2);
@@ -75,8 +103,11 @@ async function edited(approval: Approval): Promise<{ [name: string]: unknown } |
   await vscode.window.showTextDocument(document);
   const allow = "Allow With These Arguments";
   const chosen = await vscode.window.showInformationMessage(`${approval.tool} ${approval.action}: edit the arguments.`, allow);
+  const text = document.getText();
+  await vscode.window.showTextDocument(document);
+  await vscode.commands.executeCommand("workbench.action.revertAndCloseActiveEditor");
   if (chosen !== allow) return undefined;
-  const value: unknown = JSON.parse(document.getText());
+  const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new Error("the arguments are no JSON object; nothing was decided");
   }
@@ -85,14 +116,13 @@ async function edited(approval: Approval): Promise<{ [name: string]: unknown } |
 
 async function decide(daemon: Daemon, approval: Approval): Promise<void> {
   const { session, approval_id } = approval;
-  const text = `// ${approval.tool} ${approval.action}, handle ${approval.id} of session ${session}\n${approval.rendered}\n`;
-  const document = await vscode.workspace.openTextDocument({ language: "jsonc", content: text });
-  await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
-  const chosen = await vscode.window.showQuickPick(DECISIONS, {
-    title: `${approval.tool} ${approval.action} (${approval.id})`,
-    placeHolder: approval.rendered.replace(/\s+/g, " ").slice(0, 200),
-    ignoreFocusOut: true,
-  });
+  const chosen = await beside(approval, () =>
+    vscode.window.showQuickPick(DECISIONS, {
+      title: `${approval.id}: ${approval.action} ${approval.tool}`,
+      placeHolder: approval.rendered.replace(/\s+/g, " ").slice(0, 200),
+      ignoreFocusOut: true,
+    }),
+  );
   if (!chosen) return;
   const more = chosen.decision === "edit" ? await edited(approval) : undefined;
   if (chosen.decision === "edit" && !more) return;

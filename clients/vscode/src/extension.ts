@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import * as vscode from "vscode";
 import type { HandleState } from "../../../docs/haft";
-import { attend } from "./ask";
+import { approvals, attend } from "./ask";
 import { offer, root } from "./assistant";
 import { Daemon, type Options } from "./core/daemon";
 import { HANDLE_EXISTS, HaftError } from "./core/link";
@@ -184,6 +184,7 @@ export function activate(context: vscode.ExtensionContext): void {
     if (!state) return;
     const document = await vscode.workspace.openTextDocument(logUri(state));
     await vscode.window.showTextDocument(document);
+    logs.refresh();
   });
   command("haft.abort", async (argument) => {
     const state = await handleOf(argument, true);
@@ -249,6 +250,7 @@ export function activate(context: vscode.ExtensionContext): void {
     needingView,
     status,
     vscode.workspace.registerTextDocumentContentProvider("haft", logs),
+    vscode.workspace.registerTextDocumentContentProvider("haft-approval", approvals),
     vscode.window.registerTerminalProfileProvider("haft.shell", {
       async provideTerminalProfile() {
         const { session, id } = await shell();

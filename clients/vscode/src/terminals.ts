@@ -76,7 +76,10 @@ export class Terminals {
     private readonly onQuestion: (state: HandleState) => void,
   ) {
     context.subscriptions.push(
-      vscode.window.onDidOpenTerminal((terminal) => this.adopt(terminal)),
+      vscode.window.onDidOpenTerminal((terminal) => {
+        // The editor does not show a terminal that it has opened for a profile.
+        if (!this.open.has(terminal) && this.adopt(terminal)) terminal.show();
+      }),
       vscode.window.onDidChangeActiveTerminal((terminal) => terminal && this.open.get(terminal)?.fit()),
       vscode.window.onDidCloseTerminal((terminal) => {
         const wasOpen = this.open.delete(terminal);
@@ -85,14 +88,14 @@ export class Terminals {
     );
   }
 
-  /** Note a terminal that the profile has opened. */
-  private adopt(terminal: vscode.Terminal): void {
+  /** Note a terminal of ours; return false for any other. */
+  private adopt(terminal: vscode.Terminal): boolean {
     const { pty } = terminal.creationOptions as Partial<vscode.ExtensionTerminalOptions>;
-    if (pty instanceof Pty) {
-      pty.terminal = terminal;
-      this.open.set(terminal, pty);
-      this.remember();
-    }
+    if (!(pty instanceof Pty)) return false;
+    pty.terminal = terminal;
+    this.open.set(terminal, pty);
+    this.remember();
+    return true;
   }
 
   private remember(): void {

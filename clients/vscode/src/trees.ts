@@ -51,7 +51,7 @@ export class HandlesTree implements vscode.TreeDataProvider<HandleItem> {
     const { state } = item;
     const row = new vscode.TreeItem(state.id);
     row.id = `handle ${keyOf(state)}`;
-    row.description = `${state.tool}, ${describe(state)}`;
+    row.description = `${describe(state)} · ${state.tool}`;
     row.iconPath = icon(state);
     row.contextValue = state.state === "stopped" ? "handle.stopped" : "handle.live";
     row.command = { command: "haft.attach", title: "Attach", arguments: [item] };
@@ -93,7 +93,8 @@ export class NeedingTree implements vscode.TreeDataProvider<Needing> {
 
   getTreeItem(item: Needing): vscode.TreeItem {
     const row = new vscode.TreeItem(item.label);
-    row.description = item.kind;
+    row.accessibilityInformation = { label: `${item.kind}: ${item.label}` };
+    row.tooltip = `${item.kind}: ${item.label}`;
     row.iconPath = new vscode.ThemeIcon(ICONS[item.kind], new vscode.ThemeColor("notificationsWarningIcon.foreground"));
     row.contextValue = "needing";
     row.command = { command: "haft.attend", title: "Answer or Decide", arguments: [item] };

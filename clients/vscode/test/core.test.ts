@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { HandleState } from "../../../docs/haft";
+import type { Daemon } from "../src/core/daemon";
 import { Feed } from "../src/core/feed";
 import { HANDLE_NOT_FOUND, type HaftError } from "../src/core/link";
 import { Model, describe } from "../src/core/model";
@@ -118,6 +119,13 @@ test("the end of a handle is described, and another handle of that id begins ane
   feed.dispose();
 });
 
+test("nothing is drawn before a terminal is open, also when the daemon connects", () => {
+  const listeners: unknown[] = [];
+  const daemon = { on: (listener: unknown) => listeners.push(listener) } as unknown as Daemon;
+  new Feed(daemon, "default", "e", new Recorder(), FEED);
+  assert.deepEqual(listeners, []);
+});
+
 test("the model has the handles of all sessions, and a person decides an approval and answers a question", async () => {
   const daemon = open();
   const changes = new Recorder();
@@ -168,7 +176,7 @@ test("a terminal that reads a secret waits for a person, and the secret is typed
 test("a state is described in the words of ps and docker", () => {
   const of = (more: object) => describe({ session: "s", id: "i", tool: "t", cursor: 0, generation: 1, ...more } as unknown as HandleState);
   assert.equal(of({ state: "running" }), "running");
-  assert.equal(of({ state: "running", needs: "line" }), "running, waits for a line");
+  assert.equal(of({ state: "running", needs: "line" }), "waits for a line");
   assert.equal(of({ state: "running", suspended: true }), "suspended");
   assert.equal(of({ state: "stopped", exit: { signal: "TERM" }, ended_by: { by: "abort" } }), "killed by SIGTERM");
   assert.equal(of({ state: "stopped", ended_by: { by: "lost" } }), "ended by lost");

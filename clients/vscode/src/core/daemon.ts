@@ -232,6 +232,8 @@ export class Daemon {
 
   /** Use other settings, with a new connection. */
   configure(options: Options): void {
+    const { env, ...rest } = options;
+    if (env === this.options.env && Object.entries(rest).every(([key, value]) => this.options[key as keyof Options] === value)) return;
     this.options = options;
     this.unwatch();
     this.link?.close();

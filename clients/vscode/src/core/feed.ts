@@ -42,7 +42,7 @@ export class Feed {
   private attempt = 0;
   /** The daemon does not know the handle; another one may take its id. */
   private isGone = false;
-  private readonly listening: { dispose(): void };
+  private listening: { dispose(): void } | undefined;
 
   constructor(
     private readonly daemon: Daemon,
@@ -50,21 +50,11 @@ export class Feed {
     readonly id: string,
     private readonly sink: Sink,
     private readonly options: FeedOptions,
-  ) {
-    this.listening = daemon.on({
-      opened: () => void this.open(),
-      lost: () => {
-        this.drop();
-        if (this.state?.state !== "stopped") sink.note("not connected");
-      },
-      event: ({ method, params }) => {
-        if (this.isGone && method === "handle/state" && params.session === session && params.id === id) void this.open();
-      },
-    });
-  }
+  ) {}
 
-  /** Connect and draw; after a loss, go on at the cursor. Errors become notes. */
+  /** Connect and draw; after a loss, go on at the cursor. Errors become notes. Before this call nothing is drawn. */
   async open(): Promise<void> {
+    this.listening ??= this.listen();
     this.drop();
     // What is drawn now would only wait.
     if (this.isHeld) return;
@@ -81,6 +71,20 @@ export class Feed {
         if (attempt === this.attempt && this.daemon.isOpen) void this.open();
       });
       await this.draw(link, attempt);
+    });
+  }
+
+  private listen(): { dispose(): void } {
+    const { session, id } = this;
+    return this.daemon.on({
+      opened: () => void this.open(),
+      lost: () => {
+        this.drop();
+        if (this.state?.state !== "stopped") this.sink.note("not connected");
+      },
+      event: ({ method, params }) => {
+        if (this.isGone && method === "handle/state" && params.session === session && params.id === id) void this.open();
+      },
     });
   }
 
@@ -237,6 +241,6 @@ export class Feed {
 
   dispose(): void {
     this.drop();
-    this.listening.dispose();
+    this.listening?.dispose();
   }
 }

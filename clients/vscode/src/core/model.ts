@@ -15,12 +15,13 @@ export function describe(state: HandleState): string {
   if (state.state === "stopped") {
     if (state.exit?.signal) return `killed by SIG${state.exit.signal}`;
     if (state.exit?.code !== undefined) return `exited with status ${state.exit.code}`;
-    return state.error ? state.error.message : `ended by ${state.ended_by.by}`;
+    if (state.error) return state.error.message;
+    return state.ended_by.by === "exit" ? "ended" : `ended by ${state.ended_by.by}`;
   }
   if (state.state === "waiting") return `asks: ${state.question.text}`;
   if (state.state === "running" && state.suspended) return "suspended";
   const needs = state.needs ?? "nothing";
-  return needs === "nothing" ? state.state : `${state.state}, waits for a ${needs}`;
+  return needs === "nothing" ? state.state : `waits for ${needs === "answer" ? "an" : "a"} ${needs}`;
 }
 
 export class Model {
