@@ -5,8 +5,9 @@
  */
 const QUERY = "\x1b[5n";
 const ANSWER = /\x1b\[0n/g;
-const STEP = 32 * 1024;
-const MAX_AHEAD = 128 * 1024;
+const STEP = 8 * 1024;
+// A key's echo comes behind what the editor has not drawn yet.
+const MAX_AHEAD = 32 * 1024;
 const MAX_LOOK = 256;
 
 // Where a query changes nothing: not in a sequence or a string, and not before REP, which repeats the character before it.
