@@ -95,7 +95,7 @@ export function activate(context: vscode.ExtensionContext): void {
     status.command = !daemon.isOpen ? "haft.connect" : count ? "haft.next" : "haft.handles.focus";
     status.backgroundColor = count ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
     void vscode.commands.executeCommand("setContext", "haft.connected", daemon.isOpen);
-    if (daemon.isOpen && !isRevived) {
+    if (model.isLoaded && !isRevived) {
       isRevived = true;
       terminals.revive(model.handles);
     }

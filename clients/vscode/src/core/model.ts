@@ -28,6 +28,8 @@ export class Model {
   readonly handles = new Map<string, HandleState>();
   readonly inquiries = new Map<string, Inquiry>();
   readonly approvals = new Map<string, Approval>();
+  /** The handles are all known; events alone bring only some. */
+  isLoaded = false;
   private isScheduled = false;
 
   constructor(
@@ -46,6 +48,7 @@ export class Model {
   }
 
   private clear(): void {
+    this.isLoaded = false;
     this.handles.clear();
     this.inquiries.clear();
     this.approvals.clear();
@@ -66,6 +69,7 @@ export class Model {
     } catch {
       return; // the connection was lost: the next one loads
     }
+    this.isLoaded = true;
     this.changed();
   }
 
