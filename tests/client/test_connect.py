@@ -76,7 +76,10 @@ def test_the_end_of_the_daemon_is_status_3(daemon: RunningDaemon) -> None:
         running.wait(20)
         out, err = running.communicate()
     assert (running.returncode, out) == (3, b"")
-    assert err.startswith(b"haft connect: haftd closed the connection") and err.count(b"\n") == 1
+    assert (
+        err.startswith(b"haft connect: haftd has ended, and all handles with it;")
+        and err.count(b"\n") == 1
+    )
 
 
 def test_a_closed_reader_ends_connect_while_the_daemon_is_silent(

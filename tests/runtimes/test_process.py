@@ -172,7 +172,7 @@ async def test_a_process_that_exited_before_the_signal_has_ended_by_itself(
             await trio.sleep(0.001)
         return await end(group, grace_s)
 
-    monkeypatch.setattr(child, "_handles_term", lambda pid: True)
+    monkeypatch.setattr(child, "_masks_with_term", lambda pid: {b"SigCgt"})
     monkeypatch.setattr(ProcessTree, "end", late)
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")

@@ -38,6 +38,7 @@ _DETACH_AFTER_S = 0.5
 _FIRST_POLL_S = 0.02
 _POLL_AFTER_OUTPUT_S = 0.5
 _TERM = 1 << 14
+_LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
 class Output(msgspec.Struct, eq=False):
@@ -385,7 +386,7 @@ class Child:
 
     async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         grace_s = self._context.grace_s
-        dies_of_term = not _handles_term(self.launched.pid)
+        dies_of_term = not await _handles_term(self.launched.pid)
         natural = self.launched.is_exiting()
         asked_to_stop = grace_s > 0 and not natural and interpreter.request_stop()
         if asked_to_stop:
@@ -432,13 +433,27 @@ def _require_fd(fd: int | None) -> int:
     return fd
 
 
-def _handles_term(pid: int) -> bool:
-    """Return True if the process handles, ignores or blocks TERM."""
+async def _handles_term(pid: int) -> bool:
+    """Return True if the process handles, ignores or blocks TERM.
+
+    A shell blocks all signals for a moment after each command: one that only blocks is looked at again.
+    """
+    for _ in range(_LOOKS_AT_MASK):
+        masks = _masks_with_term(pid)
+        if masks != {b"SigBlk"}:
+            return bool(masks)
+        await trio.sleep(_LOOK_S)
+    return True
+
+
+def _masks_with_term(pid: int) -> set[bytes]:
+    masks = set()
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
-                if line[:7] in (b"SigBlk:", b"SigIgn:", b"SigCgt:") and int(line[7:], 16) & _TERM:
-                    return True
+                name, _, mask = line.partition(b":")
+                if name in (b"SigBlk", b"SigIgn", b"SigCgt") and int(mask, 16) & _TERM:
+                    masks.add(name)
     except OSError:
         pass
-    return False
+    return masks
