@@ -128,6 +128,9 @@ def test_a_transient_handle_goes_unread_but_not_while_a_reader_waits() -> None:
     assert registry.next_expiry(1.0) == 6.0 and registry.sweep(5.9) == []
     retained = end(admit(registry, "b").handle, 1.0, read=True)
     assert registry.sweep(6.0) == [handle] and registry.list() == [retained]
+    later = end(admit(registry, "c", settings=settings).handle, 7.0)
+    assert registry.next_expiry(7.0) == 12.0 and registry.sweep(12.0) == [later]
+    assert registry.next_expiry(12.0) == 601.0
 
 
 @pytest.mark.parametrize("how", ["session", "all"])

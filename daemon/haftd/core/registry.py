@@ -201,7 +201,7 @@ class Registry:
             return
         del handles.by_id[handle.id]
         if handle in handles.stopped:
-            del handles.stopped[handle]
+            handles.forget_stopped(handle)
             self._stopped -= 1
         else:
             handles.live_count -= 1
@@ -350,10 +350,9 @@ class Registry:
         for handles in self._by_session.values():
             if len(handles.stopped) > self._retain_max and handles.has_evictable():
                 return now
-            for handle in handles.stopped:
-                when = expires_at(handle, self._retain_s)
-                if when is not None and (earliest is None or when < earliest):
-                    earliest = when
+            when = handles.next_expiry(self._retain_s)
+            if when is not None and (earliest is None or when < earliest):
+                earliest = when
         return earliest if earliest is None or earliest > now else now
 
     def close_files(self) -> bool:
@@ -397,7 +396,7 @@ class Registry:
             return  # The admission was undone.
         handles.live_count -= 1
         self._live -= 1
-        handles.stopped[handle] = None
+        handles.note_stopped(handle)
         self._stopped += 1
         self.on_stopped(handle)
 

@@ -7,6 +7,7 @@ go, read ones first. Handles with processes left stay: no other handle could end
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from .handles import CallKey, Handle
@@ -17,7 +18,7 @@ a client that has not read the end yet."""
 
 
 class SessionHandles:
-    __slots__ = ("by_id", "calls", "live_count", "stopped")
+    __slots__ = ("by_id", "calls", "live_count", "stopped", "transient")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Handle] = {}
@@ -26,19 +27,30 @@ class SessionHandles:
         """Number of handles that are not stopped."""
         self.stopped: dict[Handle, None] = {}
         """Stopped handles, in the order of their stops."""
+        self.transient: set[Handle] = set()
+        """Those of the stopped handles that expire without a read."""
         self.calls: dict[CallKey, Handle] = {}
         """Handles by the call that created them, where the call has an id."""
 
     def add_stopped(self, handle: Handle) -> None:
         self.by_id[handle.id] = handle
-        self.stopped[handle] = None
+        self.note_stopped(handle)
         if handle.call is not None:
             self.calls.setdefault(handle.call, handle)
 
+    def note_stopped(self, handle: Handle) -> None:
+        self.stopped[handle] = None
+        if handle.settings.is_transient:
+            self.transient.add(handle)
+
     def remove(self, handle: Handle) -> None:
         del self.by_id[handle.id]
-        del self.stopped[handle]
+        self.forget_stopped(handle)
         self.forget_call(handle)
+
+    def forget_stopped(self, handle: Handle) -> None:
+        del self.stopped[handle]
+        self.transient.discard(handle)
 
     def forget_call(self, handle: Handle) -> None:
         """Let a repeated call create a new handle."""
@@ -52,15 +64,31 @@ class SessionHandles:
         )
 
     def expired(self, now: float, retain_s: float) -> list[Handle]:
-        gone = []
+        gone = [handle for handle in self.transient if _is_due(handle, now, retain_s)]
         for handle in self.stopped:
-            is_retained = handle.stopped_at is not None and handle.stopped_at + retain_s > now
-            if is_retained and not handle.settings.is_transient:
-                continue
-            when = expires_at(handle, retain_s)
-            if when is not None and when <= now:
+            if handle.stopped_at is not None and handle.stopped_at + retain_s > now:
+                break  # and all that stopped later
+            if handle not in self.transient and _is_due(handle, now, retain_s):
                 gone.append(handle)
         return gone
+
+    def next_expiry(self, retain_s: float) -> float | None:
+        """Return when the first handle expires; None if none does."""
+        earliest: float | None = None
+        for handle in itertools.chain(self.transient, self.stopped):
+            if handle not in self.transient and earliest is not None:
+                stopped_at = handle.stopped_at
+                if stopped_at is not None and stopped_at + retain_s >= earliest:
+                    break  # and all that stopped later
+            when = expires_at(handle, retain_s)
+            if when is not None and (earliest is None or when < earliest):
+                earliest = when
+        return earliest
+
+
+def _is_due(handle: Handle, now: float, retain_s: float) -> bool:
+    when = expires_at(handle, retain_s)
+    return when is not None and when <= now
 
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
@@ -77,6 +105,8 @@ def expires_at(handle: Handle, retain_s: float) -> float | None:
 
 def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
     """Return the `count` handles to evict; `stopped` begins with the longest stopped."""
+    if count <= 0:
+        return []
     read: list[Handle] = []
     unread: list[Handle] = []
     for handle in stopped:
