@@ -105,6 +105,28 @@ def test_a_group_whose_forks_are_stopped_starts_nothing() -> None:
         assert member.forks() == 0
 
 
+@needs_controllers
+def test_a_further_run_of_the_handle_has_its_whole_limit() -> None:
+    """A one-shot tool runs again with each answer, after the rest of the run before was ended."""
+    with Member(forks=40) as member:
+        member.group.stop_forks()
+        member.fork()
+        assert member.forks() == 0 and member.group.passed() == "processes"
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", "input()" + FORK.format(40)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as again:
+            member.group.add(again.pid)
+            assert member.group.passed() is None
+            assert again.stdin is not None and again.stdout is not None
+            again.stdin.write(b"\n")
+            again.stdin.flush()
+            assert again.stdout.readline() == b"6\n"
+            assert member.group.passed() == "processes"
+            assert member.group.cgroup.empty(5)
+
+
 def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
     own = Cgroup(tmp_path)
     for file in ("pids.max", "memory.max", "memory.swap.max", "memory.oom.group"):

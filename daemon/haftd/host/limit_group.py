@@ -16,7 +16,7 @@ import os
 import re
 import select
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -83,6 +83,8 @@ class LimitGroup:
     cgroup: Cgroup
     limits: Mapping[str, int]
     is_separate: bool
+    _earlier: dict[str, int] = field(default_factory=dict, compare=False)
+    """Events of earlier runs of the handle, by file."""
 
     def armed(self) -> LimitGroup:
         """Set the limits. Raises OSError."""
@@ -97,12 +99,16 @@ class LimitGroup:
         return self
 
     def add(self, pid: int) -> None:
-        """Move a process into the group. Raises OSError."""
+        """Move the leader of a run into the group, after an earlier run with the forks of its own. Raises OSError."""
+        self.armed()
+        self._earlier.update(
+            (file, self._count(file, event)) for file, (_, event) in _EVENTS.items()
+        )
         if self.is_separate:
             self.cgroup.add(pid)
 
     def stop_forks(self) -> None:
-        """Let no process of the group start another, for good."""
+        """Let no process of the group start another until the next run."""
         if "processes" in self.limits:
             with contextlib.suppress(OSError):
                 self._write("pids.max", b"0")
@@ -110,7 +116,7 @@ class LimitGroup:
     def passed(self) -> str | None:
         """Return the limit that the kernel has enforced."""
         for file, (limit, event) in _EVENTS.items():
-            if limit in self.limits and self._count(file, event):
+            if limit in self.limits and self._count(file, event) > self._earlier.get(file, 0):
                 return limit
         return None
 
