@@ -49,6 +49,19 @@ def fill(fd: int) -> int:
         return count
 
 
+async def test_reads_of_a_flood_arrive_in_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gives 4 KiB a read; a line is not held up for more."""
+    reads = [b"line\n", None, *[bytes(4095)] * 7, b"end\n", None, bytes(4095), b""]
+    left = iter([*reads, b""])
+    monkeypatch.setattr(room, "_read", lambda fd: next(left))
+    monkeypatch.setattr(room, "_TURN_S", 60.0)
+    monkeypatch.setattr(trio.lowlevel, "wait_readable", lambda fd: trio.lowlevel.checkpoint())
+    chunks: list[bytes] = []
+    await pump(-1, chunks.append)
+    assert [len(chunk) for chunk in chunks] == [5, 4 * 4095, 3 * 4095 + 4, 4095]
+    assert b"".join(chunks) == b"".join(read for read in reads if read)
+
+
 async def test_all_bytes_arrive_in_order_up_to_the_end(pipe: Pipe) -> None:
     data = os.urandom(1 << 20)
     got = bytearray()

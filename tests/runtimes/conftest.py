@@ -34,7 +34,7 @@ class Clock:
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every drawn piece takes a millisecond."""
     load()
-    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
+    monkeypatch.setattr(screen, "time", SimpleNamespace(thread_time=Clock()))
 
 
 @pytest.fixture

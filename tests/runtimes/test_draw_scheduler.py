@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haftd.runtimes.keys import KeyPress
 from haftd.runtimes.terminal import draw_scheduler, screen
-from haftd.runtimes.terminal.render_cost import PIECE, split_by_cost
+from haftd.runtimes.terminal.render_cost import MAX_PIECE, PIECE, split_by_cost
 from haftd.runtimes.terminal.screen import Screen
 
 from .conftest import Clock
@@ -57,7 +57,26 @@ def test_a_piece_is_small_where_drawing_is_costly(
         at = end
 
 
-@given(session, st.integers(1, PIECE), st.sampled_from([(24, 80), (1000, 1), (1000, 1000)]))
+@pytest.mark.parametrize(
+    ("data", "rows", "cols", "size"),
+    [
+        (b"plain text\r\n" * 1000, 24, 80, MAX_PIECE),
+        (b"plain text\r\n" * 1000, 100, 400, MAX_PIECE // 4),
+        (b"plain text\r\n" * 1000, 1000, 1000, PIECE),
+        (b"\x1b[1;31mred\x1b[0m\x1b[2;5Hx\x1b[K" * 500, 24, 80, MAX_PIECE - 10),
+        (b"x" * 2000 + b"\x1b[?69h" + b"\n" * 4000, 24, 80, 2000),
+        (b"x" * 100 + b"\x1b[?69h" + b"\n" * 4000, 24, 80, PIECE),
+        (b"x" * 2000 + b"\x9b", 24, 80, 2001),
+    ],
+)
+def test_a_piece_is_large_where_output_is_cheap(
+    data: bytes, rows: int, cols: int, size: int
+) -> None:
+    end = split_by_cost(data, 0, MAX_PIECE, rows, cols)
+    assert size <= end < size + 10
+
+
+@given(session, st.integers(1, MAX_PIECE), st.sampled_from([(24, 80), (1000, 1), (1000, 1000)]))
 def test_pieces_join_to_the_whole(data: bytes, most: int, size: tuple[int, int]) -> None:
     at = 0
     while at < len(data):
@@ -164,7 +183,7 @@ def test_unexpectedly_slow_output_is_drawn_in_small_pieces(
     monkeypatch: pytest.MonkeyPatch, drawn: list[int]
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=lambda: clock() * 3))
+    monkeypatch.setattr(screen, "time", SimpleNamespace(thread_time=lambda: clock() * 3))
     one = new()
     one.feed(b"\x1b[m" + b"x" * 600)
     while one.draw():

@@ -3,13 +3,15 @@
 import itertools
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from haftd.runtimes.terminal import screen as screen_module
 from haftd.runtimes.terminal.library import load
-from haftd.runtimes.terminal.render_cost import PIECE
+from haftd.runtimes.terminal.render_cost import MAX_PIECE, PIECE
 from haftd.runtimes.terminal.screen import Screen
 
 from .drawn import new, session, whole
@@ -326,10 +328,30 @@ def test_a_painting_ends_with_the_undrawn_rest_of_a_piece() -> None:
     assert screen._not_drawn() == b"defghi"
 
 
-def test_after_a_slow_piece_the_pieces_grow_again() -> None:
+def test_pieces_of_cheap_output_grow_and_stay_small_after_a_slow_one(
+    drawn: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load()
+    times = itertools.chain([0.0, 0.003], itertools.repeat(0.003))
+    monkeypatch.setattr(screen_module, "time", SimpleNamespace(thread_time=lambda: next(times)))
+    screen = new()
+    screen.hold(b"\x1b[31mplain\x1b[0m text\r\n" * 60_000)
+    while screen.draw():
+        pass
+    assert drawn[:5] == [PIECE, PIECE // 8, PIECE // 4, PIECE // 2, PIECE]
+    small = next(at for at, size in enumerate(drawn) if size > PIECE)
+    assert sum(drawn[:small]) >= 1 << 20, "not before long"
+    assert MAX_PIECE - PIECE < max(drawn) <= MAX_PIECE
+
+
+def test_pieces_of_unknown_cost_stay_small(drawn: list[int]) -> None:
     load()
     screen = new()
-    screen._piece = 1
-    screen.hold(b"x" * 4 * PIECE)
+    screen.hold(b"x" * 20_000 + b"\x1b[4h" * 2_000)
     screen.catch_up()
-    assert screen._piece == PIECE
+    assert max(drawn) > PIECE
+    at = 0
+    for size in drawn:
+        assert size <= PIECE or at + size <= 20_000
+        at += size
+    assert at == 28_000

@@ -23,6 +23,9 @@ import trio
 from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 
 CHUNK = 65_536
+_MIN_GATHERED = 1_024
+_MAX_GATHERED = 16_384
+"""Reads of a flood are joined to chunks of up to this size, as a terminal gives 4 KiB a read."""
 _READS_A_TURN = 8
 _TURN_S = 0.001
 _INT = struct.Struct("i")
@@ -68,6 +71,16 @@ def _read(fd: int) -> bytes | None:
             raise
 
 
+def _gather(fd: int, data: bytes, until: float) -> tuple[bytes, int]:
+    """Return `data` and the bytes that follow in `fd` now, some `_MAX_GATHERED` until the time `until`;
+    and the number of reads."""
+    parts, size = [data], len(data)
+    while size < _MAX_GATHERED - len(data) and trio.current_time() < until and (more := _read(fd)):
+        parts.append(more)
+        size += len(more)
+    return (b"".join(parts) if len(parts) > 1 else data), len(parts)
+
+
 async def pump(
     fd: int,
     emit: Callable[[bytes], None],
@@ -92,8 +105,11 @@ async def pump(
                 while is_hung_up(fd) and not is_final():
                     await changes.next()
         else:
+            count = 1
+            if _MIN_GATHERED <= len(data) < _MAX_GATHERED:
+                data, count = _gather(fd, data, began + _TURN_S)
             emit(data)
-            reads += 1
+            reads += count
             rest = keep_up()
             if rest is not None:
                 await rest

@@ -71,7 +71,8 @@ class _Wait(Generic[T]):
         elif self._look_again is not None:
             when = self._due()
             # The time may move later with every change; an early timer finds that out.
-            self._timer.deadline = min(self._timer.deadline, when)
+            if when < self._timer.deadline:
+                self._timer.deadline = when
             self._be_rung_at(when)
 
     async def run(self) -> T | None:

@@ -7,7 +7,13 @@ from __future__ import annotations
 import re
 
 PIECE = 128
-"""Maximum bytes drawn in one call."""
+"""Bytes drawn in one call at first, and at most where their cost is not known."""
+
+MAX_PIECE = 4_096
+"""Bytes of cheap output drawn in one call at most, less on a large screen."""
+
+_MAX_CELLS_BYTES = 10_000 * MAX_PIECE
+"""The product of a cheap piece's bytes and the screen's cells: a line feed may move all rows."""
 
 _MAX_COST_US = 250.0
 
@@ -15,6 +21,7 @@ _HEAVY = re.compile(
     rb"\x1b(?:(?P<reset>c)|\[(?P<count>\d{0,9})b|(?P<mode>\[\?[\d;]*[hl])"
     rb"|M|\#8|\[[\d;]*[JLMSTr])"
 )
+_CHEAP = re.compile(rb"(?:[^\x1b]++|\x1b\[[\d;:]{0,32}+[mHABCDGK])*+")
 
 
 def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
@@ -32,9 +39,17 @@ def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
 
 
 def split_by_cost(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
-    """Return the end of the piece of `data` at `at`: at most `most` bytes, or before an expensive
-    sequence."""
+    """Return the end of the piece of `data` at `at`: at most `most` bytes, of which more than `PIECE`
+    are text, colours and moves of the cursor; or before an expensive sequence."""
     end = min(at + most, len(data))
+    if end - at > PIECE:
+        stop = max(min(end, at + _MAX_CELLS_BYTES // (rows * cols)), at + PIECE)
+        if data.find(b"\x1b", at, stop) < 0:
+            return stop
+        cheap = _CHEAP.match(data, at, stop)
+        if cheap is not None and cheap.end() - at > PIECE:
+            return cheap.end()
+        end = at + PIECE
     if data.find(b"\x1b", at, end) < 0:
         return end
     total = 0.0

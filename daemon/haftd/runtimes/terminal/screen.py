@@ -28,7 +28,7 @@ from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .library import hooks, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint, styled_rows
-from .render_cost import PIECE, split_by_cost
+from .render_cost import MAX_PIECE, PIECE, split_by_cost
 from .style_runs import runs_of
 from .variation import SelectorFilter, restore, restore_bytes
 
@@ -37,12 +37,18 @@ _MAX_UNLOADED = 65_536
 """Bytes that may wait for the library."""
 
 _TURN_S = 0.001
+"""Bounds of drawing are processor time, so that a busy machine draws as much."""
 
 _SNAPSHOT_S = 0.004
-"""CPU seconds, so that a snapshot on a busy machine draws as much."""
 
 _SLOW_S = 0.002
 """A slower piece has a cost that `render_cost` does not know: the next ones are smaller."""
+
+_FAST_S = 0.0002
+"""After a faster piece the next one is twice as large."""
+
+_WARY_BYTES = 1 << 20
+"""Bytes after a slow piece that are drawn in small ones."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
 """The reply to queries for colours: dark."""
@@ -86,6 +92,7 @@ class Screen:
         "_terminal",
         "_waiting",
         "_waiting_size",
+        "_wary_until",
     )
 
     def __init__(self, rows: int, cols: int, on_reply: Callable[[bytes], None]) -> None:
@@ -96,6 +103,7 @@ class Screen:
         self._waiting: deque[bytes | tuple[int, int]] = deque()  # output, or a new size
         self._at = 0  # bytes drawn of the first
         self._piece = PIECE
+        self._wary_until = 0  # the pieces do not grow before this offset
         self._snapshot_pass = -1  # the pass of the last snapshot
         self._snapshot_spent = 0.0  # the seconds spent on snapshots in it
         self._waiting_size = 0
@@ -185,12 +193,12 @@ class Screen:
             now = draw_scheduler.current()
             left = _TURN_S - (now.spent if now is not None else 0.0)
             if left > 0:
-                self._draw_for(left, time.monotonic)
+                self._draw_for(left)
 
     def draw(self) -> bool:
         """Draw the backlog for one turn; return True if some is left."""
         if self._waiting:
-            self._draw_for(_TURN_S, time.monotonic)
+            self._draw_for(_TURN_S)
         return self._may_draw
 
     def catch_up(self) -> None:
@@ -200,21 +208,21 @@ class Screen:
             return
         now = draw_scheduler.current()
         if now is None:  # outside a loop
-            self._draw_for(math.inf, time.thread_time)
+            self._draw_for(math.inf)
             return
         if self._snapshot_pass != now.number:
             self._snapshot_pass, self._snapshot_spent = now.number, 0.0
         left = max(_SNAPSHOT_S - now.spent, _TURN_S) - self._snapshot_spent
         if left > 0:
-            self._snapshot_spent += self._draw_for(left, time.thread_time)
+            self._snapshot_spent += self._draw_for(left)
 
-    def _draw_for(self, seconds: float, clock: Callable[[], float]) -> float:
-        """Draw pieces for that many seconds of `clock`; return the seconds spent."""
+    def _draw_for(self, seconds: float) -> float:
+        """Draw pieces for that many seconds of processor time; return the seconds spent."""
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")
         frame = self._frames.start
-        began = last = clock()
+        began = last = time.thread_time()
         while self._waiting and last - began < seconds:
             data, at = self._waiting[0], self._at
             if isinstance(data, tuple):
@@ -233,17 +241,22 @@ class Screen:
             if end == len(data):
                 self._waiting.popleft()
                 self._at = 0
-            before, last = last, clock()
-            if last - before > _SLOW_S:
-                self._piece = max(1, self._piece // 8)
-            elif self._piece < PIECE:
-                self._piece *= 2
+            before, last = last, time.thread_time()
+            self._adapt_piece(last - before)
         self._end_string()
         self._keep_size()
         now = draw_scheduler.current()
         if now is not None:
             now.spent += last - began
         return last - began
+
+    def _adapt_piece(self, seconds: float) -> None:
+        """Adapt the size of the next piece to the time of the last one."""
+        if seconds > _SLOW_S:
+            self._piece = max(1, min(PIECE, self._piece) // 8)
+            self._wary_until = self._bytes + _WARY_BYTES
+        elif self._piece < PIECE or (seconds < _FAST_S and self._bytes >= self._wary_until):
+            self._piece = min(2 * self._piece, MAX_PIECE)
 
     def _keep_size(self) -> None:
         """Undo DECCOLM: the terminal keeps its size."""

@@ -26,6 +26,10 @@ class SelectorFilter:
         self._last = b""
 
     def feed(self, data: bytes) -> None:
+        if data.isascii():
+            self._last = b""
+            self._terminal.feed(data)
+            return
         if _EMOJI_BYTES in self._last + data:
             at = 0
             for change in _SET_CLUSTERS.finditer(data):
