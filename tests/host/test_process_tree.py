@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -292,7 +291,7 @@ async def test_no_signal_reaches_a_process_outside_the_tree(
         assert own is not None
         assert kin._send({decoy.pid: stat}, (signal.SIGKILL,)) == 0
         assert kin._send({it.pid: own}, (signal.SIGCONT,)) == 1
-        assert kin._send({it.pid: replace(own, ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
+        assert kin._send({it.pid: own._replace(ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
         assert is_running(it.pid)
 
 

@@ -157,8 +157,20 @@ def test_a_printing_program_is_inspected_less() -> None:
     """A prompt comes in a few pieces; between many pieces there is no inspection."""
     few = [Step(0.0002, BUSY, prints=True)] * 3
     many = [Step(0.0002, BUSY, prints=True)] * 100
-    assert len(play(*few, Step(9, READS))[2].looks) == 4
+    assert len(play(*few, Step(9, READS))[2].looks) == 5
     assert len(play(*few, Step(0.05, BUSY), *many, Step(9, READS))[2].looks) < 25
+
+
+def test_the_first_output_after_a_silence_is_inspected_at_once() -> None:
+    """The program may read by then; later pieces have to settle."""
+    reason, after, script = play(Step(0.0004, BUSY, prints=True), Step(9, READS))
+    assert reason == "input" and after == pytest.approx(0.0004)
+    assert script.looks == pytest.approx([script.began + 0.00015, script.began + 0.0004])
+    pieces = [Step(0.0004, BUSY, prints=True)] * 2
+    reason, after, _ = play(*pieces, Step(9, READS))
+    assert reason == "input" and after == pytest.approx(0.0008 + 0.00015)
+    at_once = Step(0.0001, BUSY, prints=True)
+    assert play(at_once, Step(9, READS))[1] == pytest.approx(0.0001 + 0.00015)
 
 
 def test_in_an_unknown_state_silence_decides() -> None:
@@ -262,7 +274,7 @@ def test_the_rest_of_a_longer_wait_must_end_too(pieces: tuple[int, ...]) -> None
         Step(pieces[-1] / 1000, nap(pieces[-1]), prints=True),
         Step(99, READS),
     )
-    assert reason == "input" and after >= sum(pieces) / 1000
+    assert reason == "input" and after >= sum(pieces) / 1000 - 1e-9
 
 
 @pytest.mark.parametrize("ms", [50, 250, 1000])

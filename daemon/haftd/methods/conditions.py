@@ -107,6 +107,7 @@ class _InputCondition(Condition):
     _must_compare: bool = False
     """True if output came since the last comparison."""
     _pieces: int = 0
+    _has_looked_at_once: bool = False
     _idle: IdleEvidence | None = None
     _redraw: PeriodicRedraw | None = None
     _input_state: Wanted | None = None
@@ -143,17 +144,25 @@ class _InputCondition(Condition):
         return None
 
     def _note_activity(self) -> None:
-        activity = self.handle.last_activity
-        is_dense = activity - self._activity < _MANY_PRINTED_S
+        before, activity = self._activity, self.handle.last_activity
+        is_dense = activity - before < _MANY_PRINTED_S
         self._pieces = self._pieces + 1 if is_dense else 0
         self._activity = activity
         is_few = self._pieces <= _FEW_PIECES
         self._pause = self._min_pause_s if is_few else _MANY_PRINTED_S
         self._due = activity + self._pause
+        if before >= 0 and self._may_look_at_once(activity - before):
+            self._has_looked_at_once, self._pause, self._due = True, self._pause / 2, activity
         if self._digest is not None and self.handle.last_output == activity:
             self._must_compare = True
         else:
             self._change()
+
+    def _may_look_at_once(self, silence_s: float) -> bool:
+        """Return True for the first output after a silence: the process may have come to its read
+        meanwhile."""
+        is_output = self.handle.last_output == self._activity
+        return is_output and not self._has_looked_at_once and silence_s >= self._min_pause_s
 
     def _change(self) -> None:
         """Drop the evidence of earlier readings: the process was active."""

@@ -193,8 +193,11 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         doubtful = kind == "key" and (snapshot.timed or bool(snapshot.outward))
         result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
     result = _with_processes(result, snapshot, group)
-    # The inner terminal may have no foreground process.
-    return replace(result, is_settled=result.is_settled and (within is None or within.is_settled))
+    if result.is_settled and within is not None and not within.is_settled:
+        return replace(
+            result, is_settled=False
+        )  # the inner terminal may have no foreground process
+    return result
 
 
 def _carried_terminal(snapshot: WaitSnapshot) -> int | None:

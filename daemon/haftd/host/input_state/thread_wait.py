@@ -17,7 +17,7 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
@@ -88,6 +88,8 @@ class _Undecidable(Exception):
 
 def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     """Return the activity of a thread; `away` for one that is gone. Never raises."""
+    # Read first: while the count stays, the thread is where the line says.
+    ran = _run_count(pid, tid)
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
@@ -103,14 +105,13 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
         return _AWAY if words[:1] == [b"-1"] else _HIDDEN
     number = int(words[0])
     args = [int(word, 16) for word in words[1:7]]
-    ran = _run_count(pid, tid)
     try:
         if not _CALLS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
             return _HIDDEN
         call = _CALLS.get(number)
         if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
             return _AWAY
-        return replace(_judge(pid, call, args, sought, line), ran=ran)
+        return _judge(pid, call, args, sought, line, ran)
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except (_Undecidable, OSError):
@@ -122,11 +123,13 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
 
 def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
     """Return whether the thread is still in the same wait, neither stopped nor halted by a tracer."""
-    try:
-        line = _read(f"/proc/{pid}/task/{tid}/syscall")
-    except OSError:
-        return False
-    return line == seen.line and _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
+    if not seen.ran:
+        try:
+            if _read(f"/proc/{pid}/task/{tid}/syscall") != seen.line:
+                return False
+        except OSError:
+            return False
+    return _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
 
 
 def _run_count(pid: int, tid: int) -> bytes:
@@ -146,13 +149,15 @@ def _sleeps(pid: int, tid: int) -> bool:
 
 
 def _judge(
-    pid: int, call: Call, args: list[int], sought: FilePredicate, line: bytes
+    pid: int, call: Call, args: list[int], sought: FilePredicate, line: bytes, ran: bytes
 ) -> ThreadState:
     if call.shape == "ring":
         raise _Undecidable
     if call.shape == "lock":
         return ThreadState("away", idle=_is_long(pid, call, args))
     within = 0 if call.shape == "nap" else _bound(pid, call, args)
+    if call.shape == "read" and _file(pid, args[call.first] & 0xFFFF_FFFF, None, sought) is _SOUGHT:
+        return ThreadState("reads", within, line=line, ran=ran)
     match call.shape:
         case "read" | "epoll":
             watched = [args[call.first] & 0xFFFF_FFFF]
@@ -169,7 +174,8 @@ def _judge(
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
         loops = call.shape == "epoll" and kinds != {"sought"} and _SOUGHT_ONCE not in files
-        return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
+        outward = "socket" in kinds
+        return ThreadState(state, within, outward, terminals, loops, False, pipes, line, ran)
     if "unclear" in kinds:
         raise _Undecidable
     # An event loop that hears only its own process is housekeeping: V8 clears its memory by such a

@@ -7,7 +7,7 @@ seen at its own moment: `confirm` returns the waits that still last.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -67,22 +67,31 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
                 snapshot.unsure.add(pid)
             continue
         snapshot.processes[pid] = stat
+        only_thread = (pid,) if stat.threads == 1 and stat.state not in "ZX" else ()
         if group is not None and stat.group != group:
             snapshot.strangers.append(stat)
-        elif is_running(stat):
+        elif only_thread or is_running(stat):
             snapshot.session = stat.session
-            threads += _add_process(stat, sought, snapshot, _MAX_THREADS - threads)
+            most = _MAX_THREADS - threads
+            threads += _add_process(stat, only_thread, sought, snapshot, most)
         # Listed after its threads were looked at: a thread that has not run since has started no other.
-        queue += below(pid)
+        queue += below(pid, only_thread)
     snapshot.members.sort()
     return snapshot
 
 
-def _add_process(stat: Stat, sought: FilePredicate, snapshot: WaitSnapshot, most: int) -> int:
+def _add_process(
+    stat: Stat,
+    only_thread: Sequence[int],
+    sought: FilePredicate,
+    snapshot: WaitSnapshot,
+    most: int,
+) -> int:
     pid = stat.pid
     snapshot.members.append(pid)
+    tids: Sequence[int | str] = only_thread
     try:
-        tids = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - half the time of Path.iterdir
+        tids = tids or os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - half the time of Path.iterdir
     except OSError:
         return 0
     for tid in map(int, tids[:most]):

@@ -10,10 +10,11 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from haftd.host.process.identity import Stat, every_pid, read_stat
 
@@ -46,14 +47,14 @@ def _kernel_lists() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
-def list_children(pid: int) -> list[int]:
-    """Return the children of a process; empty for an ended one. Raises OSError when they cannot be
-    read."""
+def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
+    """Return the children of a process, whose `threads` may be known; empty for an ended one. Raises
+    OSError when they cannot be read."""
     if not _kernel_lists():
         return _by_parent().get(pid, [])
     pids: list[int] = []
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        threads = threads or os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except _ENDED:
         return pids
     for thread in threads:
@@ -82,12 +83,18 @@ def _by_parent() -> dict[int, list[int]]:
     return table
 
 
-def child_lister() -> Callable[[int], list[int]]:
+class ChildLister(Protocol):
+    """Return the children of a process, whose `threads` may be known."""
+
+    def __call__(self, pid: int, threads: Sequence[int | str] = ()) -> list[int]: ...
+
+
+def child_lister() -> ChildLister:
     """Return a child lister for one scan: the kernel's lists, or one pass over /proc."""
     if _kernel_lists():
         return list_children
     table = _by_parent()
-    return lambda pid: table.get(pid, [])
+    return lambda pid, threads=(): table.get(pid, [])
 
 
 def is_suspended(pid: int, group: int) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from haftd.host.process.machine import boot_id, pid_namespace
 
@@ -31,8 +32,7 @@ class Identity:
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """Fields of /proc/<pid>/stat."""
 
     pid: int
@@ -44,6 +44,8 @@ class Stat:
     reaped: int
     """Minor faults of the children that the process has waited for: the count grows with each of them."""
     ticks: int
+    threads: int = 0
+    """The number of threads; 0 where unknown, as of a process that has ended."""
 
 
 def own_proc() -> bool:
@@ -120,6 +122,7 @@ def read_stat(pid: int) -> Stat | None:
         flags=int(fields[6]),
         reaped=int(fields[8]),
         ticks=int(fields[19]),
+        threads=int(fields[17]),
     )
 
 

@@ -2,7 +2,7 @@
 
 `screen` draws with the terminal `library` (`frames`, `variation`), in the time that
 `draw_scheduler` and `render_cost` allow; `paint` serialises it, `style_runs`
-splits styled rows, `transcript` renders text on a
+splits styled rows, `screen_reader` reads the plain ones, `transcript` renders text on a
 `scratch` terminal. `input` writes text and keys by the `encoders`, when `read_watch` and
 `keyboard_owner` allow.
 """

@@ -166,7 +166,6 @@ class TerminalControl(ChildControl):
 
     def show(self, data: bytes) -> None:
         self._input.note_output(data)
-        self.child.emit(data)
         if self.child.ended:
             self._screen.hold(data)  # no query can be answered; `finish` draws
         else:
@@ -175,6 +174,7 @@ class TerminalControl(ChildControl):
         self._note_frame()
         if self._screen.must_load:
             self._must_load.set()
+        self.child.emit(data)  # last: a listener may look at the screen
 
     def _note_frame(self) -> None:
         """Set the deadline of a frame that has begun: its process may be killed."""

@@ -29,6 +29,7 @@ from .frames import Frames
 from .library import hooks, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint, styled_rows
 from .render_cost import MAX_PIECE, PIECE, split_by_cost
+from .screen_reader import read_screen
 from .style_runs import runs_of
 from .variation import SelectorFilter, restore, restore_bytes
 
@@ -169,7 +170,9 @@ class Screen:
 
     def _end_string(self) -> bool:
         """Cancel a string that ends in a prompt, once the bytes before it are drawn."""
-        if self._terminal is None or self._waiting or self._prompt_at != self._bytes:
+        if not self._eager or self._terminal is None:
+            return False
+        if self._waiting or self._prompt_at != self._bytes:
             return False
         self._prompt_at = -1
         string = begun(library.load(), self._terminal._t[0])
@@ -243,8 +246,9 @@ class Screen:
                 self._at = 0
             before, last = last, time.thread_time()
             self._adapt_piece(last - before)
-        self._end_string()
-        self._keep_size()
+        if self._eager:
+            self._end_string()
+            self._keep_size()
         now = draw_scheduler.current()
         if now is not None:
             now.spent += last - began
@@ -319,18 +323,16 @@ class Screen:
         if self._shot is not None and self._shot.revision == self.revision:
             return self._shot
         terminal, (rows, cols) = self._open(), self._drawn_size
-        lines = restore(terminal.text()).split("\n")
-        lines += [""] * (rows - len(lines))
-        col, row = terminal.cursor
+        contents = read_screen(library.load(), terminal._t[0], rows, cols)
         self._shot = states.Screen(
             rows=rows,
             cols=cols,
-            cursor=(row, col),
-            alt=terminal.get("active_screen", "GhosttyTerminalScreen") != 0,
-            title=self._title(),
-            lines=tuple(lines[:rows]),
+            cursor=contents.cursor,
+            alt=contents.alt,
+            title=contents.title,
+            lines=(*contents.lines, *[""] * (rows - len(contents.lines))),
             revision=self.revision,
-            scrollback=terminal.get("scrollback_rows", "size_t"),
+            scrollback=contents.scrollback,
         )
         return self._shot
 
