@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -329,19 +329,22 @@ async def test_gone_waits_for_the_last_process() -> None:
         assert kin.members() == ()
 
 
-async def test_a_single_look_without_a_process_is_not_believed(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_single_look_without_a_process_is_not_believed_beside_a_stranger(
+    monkeypatch: pytest.MonkeyPatch, decoy: subprocess.Popen[bytes]
 ) -> None:
-    """A process that forks while its parent's list is read may be on no list."""
+    """A stranger without a tag may be the handle's process that has just left a child."""
     async with running(script("sleep 60 & echo $!; exit 0")) as (it, kin):
         left = int(await read_line(it))
         await it.wait_exit()
         misses = 1
 
-        def miss() -> Callable[[int], list[int]]:
+        def only_the_decoy(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
+            return [decoy.pid]
+
+        def miss() -> ancestry.ChildLister:
             nonlocal misses
             misses -= 1
-            return ancestry.list_children if misses < 0 else lambda _: []
+            return ancestry.list_children if misses < 0 else only_the_decoy
 
         monkeypatch.setattr(process_tree, "child_lister", miss)
         with trio.move_on_after(0.05) as scope:
@@ -350,6 +353,41 @@ async def test_a_single_look_without_a_process_is_not_believed(
         misses = 1
         assert await kin.end(0) == ()
         assert not is_running(left)
+
+
+@pytest.mark.usefixtures("lists")
+async def test_a_single_look_is_enough_among_the_processes_of_other_handles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[str]()
+    look = ProcessTree._find
+
+    def count(self: ProcessTree) -> object:
+        looks.append(self.mark)
+        return look(self)
+
+    mark = new_mark()
+    beside = mark.rpartition(".")[0] + ".77"
+    helper = subprocess.Popen(["sleep", "60"])
+    _POPENS.add(helper.pid)
+    ancestry.helpers.add(helper.pid)
+    async with (
+        running(script(ESCAPE.format("") + "read x", beside)) as (other, others),
+        running(script("exit 3", mark)) as (it, kin),
+    ):
+        escaped = int(await read_line(other))
+        await it.wait_exit()
+        monkeypatch.setattr(ProcessTree, "_find", count)
+        await kin.gone()
+        assert kin.members() == () and kin.left_behind() == {}
+        assert looks.count(mark) == 3, "one that looks, and two that know"
+        monkeypatch.undo()
+        assert escaped in others.members()
+        assert await others.end(0) == ()
+    ancestry.helpers.discard(helper.pid)
+    helper.kill()
+    helper.wait()
+    _POPENS.discard(helper.pid)
 
 
 class Steps(trio.abc.Instrument):

@@ -334,7 +334,8 @@ class Registry:
         if excess > 0:
             for handle in choose_evicted(self._by_stop_time(), excess):
                 self.forget(handle)
-        self._truncate_oldest(self._open_files() - self._open_max)
+        if self._stopped > self._open_max:
+            self._truncate_oldest(self._open_files() - self._open_max)
         out, self._evicted = self._evicted, []
         return out
 
@@ -344,7 +345,11 @@ class Registry:
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
             return now
-        if self._open_files() > self._open_max and self._has_evictable(is_open=True):
+        if (
+            self._stopped > self._open_max
+            and self._open_files() > self._open_max
+            and self._has_evictable(is_open=True)
+        ):
             return now
         earliest: float | None = None
         for handles in self._by_session.values():

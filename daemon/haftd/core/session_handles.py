@@ -113,4 +113,6 @@ def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
         if handle.is_left_running:
             continue
         (unread if handle.position.end_read_at is None else read).append(handle)
+        if len(read) == count:
+            break
     return (read + unread)[:count]

@@ -75,11 +75,14 @@ def spawn(
 
     async def started() -> object:
         try:
-            with trio.move_on_after(held_after_s) as bound:
+            if held_after_s == inf:
                 await execution.begun.wait()
-            if bound.cancelled_caught:
-                execution.hold()
-                return read_plain(handle)
+            else:
+                with trio.move_on_after(held_after_s) as bound:
+                    await execution.begun.wait()
+                if bound.cancelled_caught:
+                    execution.hold()
+                    return read_plain(handle)
         except trio.Cancelled:
             if execution.leave():
                 services.supervisor.abandon(execution, EndedBy("abort", caller.label))

@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
 MAX_LINES = 20_000
 _MAX_READ = 8 << 20
 
@@ -95,4 +97,4 @@ class IdLog:
 
 
 def _line(session: str, id_: str, generation: int) -> bytes:
-    return json.dumps((session, id_, generation), separators=(",", ":")).encode() + b"\n"
+    return _to_json((session, id_, generation)).encode() + b"\n"

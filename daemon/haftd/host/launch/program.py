@@ -49,6 +49,8 @@ class Missing(LaunchFailed):
 def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
     if not argv or not argv[0]:
         raise Missing("The command is empty: name a program to run.", "program")
+    if _are_plain(argv, env):
+        return
     for number, word in enumerate(argv):
         size = _size(word, f"Argument {number}")
         if size > MAX_WORD:
@@ -68,6 +70,18 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
                 f"Linux takes {MAX_WORD:,} at most.",
                 "size",
             )
+
+
+def _are_plain(argv: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Return whether all of the words together are short and ASCII, as nearly always: one look instead of one for each."""
+    text = "\0".join((*argv, *env, *env.values()))
+    return (
+        len(text) < MAX_WORD
+        and text.isascii()
+        and text.count("\0") == len(argv) + 2 * len(env) - 1
+        and "" not in env
+        and "=" not in "".join(env)
+    )
 
 
 def _size(word: str, subject: str) -> int:
@@ -94,21 +108,20 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         if problem is not None:
             raise problem
         return path
-    searched = 0
-    refused: Missing | None = None
+    searched = []
     for folder in (os.defpath if env_path is None else env_path).split(os.pathsep):
-        if not folder.startswith("/"):
-            continue
-        searched += 1
-        path = f"{folder.rstrip('/')}/{argv0}"
+        if folder.startswith("/"):
+            path = f"{folder.rstrip('/')}/{argv0}"
+            if os.access(path, os.X_OK) and _unfit(path) is None:
+                return path
+            searched.append(path)
+    for path in searched:
         problem = _unfit(path)
         if problem is None:
             return path
-        if refused is None and problem.reason == "permission":
-            refused = problem
-    if refused is not None:
-        raise refused
-    where = f"{searched} folders" if searched else "no absolute folder at all"
+        if problem.reason == "permission":
+            raise problem
+    where = f"{len(searched)} folders" if searched else "no absolute folder at all"
     raise Missing(
         f"There is no program {argv0!r} in what its PATH names, which is {where}. "
         "Install it, name it by its full path, or give another PATH in `env`.",

@@ -205,9 +205,15 @@ class LaunchedProcess:
 
     async def wait_exit(self) -> Exit:
         """Wait for the leader's end, and take the status. Any number of tasks may wait."""
-        async with self._turn:  # a descriptor is watched by one task
+        if self._turn.locked():
+            await self._turn.acquire()  # a descriptor is watched by one task
+        else:
+            self._turn.acquire_nowait()
+        try:
             while (exit := self.reap()) is None:
                 await trio.lowlevel.wait_readable(self.pidfd)
+        finally:
+            self._turn.release()
         return exit
 
     def reap(self) -> Exit | None:

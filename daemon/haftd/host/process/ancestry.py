@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from haftd.host.process.identity import Stat, every_pid, read_stat
 
@@ -25,6 +25,11 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _MAX_SEARCHED = 256
 """Processes that are searched for a stopped one."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
+_LINKS_OF_ONE_THREAD = 3
+"""Links of /proc/<pid>/task: two, and one for each thread."""
+
+helpers: Final[set[int]] = set()
+"""Unreaped children of this process that belong to no handle. Global, as the kernel's table of children."""
 
 
 def become_subreaper() -> None:
@@ -53,13 +58,16 @@ def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
     if not _kernel_lists():
         return _by_parent().get(pid, [])
     pids: list[int] = []
+    folder = f"/proc/{pid}/task"
     try:
-        threads = threads or os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        if not threads:
+            has_one = os.stat(folder).st_nlink == _LINKS_OF_ONE_THREAD  # noqa: PTH116
+            threads = (pid,) if has_one else os.listdir(folder)  # noqa: PTH208
     except _ENDED:
         return pids
     for thread in threads:
         try:
-            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(f"{folder}/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
         except _ENDED:
             continue
         try:

@@ -114,15 +114,15 @@ def read_stat(pid: int) -> Stat | None:
     if len(fields) < 20:
         return None
     return Stat(
-        pid=pid,
-        state=fields[0].decode("ascii", "replace"),
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        session=int(fields[3]),
-        flags=int(fields[6]),
-        reaped=int(fields[8]),
-        ticks=int(fields[19]),
-        threads=int(fields[17]),
+        pid,
+        fields[0].decode("ascii", "replace"),
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+        int(fields[6]),
+        int(fields[8]),
+        int(fields[19]),
+        int(fields[17]),
     )
 
 

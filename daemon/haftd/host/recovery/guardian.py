@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from haftd.host.process.ancestry import helpers
 from haftd.host.process.identity import send_signal
 from haftd.host.recovery.journal import read_records
 from haftd.host.recovery.recovery import recover
@@ -68,6 +69,7 @@ class Guardian:
             raise
         finally:
             os.close(reader)
+        helpers.add(pid)
         return cls(pid, os.pidfd_open(pid), writer)
 
     def stop(self) -> None:
@@ -77,6 +79,7 @@ class Guardian:
         send_signal(self.pidfd, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        helpers.discard(self.pid)
         os.close(self._pipe)
         os.close(self.pidfd)
         self._pipe = -1

@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from haftd.host.process.identity import Identity
 
@@ -63,11 +63,15 @@ class Record:
 _TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"})
 _NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
 _OWN_LINES = frozenset({"kin", "is_stopped"})
+_OF_START = tuple(each.name for each in fields(Record) if each.name not in _OWN_LINES)
 _NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
 
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _encode(form: dict[str, object]) -> bytes:
-    body = json.dumps(form, separators=(",", ":")).encode("ascii")
+    body = _to_json(form).encode("ascii")
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
@@ -80,8 +84,7 @@ def end_line(mark: str) -> bytes:
 
 
 def start_line(record: Record) -> bytes:
-    form = {key: value for key, value in asdict(record).items() if key not in _OWN_LINES}
-    return _encode({"t": "start", **form})
+    return _encode({"t": "start", **{name: getattr(record, name) for name in _OF_START}})
 
 
 def stopped_line(mark: str) -> bytes:

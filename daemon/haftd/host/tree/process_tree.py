@@ -23,7 +23,7 @@ from haftd.host.descriptors import has_room
 from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
-from haftd.host.process.ancestry import child_lister, is_hidden, is_running
+from haftd.host.process.ancestry import child_lister, helpers, is_hidden, is_running
 from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send_signal
 from haftd.host.process.process_tag import has_tag
 
@@ -40,6 +40,7 @@ class ProcessTree:
 
     __slots__ = (
         "_instance_prefix",
+        "_is_over",
         "_rlimit_tag",
         "_seen",
         "_tag_bytes",
@@ -67,11 +68,18 @@ class ProcessTree:
         )
         self._tag_bytes = os.fsencode(mark)
         self._seen: dict[int, int] = {}
+        self._is_over = False
+        """True once no process can be left: then none ever joins."""
         self.leader_was_signalled = False
         """True once `end` has signalled the leader while the leader lived."""
 
     def members(self) -> tuple[int, ...]:
         return tuple(sorted(self._find()[0]))
+
+    def is_over(self) -> bool:
+        """Return True if one look is enough to know that no process is left."""
+        self._find()
+        return self._is_over
 
     def left_behind(self) -> dict[int, str]:
         """Return the command line, by pid, of each living process besides the leader."""
@@ -93,6 +101,8 @@ class ProcessTree:
         clean, pause = 0, 0.005
         while clean < 2:
             processes, sure = self._find()
+            if self._is_over:
+                return
             if processes:
                 clean, pause = 0, 0.005
                 await self._wait(processes)
@@ -135,6 +145,8 @@ class ProcessTree:
                 processes, sure = self._find()
                 last = tuple(sorted(processes)) or last
                 if not processes:
+                    if self._is_over:
+                        return ()
                     if sure:
                         clean += 1
                         await trio.lowlevel.checkpoint()
@@ -207,9 +219,17 @@ class ProcessTree:
         return shell and not has(ignored, signal.SIGHUP)
 
     def _find(self) -> tuple[dict[int, Stat], bool]:
-        """Return the living processes, and whether none can have been missed."""
+        """Return the living processes, and whether none can have been missed.
+
+        A process that ends during the search may leave a child to the daemon, behind the end of the list that was
+        read. Once the leader is reaped, a list in which each child is known to be of another handle, dead ones included, has
+        no such process: then one search is enough.
+        """
         processes: dict[int, Stat] = {}
+        if self._is_over:
+            return processes, True
         sure = True
+        is_over = self.leader.exit is not None
         me = os.getpid()
         queue: list[int] = []
         try:
@@ -221,12 +241,17 @@ class ProcessTree:
             pid = queue.pop()
             if pid in processes or pid == me or leaders.get(pid, self.leader) is not self.leader:
                 continue
+            if pid in helpers and pid not in leaders:
+                continue
             stat = read_stat(pid)
             if stat is None:
+                is_over = False
                 sure = sure and is_hidden(pid)
                 continue
             if stat.parent == me and not self._is_member(stat):
+                is_over = is_over and self._is_of_another(pid)
                 continue
+            is_over = False
             if is_running(stat):
                 processes[pid] = stat
             try:
@@ -235,6 +260,7 @@ class ProcessTree:
                 sure = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
+                is_over = False
                 if (
                     pid not in processes
                     and pid != me
@@ -244,6 +270,7 @@ class ProcessTree:
                     processes[pid] = stat
         seen = {pid: stat.ticks for pid, stat in processes.items()}
         self._seen = seen if sure else {**self._seen, **seen}
+        self._is_over = is_over and sure
         return processes, sure
 
     def _is_member(self, stat: Stat) -> bool:
@@ -260,6 +287,15 @@ class ProcessTree:
         if self.leader.pid in (stat.group, stat.session):
             return True
         return self._seen.get(pid) == stat.ticks
+
+    def _is_of_another(self, pid: int) -> bool:
+        """Return whether a child has the rlimit tag of another handle of this daemon, unlike a child that is only not known."""
+        tag = rlimit_tag.read_tag(pid)
+        return (
+            tag is not None
+            and tag != self._rlimit_tag
+            and rlimit_tag.instance_prefix(tag) == self._instance_prefix
+        )
 
     def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
         """Open a pidfd of a process that is in the tree while the pidfd is open."""

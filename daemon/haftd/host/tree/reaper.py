@@ -13,7 +13,7 @@ import trio
 
 from haftd.host.launch.spawn import ENDED, leaders
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.ancestry import child_lister
+from haftd.host.process.ancestry import child_lister, helpers
 from haftd.host.process.identity import read_stat
 
 
@@ -47,9 +47,6 @@ class Reaper:
 
     def reap(self) -> bool:
         """Reap the ended children; return whether some must be looked at again."""
-        own_tag = rlimit_tag.read_tag(
-            os.getpid()
-        )  # a daemon in a handle: all children have that tag
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -64,7 +61,7 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, own_tag):
+            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, _own_tag()):
                 break
             else:
                 _take(info.si_pid, tag)
@@ -72,7 +69,7 @@ class Reaper:
 
     def _reap_strangers(self) -> bool:
         """Look at all children: waitid shows one dead child, and a stranger there hides the others."""
-        own_tag = rlimit_tag.read_tag(os.getpid())
+        own_tag = _own_tag()
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):
             stat = read_stat(pid)
@@ -90,8 +87,14 @@ class Reaper:
         return bool(dead)
 
 
+def _own_tag() -> int | None:
+    """Return the tag of a daemon in a handle, which all of its children have."""
+    return rlimit_tag.read_tag(os.getpid())
+
+
 def _take(pid: int, tag: int | None) -> None:
     used_s = usage.cpu_s((pid,)) if tag in usage.ended else 0.0
+    helpers.discard(pid)
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -345,7 +345,7 @@ class Child:
 
     async def _await_descendants(self) -> None:
         try:
-            if self._reported:
+            if self._reported and not self._outputs_ended.is_set():
                 with trio.move_on_after(_DETACH_AFTER_S):
                     await self._outputs_ended.wait()
             await self._detach_outputs()
@@ -362,6 +362,8 @@ class Child:
 
     async def _wait_rest(self) -> None:
         """Wait for the processes left behind, or kill them at a limit."""
+        if self.tree.is_over():
+            return
         with self._lifetime:
             await self._watch_limits_during(self.tree.gone)
         if self._lifetime.cancelled_caught:
@@ -373,8 +375,9 @@ class Child:
     async def _detach_outputs(self) -> None:
         self._io.cancel()
         # Only after every task has released the descriptors: their numbers are reused.
-        with trio.CancelScope(shield=True):
-            await self._io_ended.wait()
+        if not self._io_ended.is_set():
+            with trio.CancelScope(shield=True):
+                await self._io_ended.wait()
         cut = self._reported and not self._complete
         if cut:
             self._drain()
