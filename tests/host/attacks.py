@@ -417,6 +417,61 @@ def signal_a_neighbour_by_descriptor(at: dict[str, Any]) -> object:
 
 
 @attempt
+def queue_a_signal_to_a_neighbour(at: dict[str, Any]) -> object:
+    return call(129, at["neighbour"], 0, struct.pack("=iii", 0, 0, -1) + bytes(116))
+
+
+@attempt
+def signal_a_neighbours_group(at: dict[str, Any]) -> object:
+    os.killpg(os.getpgid(at["neighbour"]), 0)
+    return True
+
+
+@attempt
+def have_the_kernel_signal_a_neighbour_(at: dict[str, Any]) -> object:
+    """The owner of a pipe's end is signalled when there is input. The neighbour shows whether that succeeds."""
+    import fcntl
+    import signal
+
+    read, write = os.pipe()
+    fcntl.fcntl(read, fcntl.F_SETOWN, at["neighbour"])
+    fcntl.fcntl(read, 10, signal.SIGTERM)  # F_SETSIG
+    fcntl.fcntl(read, fcntl.F_SETFL, fcntl.fcntl(read, fcntl.F_GETFL) | os.O_ASYNC)
+    os.write(write, b"x")
+    raise OSError(errno.EPERM, "not seen from here")
+
+
+@attempt
+def write_a_neighbours_memory_(at: dict[str, Any]) -> object:
+    buffer = ctypes.create_string_buffer(8)
+    local = struct.pack("=QQ", ctypes.addressof(buffer), 8)
+    return call(311, at["neighbour"], local, 1, struct.pack("=QQ", at["address"], 8), 1, 0)
+
+
+@attempt
+def compare_with_a_neighbour(at: dict[str, Any]) -> object:
+    return call(312, at["neighbour"], at["neighbour"], 1, 0, 0)
+
+
+@attempt
+def look_for_a_neighbours_pages(at: dict[str, Any]) -> object:
+    return call(279, at["neighbour"], 0, None, None, None, 0)
+
+
+@attempt
+def ask_for_a_neighbours_futexes(at: dict[str, Any]) -> object:
+    return call(
+        274, at["neighbour"], ctypes.create_string_buffer(8), ctypes.create_string_buffer(8)
+    )
+
+
+@attempt
+def advise_on_a_neighbours_memory(at: dict[str, Any]) -> object:
+    pages = struct.pack("=QQ", 4096, 4096)
+    return call(440, os.pidfd_open(at["neighbour"]), pages, 1, 20, 0)
+
+
+@attempt
 def read_the_kernels_log_(at: dict[str, Any]) -> object:
     return call(103, 3, ctypes.create_string_buffer(64), 64)
 
@@ -429,6 +484,56 @@ def read_a_neighbours_threads(at: dict[str, Any]) -> object:
 @attempt
 def change_a_neighbours_oom_score(at: dict[str, Any]) -> object:
     return os.open(f"/proc/{at['neighbour']}/oom_score_adj", os.O_WRONLY)
+
+
+@attempt
+def execute_a_path_descriptor(at: dict[str, Any]) -> object:
+    program = os.open(f"{at['secret']}/program", os.O_PATH)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            call(322, program, b"", (ctypes.c_char_p * 2)(b"program"), None, 0x1000)
+        except OSError as error:
+            os._exit(error.errno or 0)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status:
+        raise OSError(status, "execveat")
+    return True
+
+
+@attempt
+def hold_a_readable_file_by_a_lease(at: dict[str, Any]) -> object:
+    """Others would wait for 45 s to open the file, or not get the file at all."""
+    import fcntl
+
+    file = os.open(f"{at['readable']}/leased", os.O_RDONLY)
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True
+
+
+@attempt
+def make_a_device_(at: dict[str, Any]) -> object:
+    os.mknod("device", 0o60666, os.makedev(8, 0))
+    return True
+
+
+@attempt
+def read_the_kernels_memory_(at: dict[str, Any]) -> object:
+    paths = [path for path in ("/proc/kcore", "/dev/mem", "/dev/kmsg") if os.path.exists(path)]
+    if not paths:
+        raise OSError(errno.EPERM, "there is none")
+    return [os.open(path, os.O_RDONLY) for path in paths]
+
+
+@attempt
+def list_the_users_keys(at: dict[str, Any]) -> object:
+    return text("/proc/keys")
+
+
+@attempt
+def open_a_new_terminal(at: dict[str, Any]) -> object:
+    return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
 
 
 @attempt
@@ -480,6 +585,13 @@ def look_through_messages_of_system_v(at: dict[str, Any]) -> object:
 @attempt
 def use_the_users_keys(at: dict[str, Any]) -> object:
     return call(250, 0, -4, 1)
+
+
+@attempt
+def open_a_message_queue(at: dict[str, Any]) -> object:
+    queue = call(240, b"haft-test", os.O_RDWR | os.O_CREAT, 0o600, None)
+    call(241, b"haft-test")
+    return queue
 
 
 # Sockets.
@@ -570,6 +682,43 @@ def open_a_raw_socket_(at: dict[str, Any]) -> object:
 
 
 @attempt
+def open_a_socket_of_any_other_family(at: dict[str, Any]) -> object:
+    return first_socket(socket.socket, {socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK})
+
+
+@attempt
+def make_a_pair_of_any_other_kind(at: dict[str, Any]) -> object:
+    return first_socket(socket.socketpair, {socket.AF_UNIX})
+
+
+def first_socket(make: Callable[[int, int], object], but: set[int]) -> object:
+    refused = OSError(errno.EACCES, "")
+    for family in set(range(1, 47)) - but:
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+            try:
+                return bool(make(family, kind))
+            except OSError as error:
+                refused = error
+    raise refused
+
+
+@attempt
+def call_in_32_bits(at: dict[str, Any]) -> object:
+    """By `int 0x80`: its numbers are others, and a filter of 64 bits would take them for its own."""
+    import mmap
+
+    code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(b"\xb8\x14\0\0\0\xcd\x80\xc3")  # getpid
+    function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if function() == os.getpid() else 1)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError(errno.ENOSYS, "the child was killed")
+    return True
+
+
+@attempt
 def open_a_socket_by_io_uring(at: dict[str, Any]) -> object:
     return call(425, 4, bytes(120))
 
@@ -585,6 +734,38 @@ def load_a_program_into_the_kernel_(at: dict[str, Any]) -> object:
 @attempt
 def watch_page_faults_(at: dict[str, Any]) -> object:
     return call(323, 1)
+
+
+@attempt
+def leave_the_handle_by_another_tag(at: dict[str, Any]) -> object:
+    """A limit is the tag of a handle's processes."""
+    return call(302, 0, 15, struct.pack("=QQ", 1 << 61, (1 << 64) - 1), None) or True
+
+
+@attempt
+def leave_the_handle_by_the_older_call(at: dict[str, Any]) -> object:
+    return call(160, 15, struct.pack("=QQ", 1 << 61, (1 << 64) - 1)) or True
+
+
+@attempt
+def change_the_host_name_(at: dict[str, Any]) -> object:
+    socket.sethostname(socket.gethostname())
+    return True
+
+
+@attempt
+def set_the_clock_(at: dict[str, Any]) -> object:
+    import time
+
+    time.clock_settime(time.CLOCK_REALTIME, time.time())
+    return True
+
+
+@attempt
+def become_another_user_(at: dict[str, Any]) -> object:
+    uid = 0 if os.getuid() else 1
+    os.setuid(uid)
+    return True
 
 
 @attempt

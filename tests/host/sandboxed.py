@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def make_folders(base: Path) -> None:
         (base / name).chmod(0o777)
     (base / "root/inside").write_text("inside")
     (base / "root/link").symlink_to("../secret")
-    (base / "readable/file").write_text("read me")
+    for name in ("file", "leased"):
+        (base / "readable" / name).write_text("read me")
     for name in ("file", "movable", "over", "deletable"):
         (base / "secret" / name).write_text("secret")
     shutil.copy("/bin/true", base / "secret/program")
@@ -78,6 +80,7 @@ def surroundings(base: Path) -> Iterator[dict[str, Any]]:
             }
         finally:
             neighbour.kill()
+            assert neighbour.wait() == -signal.SIGKILL, "the neighbour was signalled"
 
 
 def sandbox_of(base: Path) -> Sandbox:

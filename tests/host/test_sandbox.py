@@ -45,6 +45,8 @@ REFUSED_ANYWAY = {
     "use_an_inherited_descriptor": "EBADF",
     "open_a_handle_of_a_file": "ESTALE",
     "read_a_neighbours_memory": "EFAULT",
+    "advise_on_a_neighbours_memory": "ENOMEM",
+    "make_a_pair_of_any_other_kind": "EAFNOSUPPORT",
     "reconnect_one_socket_of_a_pair": "EISCONN",
     "reconnect_the_rest_of_a_pair": "EISCONN",
 }

@@ -3,6 +3,8 @@
 The filter of the sandbox lets the kernel ask (seccomp_unotify(2)). The supervisor reads the wanted address from the
 caller's memory, takes a copy of the caller's socket (pidfd_getfd(2)) and connects that to the proxy itself: whatever the
 caller changes meanwhile, an address of the supervisor's own is connected to. The call is never continued.
+Each step may take as long as the caller likes (a busy address space, a socket that blocks again), so a thread takes
+them, for one question of a sandbox at a time.
 Linux 5.14 with the right to trace the child; a stricter Yama, or a container that withholds the calls, refuses the tool.
 """
 
@@ -41,6 +43,15 @@ class _Question:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    """The error of a connection, and the copy of a socket, which blocks or does not."""
+
+    code: int
+    is_blocking: bool
+    sock: socket.socket | None
+
+
 def take_listener(pid: int, pidfd: int) -> int:
     """Return a copy of the descriptor at which the gate's filter asks; raises `CannotEnforce`."""
     try:
@@ -58,13 +69,16 @@ def take_listener(pid: int, pidfd: int) -> int:
 
 async def supervise(listener: int, port: int) -> None:
     """Answer the questions until no process of the sandbox is left; `port` is the proxy's."""
+    one_at_a_time = trio.CapacityLimiter(1)
     async with trio.open_nursery() as nursery:
         while True:
             await trio.lowlevel.wait_readable(listener)
-            question = _receive(listener)
+            events = _events(listener)
+            # Without a question the request would wait for one: before Linux 6.11 for ever, with no process left.
+            question = _receive(listener) if events & select.POLLIN else None
             if question is not None:
-                _answer(listener, question, port, nursery)
-            elif _has_hung_up(listener):
+                await _answer(listener, question, port, nursery, one_at_a_time)
+            elif events & select.POLLHUP:
                 break
 
 
@@ -78,7 +92,32 @@ def _receive(listener: int) -> _Question | None:
     return _Question(id_, tid, fd & 0xFFFFFFFF, address, size & 0xFFFFFFFF)
 
 
-def _answer(listener: int, question: _Question, port: int, nursery: trio.Nursery) -> None:
+async def _answer(
+    listener: int,
+    question: _Question,
+    port: int,
+    nursery: trio.Nursery,
+    limiter: trio.CapacityLimiter,
+) -> None:
+    own = os.dup(listener)  # an abandoned thread outlives the supervision
+
+    def connect() -> _Connected:
+        try:
+            return _connected(own, question, port)
+        finally:
+            os.close(own)
+
+    made = await trio.to_thread.run_sync(connect, abandon_on_cancel=True, limiter=limiter)
+    if made.sock is not None and made.code == errno.EINPROGRESS and made.is_blocking:
+        nursery.start_soon(_finish, listener, question.id, made.sock)
+        return
+    if made.sock is not None:
+        made.sock.close()
+    _reply(listener, question.id, made.code)
+
+
+def _connected(listener: int, question: _Question, port: int) -> _Connected:
+    """Connect the caller's socket to the proxy, without waiting for the connection."""
     sock: socket.socket | None = None
     try:
         if not is_proxy(_wanted_address(question), port):
@@ -89,12 +128,7 @@ def _answer(listener: int, question: _Question, port: int, nursery: trio.Nursery
         code, is_blocking = _connect(sock, port)
     except OSError as error:
         code, is_blocking = error.errno or errno.EACCES, False
-    if sock is not None and code == errno.EINPROGRESS and is_blocking:
-        nursery.start_soon(_finish, listener, question.id, sock)
-        return
-    if sock is not None:
-        sock.close()
-    _reply(listener, question.id, code)
+    return _Connected(code, is_blocking, sock)
 
 
 async def _finish(listener: int, id_: int, sock: socket.socket) -> None:
@@ -177,10 +211,10 @@ def _connect(sock: socket.socket, port: int) -> tuple[int, bool]:
         fcntl.fcntl(sock, fcntl.F_SETFL, flags)
 
 
-def _has_hung_up(listener: int) -> bool:
+def _events(listener: int) -> int:
     poll = select.poll()
-    poll.register(listener, 0)
-    return any(events & select.POLLHUP for _, events in poll.poll(0))
+    poll.register(listener, select.POLLIN)
+    return sum(events for _, events in poll.poll(0))
 
 
 def _copy(pidfd: int, fd: int) -> int:

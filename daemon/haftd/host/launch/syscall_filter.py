@@ -4,7 +4,9 @@
   the process from the sockets of other programs (the daemon's, D-Bus, Docker), which a network namespace
   does not. A pair of connected stream sockets stays, as runtimes need one.
 - With haft's proxy as the only destination, `connect` is not decided by the filter, which sees no address: the kernel
-  asks the supervisor (seccomp_unotify(2)), which connects the socket itself. No other call may give a destination.
+  asks the supervisor (seccomp_unotify(2)), which connects the socket itself. No other call may give a destination: no
+  source route and no interface. A supervisor of the tool's own, once haft's is gone, would let `connect` pass.
+- The rlimit that tags a handle's processes stays as it is: a process with another tag would leave the handle.
 - `clone3` and io_uring do not exist for the process, as a filter sees neither's arguments; libraries then
   take the older calls.
 - A number is compared with one instruction; the order is that of the tables.
@@ -20,6 +22,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal
 
+from haftd.host.process import rlimit_tag
+
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NUMBER, _ARCH = 0, 4
@@ -30,6 +34,11 @@ _NEW_TIME = 0x80  # in `clone` a bit of the signal's number
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
 _TCP, _FASTOPEN = 6, 0x20000000
+_SETLEASE = 1024
+"""Operation of `fcntl` on a file that may only be read: others wait for the file, or do not get the file."""
+_NEW_LISTENER = 1 << 3
+_ROUTES: Final = ((0, (4, 50)), (1, (25, 62)))
+"""Options of sockets that choose the way of packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE, SO_BINDTOIFINDEX."""
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 """Requests of `ioctl` that change the attributes of a file, open for reading as it may be."""
 
@@ -47,8 +56,11 @@ class _Machine:
     socket: int
     socketpair: int
     connect: int
+    setsockopt: int
     prlimit: int
+    setrlimit: int
     ioctl: int
+    fcntl: int
     denied: tuple[int, ...]
     ipc: tuple[int, ...]
     metadata: tuple[int, ...]
@@ -73,8 +85,11 @@ _MACHINES: Final = {
         socket=41,
         socketpair=53,
         connect=42,
+        setsockopt=54,
         prlimit=302,
+        setrlimit=160,
         ioctl=16,
+        fcntl=72,
         # mount, umount2, pivot_root, setns, kexec_load, kexec_file_load, init_module, finit_module,
         # delete_module, bpf, perf_event_open, userfaultfd, open_by_handle_at, swapon, swapoff, reboot,
         # acct, quotactl, iopl, ioperm, syslog
@@ -140,8 +155,11 @@ _MACHINES: Final = {
         socket=198,
         socketpair=199,
         connect=203,
+        setsockopt=208,
         prlimit=261,
+        setrlimit=164,
         ioctl=29,
+        fcntl=25,
         denied=(
             40,
             39,
@@ -246,12 +264,32 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
             _refuse(errno.EPERM),
             _instruction(_RET, _ALLOW),
         )
-    # The limits of another process; 0 is the caller.
+    # The limits of another process, 0 is the caller; and a new value of the tag, by a pointer that is not NULL.
     code += _when(
         machine.prlimit,
         _instruction(_LD, _argument(0)),
+        _instruction(_JEQ, 0, 0, 6),
+        _instruction(_LD, _argument(1)),
+        _instruction(_JEQ, rlimit_tag.RESOURCE, 0, 5),
+        _instruction(_LD, _argument(2)),
+        _instruction(_JEQ, 0, 0, 2),
+        _instruction(_LD, _argument(2) + 4),
         _instruction(_JEQ, 0, 1, 0),
         _refuse(errno.EPERM),
+        _instruction(_RET, _ALLOW),
+    )
+    code += _when(
+        machine.setrlimit,
+        _instruction(_LD, _argument(0)),
+        _instruction(_JEQ, rlimit_tag.RESOURCE, 0, 1),
+        _refuse(errno.EPERM),
+        _instruction(_RET, _ALLOW),
+    )
+    code += _when(
+        machine.fcntl,
+        _instruction(_LD, _argument(1)),
+        _instruction(_JEQ, _SETLEASE, 0, 1),
+        _refuse(errno.EACCES),
         _instruction(_RET, _ALLOW),
     )
     if not metadata:
@@ -312,6 +350,14 @@ def _only_proxy(machine: _Machine) -> list[bytes]:
         _instruction(_RET, _ALLOW),
     )
     code += _when(machine.connect, _instruction(_RET, _ASK))
+    code += _when(
+        machine.seccomp,
+        _instruction(_LD, _argument(1)),
+        _instruction(_JSET, _NEW_LISTENER, 0, 1),
+        _refuse(errno.EACCES),
+        _instruction(_RET, _ALLOW),
+    )
+    code += _when(machine.setsockopt, *_without_routes())
     for number in machine.listening:
         code += _when(number, _refuse(errno.EACCES))
     for number, flags in machine.sending:
@@ -323,6 +369,23 @@ def _only_proxy(machine: _Machine) -> list[bytes]:
             _instruction(_RET, _ALLOW),
         )
     return code
+
+
+def _without_routes() -> list[bytes]:
+    code = []
+    for level, options in _ROUTES:
+        code += [
+            _instruction(_LD, _argument(1)),
+            _instruction(_JEQ, level, 0, len(options) + 3),
+            _instruction(_LD, _argument(2)),
+            *(
+                _instruction(_JEQ, option, len(options) - at, 0)
+                for at, option in enumerate(options)
+            ),
+            _instruction(_RET, _ALLOW),
+            _refuse(errno.EACCES),
+        ]
+    return [*code, _instruction(_RET, _ALLOW)]
 
 
 def _instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
