@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
 import pytest
 import trio
@@ -60,6 +60,22 @@ async def test_reads_of_a_flood_arrive_in_one_chunk(monkeypatch: pytest.MonkeyPa
     await pump(-1, chunks.append)
     assert [len(chunk) for chunk in chunks] == [5, 4 * 4095, 3 * 4095 + 4, 4095]
     assert b"".join(chunks) == b"".join(read for read in reads if read)
+
+
+async def test_a_consumer_that_does_not_keep_up_gets_single_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = iter([*[bytes(4095)] * 12, b""])
+    behind = iter([True, True, False])
+    monkeypatch.setattr(room, "_read", lambda fd: next(left, b""))
+    monkeypatch.setattr(room, "_TURN_S", 60.0)
+    chunks: list[int] = []
+
+    def keep_up() -> Awaitable[None] | None:
+        return trio.lowlevel.checkpoint() if next(behind, False) else None
+
+    await pump(-1, lambda data: chunks.append(len(data)), keep_up)
+    assert [size // 4095 for size in chunks] == [4, 1, 1, 4, 2]
 
 
 async def test_all_bytes_arrive_in_order_up_to_the_end(pipe: Pipe) -> None:

@@ -67,6 +67,8 @@ codecs.register_error(_HANDLER, _replace)
 
 def decode(data: bytes) -> str:
     """Decode complete characters, without sequences."""
+    if data.isascii() and b"\x1b" not in data:
+        return data.decode("ascii")
     pieces = [(piece, piece.decode("utf-8", "replace")) for piece in lines(data)]
     is_text = 0 < sum(text.count("\ufffd") for _, text in pieces) <= _MAX_BROKEN
     return "".join(

@@ -29,6 +29,8 @@ _MAX_HEAD = 32_768
 _DISK_STEP = 1_048_576
 """Disk is taken from the budget in steps of this size."""
 
+_NOT_SHOWN = (-1, None, 0)
+
 _MAX_IDLE_MEMORY = 65_536
 """Bytes of a finished spool that may stay in memory."""
 
@@ -77,6 +79,7 @@ class Spool:
         "folder",
         "head",
         "saved",
+        "shown",
         "strings",
     )
 
@@ -92,6 +95,8 @@ class Spool:
         """Named files besides the output; removed with the spool."""
         self.strings = NO_STRINGS
         """The control strings of more than `escapes.MAX_SEQUENCE` bytes."""
+        self.shown: tuple[int, object, int] = _NOT_SHOWN
+        """Cache of `text.shown_end`: an end, the rendering, and the offset."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
         self.budget = budget

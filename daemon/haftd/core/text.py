@@ -135,7 +135,11 @@ def _last_version(line: str) -> str:
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
     """Return the offset up to which reads show output now."""
-    return _shown_end(spool, rendering, spool.end)
+    end, by, shown = spool.shown
+    if end != spool.end or by is not rendering:
+        shown = _shown_end(spool, rendering, spool.end)
+        spool.shown = spool.end, rendering, shown
+    return shown
 
 
 def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:

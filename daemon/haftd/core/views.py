@@ -198,9 +198,10 @@ def _text_slice(
         return Slice("", spool.end)
     else:
         start = 0
+    stop = spool.end if final else max(start, handle.readable_end())
     rendering = handle.rendering
     return cut(
-        spool, start, spool.end, max_bytes, final=final, tail=tail, rendering=rendering, defer=defer
+        spool, start, stop, max_bytes, final=True, tail=tail, rendering=rendering, defer=defer
     )
 
 

@@ -25,7 +25,8 @@ from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 CHUNK = 65_536
 _MIN_GATHERED = 1_024
 _MAX_GATHERED = 16_384
-"""Reads of a flood are joined to chunks of up to this size, as a terminal gives 4 KiB a read."""
+"""Reads of a flood are joined to chunks of up to this size, as a terminal gives 4 KiB a read; not for a
+consumer that has not kept up with the last chunk."""
 _READS_A_TURN = 8
 _TURN_S = 0.001
 _INT = struct.Struct("i")
@@ -94,6 +95,7 @@ async def pump(
     opened again. Cancellation loses nothing: read data was emitted.
     """
     reads, began = 0, trio.current_time()
+    is_slow = False
     while True:
         data = _read(fd)
         if data is None:
@@ -106,11 +108,12 @@ async def pump(
                     await changes.next()
         else:
             count = 1
-            if _MIN_GATHERED <= len(data) < _MAX_GATHERED:
+            if _MIN_GATHERED <= len(data) < _MAX_GATHERED and not is_slow:
                 data, count = _gather(fd, data, began + _TURN_S)
             emit(data)
             reads += count
             rest = keep_up()
+            is_slow = rest is not None
             if rest is not None:
                 await rest
             elif reads < _READS_A_TURN and trio.current_time() - began < _TURN_S:
