@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 import trio
@@ -348,6 +348,29 @@ async def test_end_of_input_follows_queued_items(pipe: Pipe) -> None:
             drain(pipe.read, got.extend)
             await trio.lowlevel.checkpoint()
     assert got.endswith(b"last") and ends == [0]
+
+
+async def test_a_writer_runs_once_an_item_has_to_wait(pipe: Pipe) -> None:
+    """An idle handle has no task for an input that fits."""
+    runs: list[Callable[[], Awaitable[None]]] = []
+    writer = Writer(pipe.write, on_waiting=runs.append)
+    writer.put(b"fits")
+    assert runs == []
+    taken = fill(pipe.write)
+    writer.put(b"x")
+    writer.put(b"y")
+    assert runs == [writer.run]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runs[0])
+        got = bytearray()
+        while len(got) < 4 + taken + 2:
+            drain(pipe.read, got.extend)
+            await trio.lowlevel.checkpoint()
+        fill(pipe.write)
+        writer.put(b"z")
+        assert len(runs) == 1 and writer.waiting
+        nursery.cancel_scope.cancel()
+    assert got.endswith(b"xy")
 
 
 async def test_an_idle_writer_sleeps_until_something_is_put_or_it_ends(pipe: Pipe) -> None:

@@ -136,12 +136,9 @@ async def test_the_end_of_a_program_does_not_wait_for_the_library(
     library = "haftd.runtimes.terminal.runtime.library"
     monkeypatch.setattr(f"{library}.load", load)
     monkeypatch.setattr(f"{library}.is_loading", lambda: False)
-    forever = trio.sleep_forever
-    stage: Any = SimpleNamespace(
-        _input=SimpleNamespace(run=forever), _end_frames=forever, _report_redraws=forever
-    )
+    stage: Any = SimpleNamespace()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(TerminalControl.serve, stage)
+        nursery.start_soon(TerminalControl.load, stage)
         await trio.to_thread.run_sync(begun.wait)
         nursery.cancel_scope.cancel()
     assert not loaded.is_set()

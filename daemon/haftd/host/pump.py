@@ -155,7 +155,7 @@ class Writer:
 
     `on_written(number)` reports an item that was written, or dropped because the process reads no
     more; numbers only grow. `put` may call it. `on_end` closes the descriptor once `end` is
-    reached.
+    reached. `on_waiting` is called with `run` when the first item has to wait and `run` has not begun.
     """
 
     __slots__ = (
@@ -163,8 +163,10 @@ class Writer:
         "_ending",
         "_fd",
         "_held",
+        "_is_running",
         "_last",
         "_on_end",
+        "_on_waiting",
         "_on_written",
         "_queue",
         "_wake",
@@ -177,8 +179,11 @@ class Writer:
         on_written: Callable[[int], None] = lambda _: None,
         on_end: Callable[[], None] = lambda: None,
         limit: int = 1 << 20,
+        on_waiting: Callable[[Callable[[], Awaitable[None]]], None] = lambda _: None,
     ) -> None:
         self.limit = limit
+        self._on_waiting = on_waiting
+        self._is_running = False
         self._fd = fd
         self._on_written = on_written
         self._on_end = on_end
@@ -218,6 +223,9 @@ class Writer:
             self._write()
         if self._queue:
             self._wake.set()
+            if not self._is_running:
+                self._is_running = True
+                self._on_waiting(self.run)
         return self._last
 
     def end(self) -> None:
@@ -231,6 +239,7 @@ class Writer:
 
     async def run(self) -> None:
         """Write queued data that did not fit at once; return when the input is closed."""
+        self._is_running = True
         while not self._closed:
             if self._queue:
                 try:

@@ -87,11 +87,15 @@ class Child:
         self._context = context
         self._limits = limits
         self._outputs: Sequence[Output] = ()
-        self._io = trio.CancelScope(shield=True)
+        self._nursery: trio.Nursery | None = None
+        self._early_io: list[Callable[[], Awaitable[None]]] = []
+        self._io: set[trio.CancelScope] = set()
+        """A scope for each task that moves bytes."""
+        self._is_detached = False
         self._connects = trio.CancelScope(shield=True)
         self._lifetime = trio.CancelScope()
         self._outputs_ended = trio.Event()
-        self._io_ended = trio.Event()
+        self._io_ended: trio.Event | None = None
         self._passed: str | None = None
         self._pause: trio.CancelScope | None = None
         """Of the watch of sums; output, as a sign of work, shortens it."""
@@ -206,7 +210,12 @@ class Child:
         `at_end` is called before the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._move, tasks)
+            self._nursery = nursery
+            early, self._early_io = self._early_io, []
+            for task in (*early, *tasks):
+                self.start_io(task)
+            for output in outputs:
+                self.start_io(partial(self._read_output, output))
             if self.launched.listener is not None:
                 nursery.start_soon(self._supervise_connects, self.launched.listener)
             try:
@@ -216,8 +225,9 @@ class Child:
                 self._is_supervised = is_cancellation(error)
                 raise
             finally:
-                self._io.cancel()
+                self._cancel_io()
                 self._connects.cancel()
+                self._nursery = None
 
     async def _supervise_connects(self, listener: int) -> None:
         with self._connects:
@@ -229,19 +239,30 @@ class Child:
         self._limits.unfollow()
         self.launched.close()
 
-    async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    def start_io(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run `task` while bytes may move, at the earliest from `run` on."""
+        if self._is_detached:
+            return
+        if self._nursery is None:
+            self._early_io.append(task)
+            return
+        scope = trio.CancelScope(shield=True)
+        self._io.add(scope)
+        self._nursery.start_soon(self._run_io, task, scope)
+
+    async def _run_io(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         try:
-            with self._io:
-                if not tasks and len(self._outputs) == 1:
-                    await self._read_output(self._outputs[0])
-                    return
-                async with trio.open_nursery() as nursery:
-                    for task in tasks:
-                        nursery.start_soon(task)
-                    for output in self._outputs:
-                        nursery.start_soon(self._read_output, output)
+            with scope:
+                await task()
         finally:
-            self._io_ended.set()
+            self._io.remove(scope)
+            if not self._io and self._io_ended is not None:
+                self._io_ended.set()
+
+    def _cancel_io(self) -> None:
+        self._is_detached = True
+        for scope in self._io:
+            scope.cancel()
 
     async def _read_output(self, output: Output) -> None:
         await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
@@ -373,9 +394,10 @@ class Child:
                 await self.tree.end(self._context.grace_s)
 
     async def _detach_outputs(self) -> None:
-        self._io.cancel()
+        self._cancel_io()
         # Only after every task has released the descriptors: their numbers are reused.
-        if not self._io_ended.is_set():
+        if self._io:
+            self._io_ended = trio.Event()
             with trio.CancelScope(shield=True):
                 await self._io_ended.wait()
         cut = self._reported and not self._complete

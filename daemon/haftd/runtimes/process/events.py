@@ -7,7 +7,7 @@ is asked in one step with its `content`: a reader sees both or neither.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -150,7 +150,7 @@ class Live:
             call["host"] = {"methods": self._requests.methods}
         self._notify("init", call)
         keep_up, requests = self._context.keep_up, self._requests
-        tasks = [*self._control.tasks, self._serve_questions]
+        tasks: list[Callable[[], Awaitable[None]]] = [self._serve_questions]
         if requests is not None:
             tasks.append(partial(requests.serve, self._control))
         outputs = [

@@ -163,7 +163,7 @@ async def _run(
             children.add(child)
         try:
             with context.scope:
-                await child.run(outputs, Plain(), control.tasks, control.close)
+                await child.run(outputs, Plain(), at_end=control.close)
         finally:
             if children is not None:
                 children.remove(child)

@@ -77,7 +77,7 @@ class OneShot:
                 Output(child.stdout, outcome.feed, keep_up),
                 Output(child.stderr, child.emit_stderr, keep_up),
             ]
-            await child.run(outputs, outcome, control.tasks, control.close)
+            await child.run(outputs, outcome, at_end=control.close)
         return outcome
 
     async def _ask(self, question: Question, outcome: _Outcome) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import trio
 
@@ -47,14 +47,13 @@ class PipeControl(ChildControl):
         self._number = 0
         self._writer: pump.Writer | None = None
         self._room = _Room()
-        self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
         self.attach(child)
 
     def attach(self, child: Child) -> None:
         self.child = child
         stdin = child.launched.stdin
         if stdin is None:
-            self._writer, self.tasks = None, ()
+            self._writer = None
             return
         context, room, head = self._context, self._room, child.stdin_head
         before = self._number - bool(head)
@@ -65,10 +64,11 @@ class PipeControl(ChildControl):
                 context.written(before + number)
             room.report()
 
-        self._writer = pump.Writer(stdin, written, child.launched.close_stdin)
+        self._writer = pump.Writer(
+            stdin, written, child.launched.close_stdin, on_waiting=child.start_io
+        )
         if head:
             self._writer.put(head)
-        self.tasks = (self._writer.run,)
 
     async def wait_put(self, data: bytes) -> None:
         """Queue `data` once there is room. Raises `InputRefused` once the input is closed."""

@@ -28,10 +28,5 @@ class ProcessRuntime:
             outputs = [Output(child.stdout, child.emit, context.keep_up)]
             if call.launch.splits_stderr:
                 outputs.append(Output(child.stderr, child.emit_stderr, context.keep_up))
-            await child.run(
-                outputs,
-                Plain(),
-                control.tasks,
-                control.close,
-            )
+            await child.run(outputs, Plain(), at_end=control.close)
         return None

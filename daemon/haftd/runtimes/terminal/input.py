@@ -15,7 +15,7 @@ import contextlib
 import re
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import trio
@@ -63,8 +63,8 @@ class _Typed(msgspec.Struct, frozen=True):
 
 
 class TerminalInput:
-    """The keyboard of one terminal: writes inputs in order, at once where possible, else by `run`.
-    Call `recheck_echo` at every output."""
+    """The keyboard of one terminal: writes inputs in order, at once where possible, else by `run`, with which
+    `on_waiting` is called when the first input has to wait. Call `recheck_echo` at every output."""
 
     def __init__(
         self,
@@ -73,7 +73,10 @@ class TerminalInput:
         shown: screen.Screen,
         on_written: Callable[[int], None],
         reads: Callable[[], bool],
+        on_waiting: Callable[[Callable[[], Awaitable[None]]], None] = lambda _: None,
     ) -> None:
+        self._on_waiting = on_waiting
+        self._is_running = False
         self._reads = reads
         self._master = master
         self._slave = slave
@@ -81,7 +84,9 @@ class TerminalInput:
         self._on_written = on_written
         # `type` bounds the queue; the writer itself refuses nothing.
         self._keyboard_owner = KeyboardOwner(self._foreground)
-        self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
+        self._writer = pump.Writer(
+            master, self._wrote, limit=sys.maxsize, on_waiting=lambda _: self._begin()
+        )
         self._completions: deque[tuple[int, int]] = deque()
         self._queue: deque[_Typed] = deque()
         self._size = 0
@@ -126,6 +131,7 @@ class TerminalInput:
             self._queue.append(typed)
             self._size += size
             self._wake.set()
+            self._begin()
         return self._number
 
     def answer(self, data: bytes) -> None:
@@ -139,6 +145,7 @@ class TerminalInput:
             if len(self._answers) < _MAX_ANSWERS:
                 self._answers.append(data)
                 self._has_answers.set()
+                self._begin()
             return
         with contextlib.suppress(pump.InputFull, pump.Closed):
             self._writer.put(data)
@@ -169,8 +176,15 @@ class TerminalInput:
         if self._number:
             self._on_written(self._number)
         self._on_written, self._reads = (lambda number: None), (lambda: False)
+        self._on_waiting = lambda _: None
+
+    def _begin(self) -> None:
+        if not self._is_running:
+            self._is_running = True
+            self._on_waiting(self.run)
 
     async def run(self) -> None:
+        self._is_running = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._writer.run)
             nursery.start_soon(self._answer_late)

@@ -41,7 +41,8 @@ class TerminalRuntime:
             context.started(control)
             outputs = [Output(control.master, control.show, control.keep_up)]
             try:
-                await child.run(outputs, Plain(), (control.serve,), control.close)
+                tasks = () if library.is_loaded() else (control.load,)
+                await child.run(outputs, Plain(), tasks, control.close)
             finally:
                 await control.finish()
         return None
@@ -63,13 +64,14 @@ class TerminalControl(ChildControl):
             self._screen,
             context.written,
             lambda: self._kernel_state().state != "busy",
+            child.start_io,
         )
         self._transcript = Transcript(call.launch.rows, call.launch.cols)
         self._context = context
         self._frame: int | None = None
         self._frame_ends_at = math.inf
-        self._frame_began = trio.Event()
-        self._has_redrawn = trio.Event()
+        self._ends_frames = False
+        self._is_redraw_due = False
         self._must_load = trio.Event()
         self._loaded = trio.Event()
         self._is_finished = False
@@ -135,7 +137,7 @@ class TerminalControl(ChildControl):
             return Wanted("busy")
         state = translate(wait)
         if state.state == "reads" and state.kind != "key" and self._screen.end_string():
-            self._has_redrawn.set()
+            self._redraw_soon()
         return replace(state, kind="line") if state.kind == "key" and self._edits_line() else state
 
     def _edits_line(self) -> bool:
@@ -182,27 +184,31 @@ class TerminalControl(ChildControl):
             return
         self._frame = self._screen.frame
         self._frame_ends_at = trio.current_time() + MAX_FRAME_S
-        self._frame_began.set()
+        if not self._ends_frames:
+            self._ends_frames = True
+            self.child.start_io(self._end_frames)
 
     async def _end_frames(self) -> None:
-        while True:
-            if self._screen.frame is None:
-                self._frame_began = trio.Event()
-                await self._frame_began.wait()
-            elif trio.current_time() < self._frame_ends_at:
+        while self._screen.frame is not None:
+            if trio.current_time() < self._frame_ends_at:
                 await trio.sleep_until(self._frame_ends_at)
             else:
                 self._screen.end_frame()
                 if self._screen.must_load:
                     self._must_load.set()
                 await self._draw()
-                self._has_redrawn.set()
+                self._redraw_soon()
+        self._ends_frames = False
 
-    async def _report_redraws(self) -> None:
-        while True:
-            await self._has_redrawn.wait()
-            self._has_redrawn = trio.Event()
-            self._context.redrawn()
+    def _redraw_soon(self) -> None:
+        """Report a redraw in a task of its own: the caller may be a listener of the handle."""
+        if not self._is_redraw_due:
+            self._is_redraw_due = True
+            self.child.start_io(self._report_redraw)
+
+    async def _report_redraw(self) -> None:
+        self._is_redraw_due = False
+        self._context.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
         return self._draw_and_keep_up() if self._screen.is_behind else self._context.keep_up()
@@ -219,18 +225,13 @@ class TerminalControl(ChildControl):
                 await self._loaded.wait()
             await draw_scheduler.in_turn(self._screen.draw)
 
-    async def serve(self) -> None:
-        """Write queued input and bound frames. The first terminal loads the library in a thread;
-        terminals that need it meanwhile wait."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._input.run)
-            nursery.start_soon(self._end_frames)
-            nursery.start_soon(self._report_redraws)
-            if library.is_loading():
-                await self._must_load.wait()
-            await trio.to_thread.run_sync(library.load, abandon_on_cancel=True)
-            self._loaded.set()
-            await self._draw()
+    async def load(self) -> None:
+        """Load the library in a thread, for the first terminal; terminals that need it meanwhile wait."""
+        if library.is_loading():
+            await self._must_load.wait()
+        await trio.to_thread.run_sync(library.load, abandon_on_cancel=True)
+        self._loaded.set()
+        await self._draw()
 
     def close(self) -> None:
         self._input.close()
