@@ -5,6 +5,8 @@ A value without a JSON form is mended, as a caller must get a reply.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from secrets import token_hex
 from typing import cast
 
 import msgspec
@@ -20,6 +22,9 @@ __all__ = [
     "is_long",
     "join_batch",
 ]
+
+_MARK = token_hex(16)
+"""In place of a long text: a word that no text has."""
 
 _PIECE = 262_144
 """Characters encoded at once, in a millisecond."""
@@ -58,22 +63,31 @@ def is_long(result: object) -> bool:
 
 def encode_long_reply(id_: bytes, result: object) -> bytes:
     """Encode a success reply in pieces, so that other threads run between."""
-    texts = {name: msgspec.Raw(_encode_text(text)) for name, text in _long_texts(result).items()}
-    return encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **texts))
+    texts = _long_texts(result)
+    marks = dict.fromkeys(texts, _MARK)
+    rest = encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **marks))
+    parts: list[bytes | memoryview] = []
+    # Fields are encoded in their order, which is that of the texts.
+    for before, text in zip(rest.split(_MARK.encode()), (*texts.values(), None), strict=True):
+        parts.append(before)
+        if text is not None:
+            parts += _encoded_pieces(text)
+    return b"".join(parts)
 
 
 def _long_texts(result: object) -> dict[str, str]:
-    if not isinstance(result, msgspec.Struct):
-        return {}
-    fields = {name: getattr(result, name) for name in result.__struct_fields__}
-    return {
-        name: text for name, text in fields.items() if isinstance(text, str) and len(text) > _PIECE
-    }
+    texts: dict[str, str] = {}
+    if isinstance(result, msgspec.Struct):
+        for name in result.__struct_fields__:
+            text = getattr(result, name)
+            if isinstance(text, str) and len(text) > _PIECE:
+                texts[name] = text
+    return texts
 
 
-def _encode_text(text: str) -> bytes:
-    pieces = (_encode_any(text[at : at + _PIECE])[1:-1] for at in range(0, len(text), _PIECE))
-    return b'"%b"' % b"".join(pieces)
+def _encoded_pieces(text: str) -> Iterator[bytes | memoryview]:
+    for at in range(0, len(text), _PIECE):
+        yield memoryview(_encode_any(text[at : at + _PIECE]))[1:-1]
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol.encoding import encode_error, encode_reply, encode_request, join_batch
+from haft_protocol import encoding
+from haft_protocol.encoding import (
+    encode_error,
+    encode_long_reply,
+    encode_reply,
+    encode_request,
+    is_long,
+    join_batch,
+)
 from haft_protocol.errors import limit_exceeded
-from haft_protocol.states import Base64
+from haft_protocol.states import Base64, EndedBy, Stopped
 
 texts = st.text(st.characters(codec="utf-8"))
 values = st.recursive(
@@ -59,3 +67,22 @@ def test_base64_is_encoded_as_its_text_and_other_types_are_refused() -> None:
     assert json.loads(message)["result"] == {"data": "aGVsbG8="}
     with pytest.raises(NotImplementedError, match="a complex has no form on the wire"):
         encode_reply(b"1", 1j)
+
+
+@given(content=texts, output=texts, name=st.sampled_from(["n", "\0", "n\udcff"]))
+def test_a_long_reply_is_that_of_a_short_one(content: str, output: str, name: str) -> None:
+    state = Stopped(
+        id=name,
+        tool="t",
+        session="s",
+        cursor=1,
+        generation=1,
+        elapsed_ms=1,
+        ended_by=EndedBy("exit"),
+        content=f"{content}\0\n a long text \r {content}",
+        output=output * 9,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "_PIECE", 16)
+        assert is_long(state)
+        assert encode_long_reply(b'"\\u0000"', state) == encode_reply(b'"\\u0000"', state)
