@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
@@ -95,6 +96,30 @@ async def test_the_end_of_the_connection_ends_every_call(serve: Serve) -> None:
         with pytest.raises(ConnectionLost):
             await client.ping()
     assert len(lost) == 3
+
+
+async def test_output_for_a_daemon_that_has_hung_up_is_sent_once() -> None:
+    attempts = 0
+
+    class HungUp(socket.socket):
+        def send(self, *_: Any) -> int:
+            nonlocal attempts
+            attempts += 1
+            raise BrokenPipeError
+
+    with HungUp() as connected:
+        client = aio.Haft(
+            connected,
+            session=None,
+            root=None,
+            name="test",
+            read_only=False,
+            hear=None,
+            handlers={},
+        )
+        for _ in range(3):
+            client._flush()
+    assert attempts == 1
 
 
 async def test_a_large_request_and_a_large_reply_pass_each_other(serve: Serve) -> None:

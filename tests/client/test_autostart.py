@@ -116,17 +116,24 @@ def test_a_client_that_loses_the_race_connects_to_the_winner(
     made[0].close()
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ('{"event": "the configuration\\nis wrong", "level": "error"}', "configuration is wrong"),
+        ('{"event": "no start", "reason": "no room"}', "no start: no room"),
+        ("Traceback\nImportError: no haftd", "it said: ImportError: no haftd"),
+    ],
+)
 def test_a_daemon_that_fails_at_start_is_reported_at_once_with_its_stderr(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, monkeypatch: pytest.MonkeyPatch, words: str, shown: str
 ) -> None:
-    words = '{"event": "the configuration\\nis wrong", "level": "error"}'
     monkeypatch.setattr(
         autostart,
         "daemon_command",
         lambda path: ["/bin/sh", "-c", 'printf %s "$0" >&2; exit 78', words],
     )
     began = time.monotonic()
-    with pytest.raises(StartFailed, match=r"exit 78.*the configuration is wrong"):
+    with pytest.raises(StartFailed, match=f"exit 78.*{shown}"):
         Haft.connect(str(place / "s"), autostart=True, timeout=20)
     assert time.monotonic() - began < 10
 

@@ -71,6 +71,7 @@ def test_files_and_programs_are_completed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert values("--root f") == ["folder/"]
+    assert sorted(values("--socket f")) == ["file", "folder/"]
     assert values("spawn run -- pr") == ["prog"]
     assert values("spawn run -- prog fi") == ["file"]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -65,8 +66,6 @@ def test_a_follower_writes_every_byte_once(
 
     class Direct:
         def raw(self, method: str, params: dict[str, Any]) -> bytes:
-            import json
-
             return json.dumps(tape.answer({"params": params}, None)).encode()  # type: ignore[arg-type]
 
     follower = Follower("a")
@@ -114,6 +113,8 @@ def test_logs_without_follow_shows_the_current_output(serve: Serve, capsys: Capt
     assert (out, err) == ("one\n" * 3, "a: running, 1.2 s\n")
     assert main(["logs", "a", "--cursor", "4"]) == 0
     assert capsys.readouterr().out == "one\n" * 2
+    assert main(["logs", "a", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["content"] == "one\n" * 3
 
 
 def test_following_resumes_at_the_same_byte_after_a_lost_connection(

@@ -264,9 +264,9 @@ def test_surplus_results_are_evicted_oldest_first_and_read_ones_before() -> None
 
 def test_results_of_many_sessions_are_bounded_together() -> None:
     registry = Registry(retain_all=5)
-    handles = [end(admit(registry, "a", session=f"s{n}").handle, float(n)) for n in range(9)]
-    assert registry.sweep(9.0) == handles[:4]
-    assert registry.list() == handles[4:]
+    handles = [end(admit(registry, "a", session=f"s{n}").handle, 8.0 - n) for n in range(9)]
+    assert registry.sweep(9.0) == handles[:4:-1], "the longest stopped of all sessions first"
+    assert registry.list() == handles[:5]
 
 
 def spooled(registry: Registry, id: str, now: float, session: str = "s") -> Handle:

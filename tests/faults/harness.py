@@ -50,7 +50,7 @@ def cgroup_base() -> Path | None:
     if own is None:
         return None
     try:
-        probe = Cgroup.create(own, f"probe{os.getpid()}.{next(_counter)}")
+        probe = Cgroup.create(own, f"probe.{secrets.token_hex(8)}")
     except OSError:
         return None
     probe.remove()
@@ -85,7 +85,7 @@ class Ground:
         self.tag = f".0{os.getpid()}{next(_counter):04d}{secrets.randbelow(1000):03d}"
         self._cgroup = None
         if base is not None:
-            self._cgroup = Cgroup.create(base, f"ground{os.getpid()}.{next(_counter)}")
+            self._cgroup = Cgroup.create(base, f"ground.{secrets.token_hex(8)}")
 
     def __enter__(self) -> Ground:
         return self

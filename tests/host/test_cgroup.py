@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ def base() -> Iterator[Path]:
     """A cgroup of the test's own."""
     outer = cgroup_base()
     assert outer is not None
-    mine = Cgroup.create(outer, f"test{os.getpid()}")
+    mine = Cgroup.create(outer, f"test.{secrets.token_hex(8)}")
     yield mine.path
     mine.empty(10)
     until(mine.remove, "the test's cgroup is empty")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
     well."""
     base = cgroup_base()
     assert base is not None
-    mine = Cgroup.create(base, f"crowd{os.getpid()}")
+    mine = Cgroup.create(base, f"crowd.{secrets.token_hex(8)}")
     what = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark())
     try:
         async with running(what, cgroup=mine) as (_, kin):

@@ -119,3 +119,12 @@ def test_cpu_time_is_found_behind_any_name(monkeypatch: pytest.MonkeyPatch) -> N
     stat = b"1 (a) b (c) S " + b" ".join(b"%d" % n for n in range(4, 30))
     told(monkeypatch, {"1/stat": stat})
     assert usage.cpu_s([1, 2]) * os.sysconf("SC_CLK_TCK") == 14 + 15 + 16 + 17
+
+
+def test_the_seconds_of_an_ended_child_go_to_the_counter_of_its_tag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(usage.ended, 5, 1.0)
+    for tag in (5, 6, None):
+        usage.count_end(tag, 0.5)
+    assert usage.ended == {5: 1.5}

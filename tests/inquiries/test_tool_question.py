@@ -17,9 +17,11 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
+from haftd.inquiries.client_question import ClientQuestion
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.secret_prompt import SecretPrompt, readable
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, ToolQuestion
+from haftd.inquiries.turn_end import TurnEnd
 
 
 def question(name: str, *, secret: bool = False) -> Question:
@@ -72,6 +74,16 @@ class Asker:
         now = self.handle.question
         assert (self.handle.state is State.WAITING) == (now is not None)
         return None if now is None else now.id
+
+
+def test_open_questions_are_listed_by_age_of_the_handle_before_those_of_turns_and_clients() -> None:
+    def order(created_at: float) -> tuple[float, ...]:
+        spool = Spool(0, 0, None, Budget(0))
+        handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=created_at)
+        return InquiryQueue(handle).question(question("a")).order
+
+    orders = [order(1.0), order(2.0), TurnEnd.order, ClientQuestion.order]
+    assert sorted(orders) == orders
 
 
 async def test_questions_are_answered_in_order() -> None:

@@ -57,6 +57,7 @@ def test_an_entry_is_written_into_a_new_file_and_removed(
     text = path.read_text()
     known = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     entry = known[HOSTS[host].section]["haft"]
+    assert ("type" in entry) == (host in ("claude-code", "vscode")), "other hosts know no such key"
     assert entry["command"].startswith("/") and "mcp" in entry["args"]
     assert str(path) in out and str(path) in err
     assert main(["mcp", "install", host, *words]) == 0

@@ -67,6 +67,16 @@ def test_a_run_has_no_time_limit_and_delays_no_other_call(room: Room, beside: Be
     assert room.wire.finish(running)["ended_by"]["by"] == "abort"
 
 
+@pytest.mark.parametrize("whole", [{"from": 0}, {"view": "all"}])
+def test_a_verb_that_reads_what_is_there_waits_for_nothing(room: Room, whole: Any) -> None:
+    room.spawn("silent", "sleep 60")
+    read = {"tool": "handle_read", "arguments": {"id": "silent", **whole}, "surface": "verbs"}
+    read_at_once = room.start("tools/call", **read)
+    read_later = room.start("tools/call", **read | {"arguments": {"id": "silent"}})
+    room.pause()
+    assert (room.answered(read_at_once), room.answered(read_later)) == (True, False)
+
+
 def test_an_action_is_the_method_of_that_name(room: Room) -> None:
     spawned = call(
         room, arguments={"action": "spawn", "id": "one", **sh("read x; echo got $x; read y")}

@@ -1,10 +1,10 @@
 """`python -m tests.mutants`: draw faults, see which are caught, name the others.
 
-Each fault is looked for by the test files that mirror or import the changed file; the faults that outlive those, by
-all test files that call the changed function (the map of calls; see `calls`), the cheapest first. A fault that those
-do not catch is caught by no test. A test that fails is run again, alone: only one that fails twice with the fault, and
-passes without, has caught the fault. Results are kept, so that a run that was ended is resumed by the same command;
-faults in `equivalents.toml` are counted, but not run.
+Each fault is looked for by the test files near the changed file (see `near`). The faults that survive those are looked
+for, with `--all`, by all test files that call the changed function (the map of calls; see `calls`), the cheapest first:
+only a fault that those do not catch is caught by no test. A test that fails is run again, alone: only one that fails
+twice with the fault, and passes without, has caught the fault. Results are kept, so that a run that was ended is resumed
+by the same command; faults in `equivalents.toml` are counted, but not run.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import math
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from .calls import PRODUCT, ROOT, CallMap, files_for, function_at, portions, update
-from .drawing import Mutant, draw
+from .calls import PRODUCT, ROOT, CallMap, files_for, portions, update
+from .drawing import Mutant, draw, scope_at
 from .equivalents import read_equivalents
 from .jail import is_possible, run
-from .near import importers_of, mirrors_of
+from .near import importers_of, mirrors_of, room_of
 
 CACHE = ROOT / ".venv" / "mutants"
 _MIN_TIMEOUT_S = 120.0
@@ -44,14 +45,14 @@ def main() -> int:
     options.cache.mkdir(parents=True, exist_ok=True)
     journal = Journal(options.cache / f"seed-{options.seed}.jsonl")
     equivalents = {entry.key: entry for entry in read_equivalents()}
-    counts = {"caught": 0, "survived": 0, "equivalent": 0}
+    counts: Counter[str] = Counter()
 
     def judge(number: int, mutant: Mutant, verdict: str, by: str, began: float) -> None:
-        counts[verdict] = counts.get(verdict, 0) + 1
+        counts[verdict] += 1
         shown = f"{mutant.shown(ROOT)}  {by}"
-        _report(f"{number:3} {verdict:10} {time.monotonic() - began:5.0f} s  {shown}")
+        _report(f"{number:3} {verdict:19} {time.monotonic() - began:5.0f} s  {shown}")
 
-    outlived: list[tuple[int, Mutant]] = []
+    survivors: list[tuple[int, Mutant]] = []
     for number, mutant in enumerate(mutants, options.skip + 1):
         began = time.monotonic()
         if (key := mutant.key(ROOT)) in equivalents:
@@ -62,22 +63,24 @@ def main() -> int:
             journal.add(mutant, by)
             judge(number, mutant, "caught", by, began)
         else:
-            outlived.append((number, mutant))
-            judge(number, mutant, "outlived", "the tests near", began)
-    calls = (
-        update(options.cache / "calls.json", jobs=options.jobs, report=_report) if outlived else {}
-    )
-    for number, mutant in outlived:
-        began = time.monotonic()
-        by = _caught_by(mutant, far_stages(mutant, calls), calls, options.jobs)
-        journal.add(mutant, by)
-        judge(number, mutant, "caught" if by else "survived", by, began)
+            survivors.append((number, mutant))
+            judge(number, mutant, "survived near tests", "", began)
+    if options.all and survivors:
+        counts["survived near tests"] = 0
+        calls = update(options.cache / "calls.json", jobs=options.jobs, report=_report)
+        for number, mutant in survivors:
+            began = time.monotonic()
+            by = _caught_by(mutant, far_stages(mutant, calls), calls, options.jobs)
+            journal.add(mutant, by)
+            judge(number, mutant, "caught" if by else "survived", by, began)
     judged = len(mutants) - counts["equivalent"]
     low, high = interval(counts["caught"], judged)
     _report(
         f"seed {options.seed}: {len(mutants)} drawn, {counts['equivalent']} equivalent; "
         f"{counts['caught']} of {judged} caught, {low:.0%} to {high:.0%}"
     )
+    if undecided := counts["survived near tests"]:
+        _report(f"{undecided} survived the tests near them only: --all runs the others")
     return 0 if counts["caught"] >= options.at_least / 100 * judged else 1
 
 
@@ -154,20 +157,20 @@ def _passes(tests: tuple[str, ...], timeout_s: float, unfit: tuple[str, ...] = (
 
 
 def near_stages(mutant: Mutant) -> Iterator[list[str]]:
-    """Return the test files that mirror the file of a mutant, then those that import it."""
+    """Return the test files that mirror the file of a mutant, those that import it, the others of its room."""
     file = str(mutant.file.relative_to(ROOT))
-    mirrors = mirrors_of(file)
-    if mirrors:
-        yield mirrors
-    if others := [name for name in importers_of(file) if name not in mirrors]:
-        yield others
+    seen: set[str] = set()
+    for find in (mirrors_of, importers_of, room_of):
+        if stage := [name for name in find(file) if name not in seen]:
+            yield stage
+            seen.update(stage)
 
 
 def far_stages(mutant: Mutant, calls: CallMap) -> Iterator[list[str]]:
     """Return the other test files that can see a mutant, stage after stage."""
     near = {name for stage in near_stages(mutant) for name in stage}
     file = str(mutant.file.relative_to(ROOT))
-    function = function_at(mutant.file.read_bytes(), mutant.line)
+    function = scope_at(mutant.file.read_bytes(), mutant.line, of_call=True)
     yield from portions(
         calls, [name for name in files_for(calls, file, function) if name not in near]
     )
@@ -178,6 +181,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (%(default)s)")
     parser.add_argument("--skip", type=int, default=0, help="begin behind the first N of the draw")
+    parser.add_argument(
+        "--all", action="store_true", help="run all tests on what survives the tests near it"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="test processes (%(default)s)")
     parser.add_argument("--at-least", type=float, default=95, help="percent to be caught")
     parser.add_argument(

@@ -7,7 +7,6 @@ fails in the jail without a fault proves nothing and is left out.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -110,34 +109,12 @@ def _function(line: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Name the function that a lambda or a comprehension stands in, as `function_at` does.
+    """Name the function that a lambda or a comprehension stands in, as `scope_at` does.
 
     >>> _plain("Spool.read.<locals>.cut.<locals>.<genexpr>")
     'Spool.read.cut'
     """
     return ".".join(part for part in name.split(".") if not part.startswith("<"))
-
-
-def function_at(source: bytes, line: int) -> str:
-    """Return the qualified name of the innermost function around a line; empty outside of any.
-
-    >>> function_at(b"class Spool:\\n  size = 1\\n  def read(self):\\n    return 1", 4)
-    'Spool.read'
-    >>> function_at(b"class Spool:\\n  size = 1\\n  def read(self):\\n    return 1", 2)
-    ''
-    """
-    found = ""
-    queue: list[tuple[ast.AST, str]] = [(ast.parse(source), "")]
-    while queue:
-        node, prefix = queue.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            prefix = f"{prefix}.{node.name}".lstrip(".")
-            first, last = node.body[0].lineno, node.end_lineno or node.lineno
-            # A default or a decorator is evaluated outside, but only calls of the function show the value.
-            if not isinstance(node, ast.ClassDef) and min(node.lineno, first) <= line <= last:
-                found = max(found, prefix, key=len)
-        queue.extend((child, prefix) for child in ast.iter_child_nodes(node))
-    return found
 
 
 def files_for(calls: CallMap, file: str, function: str) -> list[str]:

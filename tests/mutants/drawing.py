@@ -42,9 +42,11 @@ _OPERATORS: dict[type[ast.operator], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A fault's name, which holds while the line does, wherever in the file the line stands."""
+    """A fault's name, which holds while the line does, wherever in its scope the line stands."""
 
     file: str
+    scope: str
+    """The innermost function or class; empty outside of any."""
     line: str
     was: str
     becomes: str
@@ -71,8 +73,10 @@ class Mutant:
 
     def key(self, root: Path) -> Key:
         """Return the fault's name; `root` is the folder that its path is below."""
-        line = self.file.read_text().splitlines()[self.line - 1].strip()
-        return Key(str(self.file.relative_to(root)), line, self.was, self.text)
+        source = self.file.read_bytes()
+        line = source.decode().splitlines()[self.line - 1].strip()
+        scope = scope_at(source, self.line)
+        return Key(str(self.file.relative_to(root)), scope, line, self.was, self.text)
 
 
 def draw(files: Iterable[Path], count: int, seed: int) -> list[Mutant]:
@@ -91,6 +95,30 @@ def draw(files: Iterable[Path], count: int, seed: int) -> list[Mutant]:
         if len(drawn) < count and _compiles(fault.applied(sources[fault.file])):
             drawn.append(fault)
     return drawn
+
+
+def scope_at(source: bytes, line: int, *, of_call: bool = False) -> str:
+    """Return the qualified name of the innermost function or class around a line; empty outside of any.
+
+    `of_call` looks for functions alone, as the map of calls has them.
+
+    >>> source = b"class Spool:\\n  size = 1\\n  def read(self):\\n    return 1"
+    >>> scope_at(source, 4), scope_at(source, 2), scope_at(source, 2, of_call=True)
+    ('Spool.read', 'Spool', '')
+    """
+    found = ""
+    queue: list[tuple[ast.AST, str]] = [(ast.parse(source), "")]
+    while queue:
+        node, prefix = queue.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            prefix = f"{prefix}.{node.name}".lstrip(".")
+            first, last = node.body[0].lineno, node.end_lineno or node.lineno
+            # A default or a decorator is evaluated outside, but only calls of the function show the value.
+            is_sought = not (of_call and isinstance(node, ast.ClassDef))
+            if is_sought and min(node.lineno, first) <= line <= last:
+                found = max(found, prefix, key=len)
+        queue.extend((child, prefix) for child in ast.iter_child_nodes(node))
+    return found
 
 
 def faults_of(file: Path, source: bytes) -> list[Mutant]:

@@ -27,7 +27,8 @@ def read_equivalents() -> list[Equivalent]:
     entries = tomllib.loads(_FILE.read_text())["equivalent"]
     return [
         Equivalent(
-            Key(entry["file"], entry["line"], entry["was"], entry["becomes"]), entry["reason"]
+            Key(entry["file"], entry["scope"], entry["line"], entry["was"], entry["becomes"]),
+            entry["reason"],
         )
         for entry in entries
     ]

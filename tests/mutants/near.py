@@ -1,4 +1,4 @@
-"""The tests near a module, found by names alone: those that mirror the module, and those that import it."""
+"""The tests near a module, found by names alone: those that mirror or import the module, and those of its room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_ROOMS = {"haft": "client", "haft_protocol": "protocol"}
+_ROOMS = {"haft": "client", "haft_protocol": "protocol", "haft/tools": "client/tools"}
+"""Folders of tests that are not named after the room."""
 _WHOLE = ("bench", "cases", "e2e", "faults")
 """Rooms of tests that run a whole daemon, whatever they import."""
 _DAEMON = "RunningDaemon"
@@ -17,13 +18,22 @@ _DAEMON = "RunningDaemon"
 def mirrors_of(file: str) -> list[str]:
     """Return the test files named after a module, or after the package for its `__init__`."""
     path = Path(file)
-    _, source, *rooms = path.parts[:-1]
     stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
-    folder = rooms[0] if rooms and (ROOT / "tests" / rooms[0]).is_dir() else _ROOMS.get(source)
     named = re.compile(rf"test_(\w+_)?{re.escape(stem)}(_\w+)?\.py")
-    names = [*(ROOT / "tests").glob("test_*.py")]
-    names += (ROOT / "tests" / folder).rglob("test_*.py") if folder else []
-    return sorted({str(test.relative_to(ROOT)) for test in names if named.fullmatch(test.name)})
+    names = [str(test.relative_to(ROOT)) for test in (ROOT / "tests").glob("test_*.py")]
+    return sorted({name for name in names + room_of(file) if named.fullmatch(Path(name).name)})
+
+
+def room_of(file: str) -> list[str]:
+    """Return all test files of a module's room; none for a module of the top level that has no room."""
+    _, source, *rooms = Path(file).parts[:-1]
+    folder = _ROOMS.get("/".join((source, *rooms[:1])))
+    if folder is None:
+        folder = rooms[0] if rooms and (ROOT / "tests" / rooms[0]).is_dir() else _ROOMS.get(source)
+    if folder is None:
+        return []
+    tests = (ROOT / "tests" / folder).rglob("test_*.py")
+    return sorted(str(test.relative_to(ROOT)) for test in tests)
 
 
 def importers_of(file: str) -> list[str]:

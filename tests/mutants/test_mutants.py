@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import Journal, interval
-from tests.mutants.calls import PRODUCT, ROOT, FileCalls, files_for, function_at, portions, record
-from tests.mutants.drawing import Mutant, draw, faults_of
+from tests.mutants.calls import PRODUCT, ROOT, FileCalls, files_for, portions, record
+from tests.mutants.drawing import Mutant, draw, faults_of, scope_at
 from tests.mutants.equivalents import read_equivalents
 from tests.mutants.jail import failures_in, is_possible, run
-from tests.mutants.near import importers_of, mirrors_of
+from tests.mutants.near import importers_of, mirrors_of, room_of
 
 SOURCE = b"""\
 def clamp(value: int, most: int = 10) -> int:
@@ -114,7 +114,8 @@ class Spool:
     ("line", "name"), [(2, ""), (3, "Spool.read"), (5, "Spool.read.cut"), (6, "Spool.read")]
 )
 def test_a_line_belongs_to_the_innermost_function_around(line: int, name: str) -> None:
-    assert function_at(NESTED, line) == name
+    assert scope_at(NESTED, line, of_call=True) == name
+    assert scope_at(NESTED, line) == (name or "Spool")
 
 
 def called(seconds: float, *functions: str) -> FileCalls:
@@ -151,6 +152,11 @@ def test_tests_near_a_module_mirror_or_import_it() -> None:
     assert mirrors_of(near) == ["tests/executions/test_silence.py"]
     assert "tests/executions/test_silence.py" in importers_of(near)
     assert mirrors_of("daemon/haftd/subscriptions/__init__.py") == ["tests/test_subscriptions.py"]
+    assert "tests/executions/test_starter.py" in room_of(near)
+    assert mirrors_of("clients/haft/tools/descriptions.py") == [
+        "tests/client/tools/test_descriptions.py"
+    ]
+    assert room_of("daemon/haftd/app.py") == []
 
 
 def test_a_verdict_is_kept_and_a_survivor_is_run_again(tmp_path: Path) -> None:

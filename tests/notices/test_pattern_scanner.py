@@ -90,6 +90,10 @@ def test_a_long_line_is_cut_around_its_match_and_escaped() -> None:
     one.append_output(b"x" * 5_000 + b"\x07 needle \xff\x00" + b"y" * 5_000 + b"\n", 0.0)
     (found,) = looked(PatternScanner(one))
     assert "\\x07 needle \ufffd\\x00" in found[1] and len(found[1]) <= 200
+    one = handle("needle")
+    one.append_output(b"w" * 300 + b"\n" + b"x" * 300 + b"needle" + b"y" * 300 + b"\n", 0.0)
+    (found,) = looked(PatternScanner(one))
+    assert "needle" in found[1], "behind another line"
     one = handle("50%")
     one.append_output(b" 10%\r 50%\r100%\n", 0.0)
     assert looked(PatternScanner(one)) == [("50%", " 50%")]

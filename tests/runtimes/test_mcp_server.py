@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.config.mcp_settings import McpServer
 from haftd.runtimes.mcp.peer import Disconnected
-from haftd.runtimes.mcp.server import Server
+from haftd.runtimes.mcp.server import Server, ServerFault
 
 
 class Link:
@@ -40,11 +40,18 @@ class Link:
 
 
 class Environment:
-    def __init__(self) -> None:
+    def __init__(self, nursery: trio.Nursery | None = None) -> None:
+        self.nursery = nursery
         self.told: list[object] = []
 
     def listed(self, name: str, tools: object) -> None:
         self.told.append(tools)
+
+    def lost(self, name: str, message: str, marks: list[str]) -> None:
+        self.told.append(message)
+
+    def make_call(self, name: str, settings: McpServer) -> Any:
+        raise OSError("no server can be started")
 
 
 def keep(link: Link, environment: Environment) -> Any:
@@ -79,3 +86,28 @@ async def test_a_change_during_a_reading_is_read_after_it(mock_clock: MockClock)
         await wait_all_tasks_blocked()
         assert environment.told == [("tool1",), ("tool2",)]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_failed_to_open_is_due_again_after_the_pause(
+    autojump_clock: MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        server = Server("s", McpServer(command=("x",)), cast(Any, Environment(nursery)))
+        due = [server.is_due]
+        for _ in range(2):
+            with pytest.raises(ServerFault, match="could not be opened"):
+                await server.connect()
+            due.append(server.is_due)
+            with pytest.raises(ServerFault, match="can be tried again in"):
+                await server.connect()
+            await trio.sleep(600)
+            due.append(server.is_due)
+    assert due == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(("lines", "last"), [((), ""), (("one", "two"), "; it last wrote: two")])
+def test_a_lost_server_is_named_with_its_last_line(lines: tuple[str, ...], last: str) -> None:
+    environment = Environment()
+    server = Server("s", McpServer(command=("x",)), cast(Any, environment))
+    server._lost(Disconnected("has ended", lines), [])
+    assert environment.told == [f"The MCP server `s` has ended{last}."]

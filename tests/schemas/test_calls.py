@@ -176,6 +176,7 @@ def test_root_constraints_are_described_with_spawn() -> None:
         {"type": "object", "properties": {"v": {"type": "integer"}}, "maxProperties": 1},
         {"type": "object", "properties": {"v": {"type": "integer"}}, "propertyNames": {"maxLength": 1}},
         {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#"}}},
+        {"type": "object", "properties": {"v": {"anyOf": [{"$ref": "#/properties/w"}]}, "w": {"type": "integer"}}},
         {"type": "object", "properties": {"v": {"type": "integer"}}, "unevaluatedProperties": False},
     ],
 )  # fmt: skip

@@ -386,6 +386,21 @@ properties.b = { type = "object", properties = { c = { type = "null" } } }
     assert schema["properties"]["b"]["additionalProperties"] is False
 
 
+def test_a_condition_closes_no_table_whose_siblings_name_more() -> None:
+    found: Tool = tool("""
+[tools.x]
+command = "a"
+[tools.x.parameters]
+type = "object"
+properties.a = { type = "string" }
+if = { properties = { a = { const = "b" } } }
+dependentSchemas.a = { properties = { c = { type = "null" } } }
+""")
+    schema = found.parameters
+    assert schema["if"] == {"properties": {"a": {"const": "b"}}}
+    assert schema["dependentSchemas"] == {"a": {"properties": {"c": {"type": "null"}}}}
+
+
 def test_the_documented_example_is_valid() -> None:
     page = Path(__file__).parents[2] / "docs" / "definitions.md"
     text = page.read_text().partition("```toml\n")[2].partition("```")[0]
