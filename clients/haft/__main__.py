@@ -46,11 +46,12 @@ def _status(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    from .import_stubs import load_argparse, load_msgspec
+
+    load_argparse()
     import argparse
 
     if arguments[:1] == ["__complete"]:
-        from .import_stubs import load_msgspec
-
         load_msgspec()
         from .cli.completion import print_candidates
 

@@ -18,7 +18,7 @@ HAFT = [sys.executable, "-m", "haft"]
 
 
 ALLOWED = {
-    *("__future__", "argparse", "gettext", "locale", "_locale"),
+    *("__future__", "argparse", "haft.import_stubs"),
     *("json", "json.decoder", "json.encoder", "json.scanner", "_json"),
     *("_socket", "select", "errno", "signal", "haft.interrupts"),
     *("haft", "haft.__main__", "haft.cli", "haft.cli.commands"),
