@@ -200,7 +200,7 @@ class Spool:
             self._open()
             self._granted += self.budget.take(max(0, wanted))
             while self._blocks:
-                self._write(memoryview(self._blocks[0]), self._memory_start)
+                self._write(self._blocks[0], self._memory_start)
                 self._memory_start += len(self._blocks.popleft())
         except OSError:
             self.budget.faults += 1
@@ -318,7 +318,7 @@ class Spool:
             self._drop_before(stop - self._capacity)
         skip = max(0, len(data) - self._capacity)
         try:
-            self._write(memoryview(data)[skip:], at + skip)
+            self._write(data[skip:] if skip else data, at + skip)
         except OSError:
             self.budget.faults += 1
             if wrapped or at == 0:
@@ -351,7 +351,15 @@ class Spool:
             assert self.folder is not None, "without a folder there is no capacity"
             self._fd = self.folder.open()
 
-    def _write(self, view: memoryview, at: int) -> None:
+    def _write(self, data: bytes, at: int) -> None:
+        place = at % self._capacity
+        done = 0
+        if place + len(data) <= self._capacity:
+            done = os.pwrite(self._fd, data, place)
+            if done == len(data):
+                return
+        view = memoryview(data)[done:]
+        at += done
         while view:
             place = at % self._capacity
             done = os.pwrite(self._fd, view[: self._capacity - place], place)

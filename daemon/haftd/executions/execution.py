@@ -186,7 +186,9 @@ class Execution:
             self.handle.append_output(data, trio.current_time(), is_stderr=is_stderr)
 
     def keep_up(self) -> Awaitable[None] | None:
-        return self._catch_up() if self._backlog() > MAX_BACKLOG else None
+        if not self._backlogs or self._backlog() <= MAX_BACKLOG:
+            return None
+        return self._catch_up()
 
     async def _catch_up(self) -> None:
         while self._backlog() > MAX_BACKLOG // 2:

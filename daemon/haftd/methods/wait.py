@@ -69,11 +69,12 @@ class _Wait(Generic[T]):
         if self._value is not None:
             self._bell.set()
         elif self._look_again is not None:
-            when = self._due()
+            when = self._look_again()
             # The time may move later with every change; an early timer finds that out.
-            if when < self._timer.deadline:
-                self._timer.deadline = when
-            self._be_rung_at(when)
+            if when < self._deadline:
+                if when < self._timer.deadline:
+                    self._timer.deadline = when
+                self._be_rung_at(when)
 
     async def run(self) -> T | None:
         try:
