@@ -76,7 +76,6 @@ export function activate(context: vscode.ExtensionContext): void {
     const question = model.needing().find((item) => item.kind === "question" && item.item.handle === state.id && item.item.session === state.session);
     if (question) run(() => attend(daemon, question));
   });
-  let isRevived = false;
 
   function changed(): void {
     handles.refresh();
@@ -95,10 +94,7 @@ export function activate(context: vscode.ExtensionContext): void {
     status.command = !daemon.isOpen ? "haft.connect" : count ? "haft.next" : "haft.handles.focus";
     status.backgroundColor = count ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
     void vscode.commands.executeCommand("setContext", "haft.connected", daemon.isOpen);
-    if (model.isLoaded && !isRevived) {
-      isRevived = true;
-      terminals.revive(model.handles);
-    }
+    if (model.isLoaded) terminals.revive(model.handles);
   }
 
   function announce(item: Needing): void {

@@ -5,7 +5,20 @@ import type { Daemon } from "./core/daemon";
 import { keyOf } from "./core/model";
 import { HandleTerminal, type Shown, type Size } from "./core/terminal";
 
-const KEY = "haft.terminals";
+/** The terminals of a window, for the time after a reload. */
+interface Layout {
+  shown: Shown[];
+  /** the index of the active one */
+  active: number;
+  /** terminals of others were open, too */
+  isShared: boolean;
+}
+
+const KEY = "haft.layout";
+// The editor fills an empty panel that is open; a loaded machine takes so long to start that shell.
+const FILLING_MS = 30_000;
+
+const nameOf = (shown: Shown): string => `${keyOf(shown)} ${shown.readOnly}`;
 
 const sizeOf = ({ rows, columns }: vscode.TerminalDimensions): Size => ({ rows, cols: columns });
 
@@ -25,6 +38,7 @@ class Pty implements vscode.Pseudoterminal {
     daemon: Daemon,
     readonly shown: Shown,
     onQuestion: (state: HandleState) => void,
+    private readonly onOpen: () => void,
   ) {
     const settings = vscode.workspace.getConfiguration("haft");
     this.handle = new HandleTerminal(
@@ -47,6 +61,7 @@ class Pty implements vscode.Pseudoterminal {
   }
 
   open(room: vscode.TerminalDimensions | undefined): void {
+    this.onOpen();
     void this.handle.open(room && sizeOf(room));
   }
 
@@ -69,6 +84,12 @@ class Pty implements vscode.Pseudoterminal {
 
 export class Terminals {
   private readonly open = new Map<vscode.Terminal, Pty>();
+  private isRevived = false;
+  private isClosing = false;
+  /** the terminal that was active before a reload, until the panel is there */
+  private active: vscode.Terminal | undefined;
+  private latest: vscode.Terminal | undefined;
+  private fillingUntil = 0;
 
   constructor(
     private readonly context: vscode.ExtensionContext,
@@ -79,11 +100,19 @@ export class Terminals {
       vscode.window.onDidOpenTerminal((terminal) => {
         // The editor does not show a terminal that it has opened for a profile.
         if (!this.open.has(terminal) && this.adopt(terminal)) terminal.show();
+        if (!this.open.has(terminal) && performance.now() < this.fillingUntil) this.replace(terminal);
+        this.remember();
       }),
-      vscode.window.onDidChangeActiveTerminal((terminal) => terminal && this.open.get(terminal)?.fit()),
+      vscode.window.onDidChangeActiveTerminal((terminal) => {
+        const pty = terminal && this.open.get(terminal);
+        if (pty) this.latest = terminal;
+        pty?.fit();
+        this.remember();
+      }),
       vscode.window.onDidCloseTerminal((terminal) => {
-        const wasOpen = this.open.delete(terminal);
-        if (wasOpen && terminal.exitStatus?.reason !== vscode.TerminalExitReason.Shutdown) this.remember();
+        this.isClosing ||= terminal.exitStatus?.reason === vscode.TerminalExitReason.Shutdown;
+        this.open.delete(terminal);
+        this.remember();
       }),
     );
   }
@@ -98,15 +127,20 @@ export class Terminals {
     return true;
   }
 
+  /** Note the open terminals, from the time when those before the reload are open again until the window closes. */
   private remember(): void {
-    void this.context.workspaceState.update(
-      KEY,
-      [...this.open.values()].map((pty) => pty.shown),
-    );
+    if (!this.isRevived || this.isClosing) return;
+    const terminals = [...this.open.keys()];
+    const layout: Layout = {
+      shown: [...this.open.values()].map((pty) => pty.shown),
+      active: terminals.findIndex((terminal) => terminal === vscode.window.activeTerminal),
+      isShared: vscode.window.terminals.some((terminal) => !this.open.has(terminal)),
+    };
+    void this.context.workspaceState.update(KEY, layout);
   }
 
   options(shown: Shown): vscode.ExtensionTerminalOptions {
-    const pty = new Pty(this.daemon, shown, this.onQuestion);
+    const pty = new Pty(this.daemon, shown, this.onQuestion, () => this.place());
     return {
       name: pty.handle.name,
       pty,
@@ -132,12 +166,42 @@ export class Terminals {
 
   /** Open the terminals again that were open before the window was reloaded, if their handles are still there. */
   revive(handles: ReadonlyMap<string, HandleState>): void {
-    const shown = this.context.workspaceState.get<Shown[]>(KEY, []);
-    const open = new Set([...this.open.values()].map((pty) => `${keyOf(pty.shown)} ${pty.shown.readOnly}`));
-    for (const item of shown) {
-      if (!handles.has(keyOf(item)) || open.has(`${keyOf(item)} ${item.readOnly}`)) continue;
-      this.adopt(vscode.window.createTerminal(this.options(item)));
+    if (this.isRevived) return;
+    this.isRevived = true;
+    const none: Layout = { shown: [], active: -1, isShared: true };
+    const { shown, active, isShared } = this.context.workspaceState.get<Layout>(KEY, none);
+    const strangers = vscode.window.terminals.filter((terminal) => !this.open.has(terminal));
+    const open = new Map([...this.open].map(([terminal, pty]) => [nameOf(pty.shown), terminal]));
+    const revived = shown.map((item) => {
+      if (!handles.has(keyOf(item))) return undefined;
+      const known = open.get(nameOf(item));
+      if (known) return known;
+      const terminal = vscode.window.createTerminal(this.options(item));
+      this.adopt(terminal);
+      return terminal;
+    });
+    this.active = revived[active];
+    if (!isShared && revived.some((terminal) => terminal)) {
+      this.fillingUntil = performance.now() + FILLING_MS;
+      if (strangers[0]) this.replace(strangers[0]);
     }
+    this.remember();
+  }
+
+  /** Show the terminal again that was active: the editor opens terminals only in a panel that is shown. */
+  private place(): void {
+    const terminal = this.active;
+    this.active = undefined;
+    terminal?.show(true);
+  }
+
+  /** Close the shell that the editor has opened after a reload, as there was no terminal in the panel yet; one, and unused. */
+  private replace(terminal: vscode.Terminal): void {
+    this.fillingUntil = 0;
+    if (terminal.state.isInteractedWith || "pty" in terminal.creationOptions) return;
+    const next = this.active ?? this.latest ?? [...this.open.keys()][0];
+    this.active = undefined;
+    terminal.dispose();
+    next?.show(true);
   }
 }
-

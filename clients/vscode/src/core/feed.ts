@@ -101,6 +101,14 @@ export class Feed {
     if (heldMs > LONG_PAUSE_MS) void this.catchUp();
   }
 
+  /** Draw anew, as at first. What a daemon has lost, only the emulator has. */
+  redraw(): void {
+    if (this.state?.state === "stopped" && this.state.ended_by.by === "lost") return;
+    this.cursor = undefined;
+    if (this.subscription === undefined) void this.open();
+    else void this.catchUp();
+  }
+
   /** Subscribe anew, and leave out what is too far behind. */
   private async catchUp(mustSkip = false): Promise<void> {
     const { link, subscription } = this;
@@ -142,6 +150,8 @@ export class Feed {
     this.generation = state.generation;
     this.sink.note(undefined);
     if (!goesOn) this.sink.clear();
+    // The emulator has the size of the handle before it is drawn.
+    this.show(state);
     if (!goesOn || isLong) {
       this.decoder = new TextDecoder();
       const { screen } = state;
@@ -156,7 +166,6 @@ export class Feed {
       if (goesOn) this.sink.gap(this.cursor - before, screen && { isAlternate: screen.alt });
       this.write(Buffer.from(painted, "base64"));
     }
-    this.note(state);
     await this.follow(link, attempt);
   }
 
@@ -216,10 +225,15 @@ export class Feed {
     this.sink.clear();
   }
 
-  private note(state: HandleState): void {
+  private show(state: HandleState): void {
     this.state = state;
     if (state.size) this.size = { rows: state.size.rows, cols: state.size.cols };
     this.sink.state(state);
+  }
+
+  /** Take a state of the subscription, which comes behind the output that was printed before. */
+  private note(state: HandleState): void {
+    this.show(state);
     if (state.state === "stopped") return this.sink.end(describe(state));
     const isNoted = state.state === "waiting" || (state.state === "running" && state.suspended);
     this.sink.note(isNoted ? describe(state) : undefined);

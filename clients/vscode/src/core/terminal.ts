@@ -34,11 +34,18 @@ const CLEAR = "\x1bc\x1b[3J";
 const MODES = [1049, 1, 5, 6, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004, 2026];
 const RESET = `${MODES.map((mode) => `\x1b[?${mode}l`).join("")}\x1b[?7;25h\x1b[4l\x1b>\x1b[!p\x1b]104\x07`;
 const DEAD_MS = 2000;
+// The size of an emulator that the editor has not laid out yet.
+const UNKNOWN: Size = { rows: 30, cols: 80 };
 
 export class HandleTerminal {
   private readonly feed: Feed;
   private readonly flow: Flow;
   private room: Size | undefined;
+  private width: number | undefined;
+  /** characters of the cursor's line, at most */
+  private lineLength = 0;
+  private isTyped = false;
+  private isSettled = false;
   private given = "";
   private line = "";
   private noted: string | undefined;
@@ -51,9 +58,10 @@ export class HandleTerminal {
     options: FeedOptions,
   ) {
     const sink = {
-      write: (text: string) => this.flow.write(text),
+      write: (text: string) => this.write(text),
       clear: () => {
         this.end = undefined;
+        this.lineLength = 0;
         this.flow.write(CLEAR);
       },
       gap: (bytes: number, screen: { isAlternate: boolean } | undefined) => this.leaveOut(bytes, screen),
@@ -88,7 +96,8 @@ export class HandleTerminal {
   /** Give the handle the size of the room: when the terminal is looked at or typed in, never on a mere attach. */
   fit(): void {
     const { room } = this;
-    if (!room || this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;
+    if (!room || (!this.isTyped && room.rows === UNKNOWN.rows && room.cols === UNKNOWN.cols)) return;
+    if (this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;
     const wanted = `${room.rows}x${room.cols}`;
     const isOurs = this.feed.state?.size?.yours === true || this.feed.state?.size === undefined;
     if (wanted === this.given && isOurs) return;
@@ -97,9 +106,32 @@ export class HandleTerminal {
   }
 
   private limit(): void {
+    const { room } = this;
     const { size } = this.feed;
-    const isSmaller = size && this.room && (size.rows < this.room.rows || size.cols < this.room.cols);
+    const isSmaller = size && room && (size.rows < room.rows || size.cols < room.cols);
     this.emulator.limit(isSmaller ? size : undefined);
+    if (size && room) this.wrap(Math.min(size.cols, room.cols));
+    this.settle();
+  }
+
+  /**
+   * Draw anew at another width where the cursor's line is wrapped: the emulator keeps the rows of that line, cut or with blank
+   * cells, for the program to draw them again. A program that a person types into does that; one that only prints does not.
+   */
+  private wrap(width: number): void {
+    const isWrapped = this.width !== undefined && this.width !== width && this.lineLength > Math.min(this.width, width);
+    this.width = width;
+    if (isWrapped && !this.isSettled) this.feed.redraw();
+  }
+
+  private settle(): void {
+    this.isSettled ||= this.isTyped && this.feed.size?.cols === this.room?.cols;
+  }
+
+  private write(text: string): void {
+    const at = text.lastIndexOf("\n");
+    this.lineLength = at < 0 ? this.lineLength + text.length : text.length - at - 1;
+    this.flow.write(text);
   }
 
   get name(): string {
@@ -135,6 +167,8 @@ export class HandleTerminal {
     if (data === "") return;
     // The emulator is there, whatever has become of its answers.
     this.flow.giveUpAfter(DEAD_MS);
+    this.isTyped = true;
+    this.settle();
     const { state } = this.feed;
     if (!state || state.state === "stopped") {
       if (data === "\r") this.emulator.close();

@@ -6,9 +6,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { type Browser, type Page, chromium } from "playwright-core";
+import { Daemon } from "../../src/core/daemon";
 
 const HERE = dirname(dirname(__dirname));
-const WAIT_MS = 60_000;
+const WAIT_MS = 180_000;
 
 interface Info {
   id: string;
@@ -150,10 +151,22 @@ export class Workbench {
     // The server answers before all its parts are there.
     await until(async () => {
       await this.page.goto(`${this.address}/?folder=${this.project}`, { waitUntil: "commit" });
-      await this.page.waitForSelector(".monaco-workbench", { timeout: WAIT_MS / 2 });
+      await this.page.waitForSelector(".monaco-workbench", { timeout: WAIT_MS });
     }, Date.now() + 2 * WAIT_MS);
     await this.page.waitForSelector('.statusbar-item:has-text("haft")', { timeout: 2 * WAIT_MS });
     await until(() => this.inHost("return 1"));
+  }
+
+  /** Reload the window by the editor's own command: the editor saves its layout before. */
+  async reload(): Promise<void> {
+    await this.page.evaluate(() => document.body.classList.add("before-reload"));
+    await this.inHost("globalThis.isBeforeReload = true");
+    await this.command("workbench.action.reloadWindow");
+    await this.page.waitForSelector("body:not(.before-reload) .monaco-workbench");
+    await this.page.waitForSelector('.statusbar-item:has-text("haft")', { timeout: 2 * WAIT_MS });
+    await until(async () => {
+      if (await this.inHost("return globalThis.isBeforeReload")) throw new Error("the extension host has not started anew");
+    });
   }
 
   /** Run a function body in the extension host, beside the extension. */
@@ -180,6 +193,13 @@ export class Workbench {
 
   haft(...words: string[]): string {
     return execFileSync("haft", words, { env: this.env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"], timeout: WAIT_MS });
+  }
+
+  /** Return a connection of its own to the daemon, which is started where there is none. */
+  async connect(): Promise<Daemon> {
+    const daemon = new Daemon({ path: "haft", host: "", socket: "", session: "default", version: "0", env: this.env });
+    await daemon.connect({ start: true });
+    return daemon;
   }
 
   /** Run a command that ends only when a person has decided. */

@@ -1,6 +1,7 @@
 /** The extension in a real workbench. The tests follow each other in one window. */
 import assert from "node:assert/strict";
 import { after, afterEach, before, test as nodeTest } from "node:test";
+import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Workbench, until } from "./bench";
@@ -13,7 +14,7 @@ run = "ask"
 [tools.deploy.parameters]
 to = { type = "string" }
 `;
-const TIME = { timeout: 120_000 };
+const TIME = { timeout: 600_000 };
 const DETACHED = ["--wait", "none"] as const;
 
 let bench: Workbench;
@@ -57,7 +58,7 @@ before(
     bench = await Workbench.start({ tools: TOOLS });
     await bench.command("haft.handles.focus");
   },
-  { timeout: 300_000 },
+  { timeout: 600_000 },
 );
 
 afterEach(async () => {
@@ -188,15 +189,49 @@ test("a secret is typed in a masked box, and is nowhere to be read", async () =>
   await bench.see("text=Nothing waits for you");
 });
 
-test("a daemon that was killed and is started again is connected to, and what the terminal showed stays", async () => {
+test("after a reload of the window the terminals are there again, without a gap or a repetition, and no other", async () => {
+  await bench.command("workbench.action.terminal.killAll");
+  await until(async () => assert.deepEqual(await bench.terminals(), []));
   await bench.command("haft.shell");
   await bench.shows("shell-2");
+  await bench.inTerminal("$ ");
+  await bench.type("echo before $((6 * 7))\n");
+  await bench.inTerminal("before 42");
+  // It prints one line before, during and after the reload.
+  const stop = join(bench.project, "stop");
+  start("count", `n=0; until [ -e ${stop} ]; do n=$((n + 1)); printf '%d ' $n; sleep 0.05; done; echo end; exec cat`);
+  await bench.click("count");
+  await bench.shows("count");
+  await bench.inTerminal("9 ");
+  await bench.reload();
+  await bench.shows("count");
+  await bench.inTerminal("9 ");
+  assert.deepEqual((await bench.terminals()).sort(), ["count", "shell-2"]);
+  writeFileSync(stop, "");
+  await bench.inTerminal("end");
+  const [numbers = ""] = (await bench.terminal()).replace(/\n/g, "").split("end");
+  const shown = numbers.trim().split(/ +/).map(Number).slice(1);
+  assert.ok(shown.length > 9, numbers);
+  assert.deepEqual(shown, shown.map((_, at) => (shown[0] ?? 0) + at));
+  await bench.type("typed once\n");
+  await bench.inTerminal("typed once\ntyped once");
+  await bench.command("workbench.action.terminal.focusPrevious");
+  await bench.shows("shell-2");
+  await bench.inTerminal("$ echo before $((6 * 7))\nbefore 42\n$");
+  await bench.type("echo after $((6 * 8))\n");
+  await bench.inTerminal("\nafter 48");
+  assert.equal(output("shell-2").split("after 48").length, 2);
+});
+
+test("a daemon that was killed and is started again is connected to, and what the terminal showed stays", async () => {
+  await bench.command("haft.shell");
+  await bench.shows("shell-3");
   await bench.inTerminal("$ ");
   await bench.type("echo $((7 * 9)) kept\n");
   await bench.inTerminal("63 kept");
   process.kill(bench.daemonPid(), "SIGKILL");
   await bench.see("text=No daemon runs");
-  await bench.shows("shell-2 [not connected]");
+  await bench.shows("shell-3 [not connected]");
   await bench.page.click('.monaco-button:has-text("Start it")');
   await bench.row("early", "haftd itself ended");
   await bench.inTerminal("63 kept");
