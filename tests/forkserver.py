@@ -307,6 +307,7 @@ def _serve(connection: socket.socket) -> None:
         importlib.import_module(name)
     # Parses the definitions of the daemon itself, which are kept.
     Catalogue(builtin=(*BUILTIN, USER_SHELL))
+    _warm_up_terminals()
 
     gc.collect()
     gc.freeze()
@@ -336,6 +337,15 @@ def _serve(connection: socket.socket) -> None:
             for fd in fds:
                 os.close(fd)
             connection.send(b"%d" % pid)
+
+
+def _warm_up_terminals() -> None:
+    """Parse the C types of the terminal library, a quarter of a second in each daemon, and leave it
+    as a new process has it: unloaded."""
+    from haftd.runtimes.terminal import library
+
+    library.load()
+    library._core, library._has_begun, library._is_warm = None, False, False
 
 
 def _report_ends(ends: dict[int, int]) -> None:
