@@ -62,7 +62,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
     daemon.start()
     sections: dict[str, Callable[[], Section]] = {
         "counts": lambda: counts.commands(daemon, folder),
-        "operations": lambda: counts.operations(daemon),
+        "operations": lambda: counts.operations(daemon, folder),
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),

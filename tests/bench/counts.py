@@ -73,7 +73,7 @@ def _modules_of_a_start(folder: Path) -> int:
         fresh.close()
 
 
-def operations(daemon: RunningDaemon) -> Section:
+def operations(daemon: RunningDaemon, folder: Path) -> Section:
     """Count the daemon's system calls for one operation, by `strace -c` on the running daemon."""
     section = Section(
         "System calls of the daemon for one operation",
@@ -84,6 +84,11 @@ def operations(daemon: RunningDaemon) -> Section:
         wire.call("spawn", tool="run", id="pipe", args={"argv": ["cat"]}, wait="none")
         tty = {"argv": ["sh", "-c", "stty -echo; exec cat"], "terminal": True}
         wire.call("spawn", tool="run", id="tty", args=tty, wait="none")
+        bash = {"argv": ["env", "PS1=$ ", "bash", "--norc", "--noediting"], "terminal": True}
+        wire.call("spawn", tool="run", id="bash", args=bash, wait="input")
+        wire.call("fetch", id="bash", view="screen")  # the library of terminals is loaded
+        text = folder / "counted.txt"
+        text.write_bytes(b"the quick brown fox jumps over the lazy dog 0123456789\n" * 18_182)
         lines = stack.enter_context(wires.lines(daemon.socket))
         burst = stack.enter_context(socket.socket(socket.AF_UNIX))
         burst.connect(str(daemon.socket))
@@ -92,6 +97,9 @@ def operations(daemon: RunningDaemon) -> Section:
 
         def apply(handle: str) -> None:
             wire.call("apply", id=handle, input={"line": "x"}, wait="output")
+
+        def command(line: str) -> None:
+            wire.call("apply", id="bash", input={"line": line}, view="tail", max_bytes=100)
 
         def spawn(terminal: bool) -> None:
             args = {"argv": ["true"], "terminal": terminal}
@@ -109,6 +117,8 @@ def operations(daemon: RunningDaemon) -> Section:
             "`fetch` of a small handle": lambda: lines(wires.message("fetch", id="pipe")),
             "`apply` of a line to `cat` on a pipe": lambda: apply("pipe"),
             "`apply` of a line to `cat` on a terminal": lambda: apply("tty"),
+            "`apply` of a command to `bash`, until it reads again": lambda: command("echo hi"),
+            "the same, of a command that prints 1 MB": lambda: command(f"cat {text}"),
             "`spawn` of `true` on a pipe, until stopped": lambda: spawn(False),
             "`spawn` of `true` on a terminal, until stopped": lambda: spawn(True),
         }
@@ -118,7 +128,7 @@ def operations(daemon: RunningDaemon) -> Section:
             most = sorted(calls.items(), key=lambda item: -item[1])[:_SHOWN]
             shown = ", ".join(f"{call} {count / _TIMES:.2g}" for call, count in most)
             section.rows.append([name, f"{sum(calls.values()) / _TIMES:.1f}", shown])
-        for id in ("pipe", "tty"):
+        for id in ("pipe", "tty", "bash"):
             wire.call("abort", id=id)
     return section
 
