@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from secrets import token_hex
-from typing import cast
 
 import msgspec
 
@@ -58,14 +57,20 @@ def encode_reply(id_: bytes, result: object) -> bytes:
 
 def is_long(result: object) -> bool:
     """Return True for a text that takes milliseconds to encode."""
-    return bool(_long_texts(result))
+    if isinstance(result, msgspec.Struct):
+        for value in msgspec.structs.astuple(result):
+            if isinstance(value, str) and len(value) > _PIECE:
+                return True
+    return False
 
 
 def encode_long_reply(id_: bytes, result: object) -> bytes:
-    """Encode a success reply in pieces, so that other threads run between."""
+    """Encode a success reply, a struct, in pieces, so that other threads run between."""
+    if not isinstance(result, msgspec.Struct):
+        raise AssertionError("only a struct is long")
     texts = _long_texts(result)
     marks = dict.fromkeys(texts, _MARK)
-    rest = encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **marks))
+    rest = encode_reply(id_, msgspec.structs.replace(result, **marks))
     parts: list[bytes | memoryview] = []
     # Fields are encoded in their order, which is that of the texts.
     for before, text in zip(rest.split(_MARK.encode()), (*texts.values(), None), strict=True):
@@ -75,14 +80,9 @@ def encode_long_reply(id_: bytes, result: object) -> bytes:
     return b"".join(parts)
 
 
-def _long_texts(result: object) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    if isinstance(result, msgspec.Struct):
-        for name in result.__struct_fields__:
-            text = getattr(result, name)
-            if isinstance(text, str) and len(text) > _PIECE:
-                texts[name] = text
-    return texts
+def _long_texts(result: msgspec.Struct) -> dict[str, str]:
+    values = zip(result.__struct_fields__, msgspec.structs.astuple(result), strict=True)
+    return {name: text for name, text in values if isinstance(text, str) and len(text) > _PIECE}
 
 
 def _encoded_pieces(text: str) -> Iterator[bytes | memoryview]:
