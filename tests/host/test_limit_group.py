@@ -32,6 +32,8 @@ for n in range({}):
     except OSError:
         print(n, flush=True)
         break
+else:
+    print(-1, flush=True)
 time.sleep(60)
 """
 
@@ -117,14 +119,17 @@ def test_a_further_run_of_the_handle_has_its_whole_limit() -> None:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         ) as again:
-            member.group.add(again.pid)
-            assert member.group.passed() is None
-            assert again.stdin is not None and again.stdout is not None
-            again.stdin.write(b"\n")
-            again.stdin.flush()
-            assert again.stdout.readline() == b"6\n"
-            assert member.group.passed() == "processes"
-            assert member.group.cgroup.empty(5)
+            try:
+                member.group.add(again.pid)
+                assert member.group.passed() is None
+                assert again.stdin is not None and again.stdout is not None
+                again.stdin.write(b"\n")
+                again.stdin.flush()
+                assert again.stdout.readline() == b"6\n"
+                assert member.group.passed() == "processes"
+            finally:
+                again.kill()
+                assert member.group.cgroup.empty(5)
 
 
 def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
