@@ -88,13 +88,21 @@ def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confineme
 
 
 def test_a_process_is_confined_by_its_ancestors() -> None:
-    handle = SimpleNamespace(id="h", session="mine", settings=SimpleNamespace(may=ALL))
+    settings = SimpleNamespace(may=ALL, is_sandboxed=False)
+    handle = SimpleNamespace(id="h", session="mine", settings=settings)
     execution = SimpleNamespace(handle=handle)
     assert confined(()) is None
     assert confined(None) == Confinement("gone")
     assert confined((ITSELF,)) == Confinement("started")
     assert confined((ITSELF,), (execution, True)) == Confinement("handle", "h", "mine", ALL)
     assert confined((ITSELF,), (execution, False)) == Confinement("handle", "h", "mine", NONE)
+    settings.is_sandboxed = True
+    assert confined((ITSELF,), (execution, True)) == Confinement("sandboxed", "h", "mine", NONE)
+
+
+def test_a_sandboxed_process_may_use_no_session() -> None:
+    caller = Caller("websocket", confinement=Confinement("sandboxed", "h", "mine"))
+    assert not caller.may_use("mine") and not caller.may_use("*") and not caller.may("approvals")
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,12 @@ reload definitions; `questions`, answer a person's questions."""
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known."""
+    """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known.
 
-    why: Literal["handle", "started", "gone"]
+    `sandboxed`: the process may use no session, not even its own, as tools without a sandbox run there.
+    """
+
+    why: Literal["handle", "sandboxed", "started", "gone"]
     handle: str | None = None
     session: str | None = None
     may: frozenset[str] = frozenset()
@@ -68,7 +71,7 @@ class Caller(msgspec.Struct, eq=False):
         """Return True if the session is permitted; `*` is for all."""
         if self.confinement is None or "handles" in self.confinement.may:
             return True
-        return session == self.confinement.session
+        return self.confinement.why == "handle" and session == self.confinement.session
 
     def may_reach(self, granted: frozenset[str]) -> bool:
         """Return True if `granted`, a handle's or tool's permissions, do not exceed the caller's."""

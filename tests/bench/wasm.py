@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import time
+from hashlib import sha256
 from pathlib import Path
 
 from haftd.launch_spec import LaunchSpec
@@ -53,12 +54,18 @@ def _many_functions() -> str:
     )
 
 
+def _name_of(module: Path) -> str:
+    source = module.read_bytes()
+    digest = sha256(source).hexdigest()
+    return cached_name(source, digest, engine_version(), has_fuel=False)
+
+
 def call(folder: Path, seconds: float) -> Section:
     """Spawn a module."""
     folder = folder / "wasm"
     folder.mkdir()
     nothing = modules.write(folder / "nothing.wasm", "", more=_many_functions())
-    cached = cached_name(nothing.read_bytes(), engine_version(), has_fuel=False)
+    cached = _name_of(nothing)
     again = modules.write(folder / "again.wasm", "nop", more=_many_functions())
     unchanged = again.read_bytes()
     modules.write(folder / "waits.wasm", "(call $read_line) (call $read_line)")
@@ -84,7 +91,7 @@ def call(folder: Path, seconds: float) -> Section:
 
             def change() -> None:
                 """Wait for the compiler beside the call, and make the module another one."""
-                name = cached_name(again.read_bytes(), engine_version(), has_fuel=False)
+                name = _name_of(again)
                 end = time.monotonic() + PATIENCE_S
                 while not (cache / name).exists():
                     assert time.monotonic() < end

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from haftd.host.launch import landlock
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -108,7 +109,7 @@ class Rig:
         state = self.person.call(
             "spawn", tool=tool, id="within", session=session, args=args, wait="stopped"
         )
-        assert "result" in state, state
+        assert "result" in state, state["content"] + repr(state["error"])
         replies: list[dict[str, Any]] = json.loads(state["result"])
         return replies
 
@@ -518,6 +519,72 @@ def test_a_tool_with_the_token_is_confined_on_a_websocket(
     replies = json.loads(done.stdout)
     assert replies[0]["result"]["session"] == "default"
     assert "result" in replies[2] and replies[3]["error"]["code"] == -32011
+
+
+THROUGH_THE_PROXY = """
+import base64, json, os, sys, urllib.parse
+import trio, trio_websocket
+url, token, calls = json.loads(sys.argv[1])
+async def main():
+    proxy, there = map(urllib.parse.urlsplit, (os.environ["HTTP_PROXY"], url))
+    stream = await trio.open_tcp_stream(proxy.hostname, proxy.port)
+    credential = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+    head = f"CONNECT {there.netloc} HTTP/1.1\\r\\nProxy-Authorization: Basic {credential}\\r\\n\\r\\n"
+    await stream.send_all(head.encode())
+    assert b" 200 " in await stream.receive_some()
+    headers = [(b"Authorization", b"Bearer " + token.encode())]
+    replies = []
+    async with trio.open_nursery() as nursery:
+        wire = await trio_websocket.wrap_client_stream(nursery, stream, there.netloc, "/", extra_headers=headers)
+        for number, (method, params) in enumerate(calls):
+            ask = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            await wire.send_message(json.dumps(ask))
+            replies.append(json.loads(await wire.get_message()))
+        nursery.cancel_scope.cancel()
+    print(json.dumps(replies), flush=True)
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(landlock.abi() < 6, reason="needs a kernel with Landlock 6")
+@pytest.mark.parametrize(
+    ("host", "code"), [("*", OVER_A_WEBSOCKET), ("127.0.0.1", THROUGH_THE_PROXY)]
+)
+def test_a_sandboxed_tool_with_the_token_may_do_nothing(
+    make_daemon: Callable[..., RunningDaemon], host: str, code: str
+) -> None:
+    """Directly, or by the proxy, whose connections are the daemon's own."""
+    daemon = make_daemon(config="[websocket]\nport = 0\n")
+    daemon.tools(f"""
+[tools.sly]
+output = "raw"
+command = ["{sys.executable}", "-c", "{{{{ tool.arguments.code }}}}", "{{{{ tool.arguments.given }}}}"]
+parameters.code = {{ type = "string" }}
+parameters.given = {{ type = "string" }}
+may = ["handles", "approvals", "questions"]
+access.net = [{{ host = "{host}" }}]
+access.fs.read = ["{sys.prefix}", "{sys.base_prefix}"]
+""")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("initialize", {"client": {"name": "c", "version": "0"}, "protocol": 1}),
+        ("spawn", {"tool": "run", "id": "free", "args": {"argv": ["true"]}}),
+        ("handles/list", {}),
+        ("handles/list", {"session": "*"}),
+        ("approvals/list", {}),
+        ("trust/list", {}),
+        ("tools/reload", {}),
+        ("daemon/shutdown", {}),
+    ]
+    with daemon.start().connect() as wire:
+        port = wire.call("daemon/status")["websocket"]["port"]
+        token = (daemon.runtime / "haft" / "token").read_text().strip()
+        given = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
+        args = {"code": code, "given": given}
+        state = wire.call("spawn", tool="sly", id="w", session="s", args=args, wait="stopped")
+        assert "result" in state, state["content"] + repr(state["error"])
+        replies = json.loads(state["result"])
+        assert len(replies) == len(calls)
+        assert {reply.get("error", {}).get("code") for reply in replies} == {NOT_AUTHORIZED}
 
 
 def _until(rig: Rig, method: str, key: str, **params: Any) -> list[dict[str, Any]]:

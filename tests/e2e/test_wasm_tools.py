@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -287,7 +288,8 @@ class Project:
 
     def compiled(self, module: str, *, has_fuel: bool = False) -> Path:
         source = (self.root / f"plug/{module}.wasm").read_bytes()
-        return self.cache / cached_name(source, engine_version(), has_fuel=has_fuel)
+        digest = sha256(source).hexdigest()
+        return self.cache / cached_name(source, digest, engine_version(), has_fuel=has_fuel)
 
     @property
     def cache(self) -> Path:

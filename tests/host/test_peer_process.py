@@ -128,9 +128,18 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
 """
 
 
-def over_tcp(server: socket.socket) -> subprocess.Popen[bytes]:
+ELSEWHERE = f"""
+import os
+if os.fork():
+    os._exit(0)
+{TCP}
+"""
+"""An orphan, which is no descendant of this process, but where this process adopts orphans."""
+
+
+def over_tcp(server: socket.socket, code: str = TCP) -> subprocess.Popen[bytes]:
     host, port = server.getsockname()[:2]
-    argv = [sys.executable, "-c", TCP, host, str(port)]
+    argv = [sys.executable, "-c", code, host, str(port)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE)
 
 
@@ -145,11 +154,18 @@ async def test_a_child_connecting_over_tcp_is_a_descendant(server: socket.socket
 async def test_a_tcp_peer_from_elsewhere_is_no_descendant(server: socket.socket) -> None:
     with (
         subprocess.Popen(["sleep", "60"]) as other,
-        socket.create_connection(server.getsockname()[:2]),
-        server.accept()[0] as sock,
+        over_tcp(server, ELSEWHERE) as started,
     ):
-        assert (await identify_tcp(sock)).lineage == ()
+        started.wait()
+        with server.accept()[0] as sock:
+            assert (await identify_tcp(sock)).lineage == ()
         other.kill()
+
+
+async def test_a_connection_of_the_process_itself_is_unknown(server: socket.socket) -> None:
+    """The proxy makes some, for sandboxed tools."""
+    with socket.create_connection(server.getsockname()[:2]), server.accept()[0] as sock:
+        assert (await identify_tcp(sock)).lineage is None
 
 
 async def test_a_vanished_tcp_peer_is_unknown(server: socket.socket) -> None:
@@ -230,11 +246,10 @@ async def test_a_child_with_hidden_descriptors_is_unknown(
     with over_tcp(server) as process, server.accept()[0] as sock:
         monkeypatch.setattr(os, "listdir", listdir)
         assert (await identify_tcp(sock)).lineage is None
-        with (
-            socket.create_connection(server.getsockname()[:2]),
-            server.accept()[0] as ours,
-        ):
-            assert (await identify_tcp(ours)).lineage == ()
+        with over_tcp(server, ELSEWHERE) as started:
+            started.wait()
+            with server.accept()[0] as ours:
+                assert (await identify_tcp(ours)).lineage == ()
         process.communicate(b"\n")
 
 

@@ -16,6 +16,7 @@ from haftd.host.launch.program import (
     Missing,
     check_words,
     explain,
+    interpreter_of,
     resolve,
 )
 
@@ -127,6 +128,15 @@ def test_an_interpreter_with_a_carriage_return_is_explained(tmp_path: Path) -> N
     script = make(tmp_path / "script", "#!/bin/sh\r\necho\r\n")
     error = explain(errno.ENOENT, str(script), "/")
     assert error.reason == "interpreter" and "CR LF" in error.message
+
+
+def test_a_program_exchanged_for_a_fifo_names_no_interpreter(tmp_path: Path) -> None:
+    """Opened to be read, a FIFO would hold the daemon until there is a writer."""
+    os.mkfifo(tmp_path / "tool")
+    with open(os.open(tmp_path / "tool", os.O_RDWR), "wb") as writer:
+        writer.write(b"#!/bin/sh\n")
+        writer.flush()
+        assert interpreter_of(str(tmp_path / "tool")) is None
 
 
 def test_a_missing_loader_is_a_missing_interpreter(tmp_path: Path) -> None:

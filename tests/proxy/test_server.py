@@ -15,6 +15,7 @@ from haftd.proxy import server
 from haftd.proxy.heads import MAX_HEAD
 from haftd.proxy.server import Proxy
 from haftd.tools.definitions.access import AccessPolicy, NetRule
+from tests.patience import PATIENCE_S
 
 OWN = NetRule("127.0.0.1")
 """The address of the server is no public one."""
@@ -231,6 +232,27 @@ async def test_a_tool_has_no_more_than_so_many_connections(
     assert status(bytes(await stream.receive_some())) == 200
     assert status(await world.tunnel(url, "a.org")) == 503
     await stream.aclose()
+
+
+async def test_connections_without_a_head_push_the_oldest_of_them_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool that opens many holds no descriptor of the daemon's for each, and no other tool up."""
+    monkeypatch.setattr(server, "MAX_UNCOUNTED", 2)
+    url = world.url(NetRule("a.org"), OWN)
+    known = await world.open(url, f"CONNECT a.org:{world.port}")
+    assert status(bytes(await known.receive_some())) == 200
+    port = urlsplit(url).port or 0
+    idle = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(4)]
+    for stream in idle[:2]:
+        with pytest.raises((trio.BrokenResourceError, EOFError)), trio.fail_after(PATIENCE_S):
+            if not await stream.receive_some():
+                raise EOFError
+    assert status(await world.tunnel(url, "a.org")) == 200
+    await known.send_all(b"still")
+    assert await known.receive_some() == b"<still>"
+    for stream in (*idle, known):
+        await stream.aclose()
 
 
 async def test_a_request_for_a_url_is_passed_on_once(world: World) -> None:

@@ -16,6 +16,8 @@ class HandleSettings(msgspec.Struct, frozen=True):
     """Run mode (`ask`, `edit` or `skip`) of each action that is not unattended."""
     may: frozenset[str] = frozenset()
     """Rights of the handle's processes to act for a person."""
+    is_sandboxed: bool = False
+    """True if the handle's processes run in a sandbox, which leaves them no right to call haftd."""
     on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
     on_disconnect: Literal["keep", "abort"] = "keep"
     """Action when the session's last connection closes."""

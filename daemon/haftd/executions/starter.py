@@ -180,6 +180,7 @@ def _settings(ready: Prepared, *, is_reviewed: bool) -> HandleSettings:
     return HandleSettings(
         policy=policy_of(tool),
         may=tool.may,
+        is_sandboxed=ready.resolved.launch.sandbox is not None,
         on_turn_end=tool.on_turn_end or "abort",
         on_disconnect=tool.on_disconnect,
         notify=tool.notify,

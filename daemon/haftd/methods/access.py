@@ -81,5 +81,7 @@ def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
         return Confinement("started")
     execution, is_led = holder
     handle = execution.handle
+    if handle.settings.is_sandboxed:
+        return Confinement("sandboxed", handle.id, handle.session)
     may = handle.settings.may if is_led else frozenset[str]()
     return Confinement("handle", handle.id, handle.session, may)

@@ -31,6 +31,8 @@ MAX_CONNECTIONS = 128
 _BACKLOG = 1024
 _HEAD_S = 30.0
 """Seconds for a head: a peer without a credential may hold no descriptor for longer."""
+MAX_UNCOUNTED = 128
+"""Connections that count for no tool, as no credential is known yet or the reply is out: beyond these the oldest ends."""
 _LINGER_S = 2.0
 _CHUNK = 65_536
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
@@ -58,6 +60,8 @@ class Proxy:
         self._nursery = nursery
         self._resolve = resolve or resolve_addresses
         self._clients: dict[str, _Client] = {}
+        self._uncounted: dict[trio.CancelScope, None] = {}
+        """Connections that count for no tool, oldest first."""
         self._port = 0
 
     def admit(self, mark: str, tool: str, policy: AccessPolicy) -> str:
@@ -106,17 +110,33 @@ class Proxy:
 
     async def _handle(self, stream: trio.SocketStream) -> None:
         async with stream:
-            try:
-                await self._answer(stream)
-            except BadRequest as bad:
-                await _send(stream, reply("400 Bad Request", str(bad)))
-            except _GONE:
-                return  # a peer is gone
-            except Exception as error:  # a fault of one connection ends no other
-                log.error("a connection of the proxy failed", error=repr(error))
-            await _linger(stream)
+            with trio.CancelScope() as scope:
+                self._make_room(scope)
+                try:
+                    await self._serve_one(stream, scope)
+                finally:
+                    self._uncounted.pop(scope, None)
 
-    async def _answer(self, stream: trio.SocketStream) -> None:
+    def _make_room(self, scope: trio.CancelScope) -> None:
+        """Take a connection among those that count for no tool, and end the oldest if they are too many."""
+        self._uncounted[scope] = None
+        if len(self._uncounted) > MAX_UNCOUNTED:
+            oldest = next(iter(self._uncounted))
+            del self._uncounted[oldest]
+            oldest.cancel()
+
+    async def _serve_one(self, stream: trio.SocketStream, scope: trio.CancelScope) -> None:
+        try:
+            await self._answer(stream, scope)
+        except BadRequest as bad:
+            await _send(stream, reply("400 Bad Request", str(bad)))
+        except _GONE:
+            return  # a peer is gone
+        except Exception as error:  # a fault of one connection ends no other
+            log.error("a connection of the proxy failed", error=repr(error))
+        await _linger(stream)
+
+    async def _answer(self, stream: trio.SocketStream, uncounted: trio.CancelScope) -> None:
         data = b""
         with trio.move_on_after(_HEAD_S):
             data = await _read_head(stream)
@@ -134,12 +154,14 @@ class Proxy:
             why = f"the tool has {MAX_CONNECTIONS} connections, and may have no more"
             await _send(stream, reply("503 Service Unavailable", why))
             return
+        self._uncounted.pop(uncounted, None)
         with trio.CancelScope() as scope:
             client.scopes.add(scope)
             try:
                 await self._pass(stream, client, head, rest)
             finally:
                 client.scopes.discard(scope)
+                self._make_room(uncounted)
 
     def _client_of(self, credential: str) -> _Client | None:
         shown = credential.encode()

@@ -15,6 +15,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from haftd.host.files.regular import open_regular
+
 Reason = Literal[
     "program",
     "folder",
@@ -221,7 +223,8 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
 def interpreter_of(path: str) -> str | None:
     """Return the interpreter that `path` names: after #!, or the loader of an ELF file."""
     try:
-        with open(path, "rb") as file:
+        # A tool may exchange a file of its own for a FIFO at any moment.
+        with open_regular(path) as file:
             head = file.read(4096)
             if head.startswith(b"#!"):
                 return os.fsdecode(_first_word(head)) or None

@@ -6,8 +6,9 @@
 - Data from /proc counts only if the process is still unreaped afterwards.
 - The holder of a TCP connection is searched for among this process's descendants, then all others.
   A connection without a visible holder counts as a descendant's: the socket may be on its way
-  through a Unix socket, in a thread's own table of files, or in an io_uring. The socket's owner is
-  no evidence: the holder may be in a user namespace.
+  through a Unix socket, in a thread's own table of files, or in an io_uring; so does one of this process
+  itself, whose proxy connects for sandboxed tools. The socket's owner is no evidence: the holder may be in a user
+  namespace.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
     if holder is None:
         holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
     # A holder among the others may be a descendant forked meanwhile.
-    line = None if holder is None else lineage(holder, os.getpid())
+    line = None if holder in (None, os.getpid()) else lineage(holder, os.getpid())
     return PeerProcess(holder or 0, uid, None, line)
 
 

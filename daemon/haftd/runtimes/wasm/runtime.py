@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ import structlog
 import trio
 from msgspec.structs import replace
 
+from haftd.host.files.regular import open_regular
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.process.helper import Failed, run_helper
@@ -28,6 +30,9 @@ from .worker import Order
 
 log = structlog.get_logger("haftd.runtimes.wasm.runtime")
 
+MAX_MODULE = 256 << 20
+"""Bytes of a module's file, which the daemon reads for its hash."""
+_PIECE = 1 << 20
 _MAX_NAMES = 64
 
 
@@ -106,12 +111,17 @@ def _order_of(call: Call) -> Order:
 
 
 def _read_name(path: str, *, has_fuel: bool) -> str:
-    with open(path, "rb") as file:
-        source = file.read()
-    if not worker.is_binary(source):
+    with open_regular(path) as file:
+        digest, size = sha256(head := file.read(worker.HEAD)), worker.HEAD
+        while data := file.read(_PIECE):
+            digest.update(data)
+            if (size := size + len(data)) > MAX_MODULE:
+                why = f"a module has {MAX_MODULE:,} bytes at most"
+                raise StartFailed(f"{path} cannot be used: {why}.", "size")
+    if not worker.is_binary(head):
         why = "it does not begin with the bytes of one; text (.wat) has to be assembled first"
         raise StartFailed(f"{path} is no WebAssembly module: {why}.", "format")
-    return worker.cached_name(source, engine_version(), has_fuel=has_fuel)
+    return worker.cached_name(head, digest.hexdigest(), engine_version(), has_fuel=has_fuel)
 
 
 def _is_wanting(folder: str, name: str) -> bool:

@@ -31,6 +31,8 @@ NO_MEMORY = "the module needs more memory than its limit"
 _OUT_OF_FUEL = "all fuel consumed"
 _OVER_MEMORY = "exceeds memory limits"
 
+HEAD = 8
+"""Bytes that tell the kind of a module."""
 _MAGIC = b"\0asm"
 _COMPONENT = b"\x0d\0\x01\0"
 _OF_COMPONENTS = "component"
@@ -65,13 +67,17 @@ def is_binary(source: bytes) -> bool:
     return source[:4] == _MAGIC
 
 
-def cached_name(source: bytes, version: str, *, has_fuel: bool) -> str:
-    """Return the name of the compiled form: another engine or another source has another name."""
-    from hashlib import sha256  # needless where the module is cached
+def kind_of(head: bytes) -> str:
+    return _OF_COMPONENTS if head[4:HEAD] == _COMPONENT else "module"
 
-    kind = _OF_COMPONENTS if source[4:8] == _COMPONENT else "module"
+
+def cached_name(head: bytes, digest: str, version: str, *, has_fuel: bool) -> str:
+    """Return the name of the compiled form: another engine or another source has another name.
+
+    `digest` is the SHA-256 of the source, which begins with `head`.
+    """
     fuel = "-fuel" if has_fuel else ""
-    return f"{sha256(source).hexdigest()}-{version}-{os.uname().machine}{fuel}.{kind}"
+    return f"{digest}-{version}-{os.uname().machine}{fuel}.{kind_of(head)}"
 
 
 def open_private(folder: str) -> int:
@@ -148,9 +154,12 @@ class _Worker:
 
     def compile(self) -> None:
         """Compile the module into the cache; a cache that takes no module is no failure."""
+        from hashlib import sha256  # needless where the module is cached
+
         order, source = self._order, self._source()
         version = order.cached.split("-")[1]
-        name = cached_name(source, version, has_fuel=order.fuel is not None)
+        digest = sha256(source).hexdigest()
+        name = cached_name(source, digest, version, has_fuel=order.fuel is not None)
         compiled = self._class(name)(self._engine, source).serialize()
         try:
             folder = open_private(order.cache)
@@ -236,8 +245,7 @@ class _Worker:
 
     def _compiled(self) -> Any:
         source = self._source()
-        name = cached_name(source, "", has_fuel=False)
-        return self._class(name)(self._engine, source)
+        return self._class(kind_of(source))(self._engine, source)
 
     def _run_module(self, module: Any, store: Any) -> None:
         linker = self._wasmtime.Linker(self._engine)
