@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -282,3 +283,25 @@ async def test_a_runtime_fault_stays_in_its_handle_and_changes_no_end(
             assert failure is not None and "planted" not in failure.message
         assert (withdrawn == [execution.handle]) != has_started
         assert (execution.handle.rejection is not None) != has_started
+
+
+class _Arguments(dict[str, Any]):
+    pass
+
+
+async def test_the_arguments_are_released_once_the_runtime_lets_go_of_the_call() -> None:
+    class Released:
+        async def run(self, call: Call, context: RuntimeContext) -> str | None:
+            del call
+            await trio.sleep_forever()
+
+    arguments = _Arguments()
+    kept = weakref.ref(arguments)
+    call = Call("none", LaunchSpec((), "/"), "", arguments=arguments)
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        execution = held.start(handle("h"), Released(), call)
+        del call, arguments
+        await wait_all_tasks_blocked()
+        assert kept() is None
+        await held.abort(execution, NOW)

@@ -20,6 +20,10 @@ MAX_POINTS = 2_048
 MAX_EVENTS = 1_024
 """Resizes, and inputs; the oldest go."""
 
+_NO_RESIZES: deque[tuple[int, float, int, int]] = deque(maxlen=0)
+_NO_INPUTS: deque[tuple[int, float, int]] = deque(maxlen=0)
+"""Before the first of an output: an empty deque takes 0.7 KiB."""
+
 
 class Timeline:
     """The times of one output, in seconds of the caller's clock.
@@ -52,16 +56,20 @@ class Timeline:
         self._next = -math.inf
         self.initial_size: tuple[int, int] | None = None
         """Rows and columns of a terminal at its start."""
-        self.resizes: deque[tuple[int, float, int, int]] = deque(maxlen=MAX_EVENTS)
+        self.resizes = _NO_RESIZES
         """Offset of the output, time, rows, columns."""
-        self.inputs: deque[tuple[int, float, int]] = deque(maxlen=MAX_EVENTS)
+        self.inputs = _NO_INPUTS
         """Offset of the output, time, and the size of what was typed."""
 
     def add_resize(self, offset: int, now: float, rows: int, cols: int) -> None:
+        if self.resizes is _NO_RESIZES:
+            self.resizes = deque(maxlen=MAX_EVENTS)
         self.resizes.append((offset, now, rows, cols))
 
     def add_input(self, offset: int, now: float, size: int) -> None:
         """Record typed input; inputs within a grain are one."""
+        if self.inputs is _NO_INPUTS:
+            self.inputs = deque(maxlen=MAX_EVENTS)
         if self.inputs and now < self.inputs[-1][1] + GRAIN:
             first, at, before = self.inputs.pop()
             self.inputs.append((first, at, before + size))

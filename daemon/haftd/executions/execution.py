@@ -22,6 +22,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.terminal_sizes import TerminalSizes
 from haftd.core.termination import Termination
+from haftd.host.late_event import LateEvent
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -105,8 +106,8 @@ class Execution:
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
         self.sizes = TerminalSizes()
-        self.begun = trio.Event()
-        self.done = trio.Event()
+        self.begun = LateEvent()
+        self.done = LateEvent()
         self.control: ExecutionControl | None = None
         self.is_stop_requested = False
         """True after a request to end the execution, or the processes left behind."""
@@ -122,7 +123,7 @@ class Execution:
         self._early: list[Callable[[], None]] = []
         self._backlogs: list[Callable[[], int]] = []
         """Functions that return each reader's lag in bytes."""
-        self._backlog_changed = trio.Event()
+        self._backlog_changed = LateEvent()
         self._shown: dict[int, Screen] = {}
 
     def join(self, *, is_new: bool) -> None:
@@ -193,7 +194,7 @@ class Execution:
     async def _catch_up(self) -> None:
         while self._backlog() > MAX_BACKLOG // 2:
             if self._backlog_changed.is_set():  # else another stream waits for the same event
-                self._backlog_changed = trio.Event()
+                self._backlog_changed = LateEvent()
             await self._backlog_changed.wait()
 
     def _backlog(self) -> int:

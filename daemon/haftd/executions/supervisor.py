@@ -202,7 +202,10 @@ class Supervisor:
         self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
     ) -> None:
         handle = execution.handle
-        self._conclude(execution, await self._run(execution, runtime, call, gate))
+        running = self._run(execution, runtime, call, gate)
+        call = call.without_launch()
+        del gate
+        self._conclude(execution, await running)
         execution.begin()
         if execution.review is not None:
             execution.review.complete()
@@ -233,12 +236,15 @@ class Supervisor:
                         runtime, call = await gate()
                     except (Skipped, RpcError) as refused:
                         return refused
+                    gate = None
                     handle.approve(terminal=call.launch.terminal)
                 await self._take_turn()
                 if call.launch.terminal:
                     handle.timeline.initial_size = call.launch.rows, call.launch.cols
                 try:
-                    result = await runtime.run(call, execution)
+                    running = runtime.run(call, execution)
+                    del call  # A runtime lets go of the call once the program runs.
+                    result = await running
                 except StartFailed as failed:
                     return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
                 except ToolFailed as failed:
@@ -246,7 +252,7 @@ class Supervisor:
                 return Termination(result=result, exit=Exit(code=0) if result is None else None)
         except Exception:
             incident = secrets.token_hex(4)
-            log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
+            log.exception("a runtime failed", handle=handle.id, tool=handle.tool, incident=incident)
             return _Faulted(internal_failure(incident))
         return _Cancelled()
 

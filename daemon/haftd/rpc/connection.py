@@ -156,7 +156,7 @@ class Connection:
             _LONG_MESSAGE, rpc_context.limits.max_values
         )  # Shorter messages cannot have too many values.
         self._scopes: dict[object, list[trio.CancelScope]] = {}
-        self._answered = trio.lowlevel.ParkingLot()
+        self._answered: trio.lowlevel.ParkingLot | None = None
 
     def finish(self) -> None:
         """Stop reading, and close after pending replies."""
@@ -281,8 +281,7 @@ class Connection:
             if reply is not None:
                 await self._send(reply)
         finally:
-            self._in_flight -= 1
-            self._answered.unpark_all()
+            self._note_answer()
 
     def _start(self, waiting: PendingRequest, batch: PendingBatch | None) -> None:
         scope = trio.CancelScope()
@@ -313,7 +312,11 @@ class Connection:
             if reply is not None:
                 await self._send(reply)
         finally:
-            self._in_flight -= 1
+            self._note_answer()
+
+    def _note_answer(self) -> None:
+        self._in_flight -= 1
+        if self._answered is not None:
             self._answered.unpark_all()
 
     async def _send(self, reply: bytes) -> None:
@@ -343,6 +346,7 @@ class Connection:
             return
         async with trio.open_nursery() as watched:
             watched.start_soon(self._watch)
+            self._answered = trio.lowlevel.ParkingLot()
             while self._in_flight:
                 await self._answered.park()
             await self._outbox.empty()

@@ -14,6 +14,8 @@ import trio
 from .wire import Disconnected, Wire
 
 LOW = 256 * 1024
+_NO_FRAMES: deque[bytes | memoryview] = deque()
+"""The queue while the peer takes all at once: an empty deque takes 0.7 KiB."""
 
 
 class Outbox:
@@ -28,9 +30,9 @@ class Outbox:
         self._bound = bound
         self._low = min(LOW, bound // 2)
         self._on_gone = on_gone
-        self._queue: deque[bytes | memoryview] = deque()
+        self._queue = _NO_FRAMES
         self._writing = False
-        self._drained = trio.lowlevel.ParkingLot()
+        self._drained: trio.lowlevel.ParkingLot | None = None
 
     def send(self, frames: bytes) -> None:
         """Write the frames, or queue the rest; never waits, never raises."""
@@ -47,6 +49,8 @@ class Outbox:
         elif self.queued > self._bound:
             self._on_gone(f"more than {self._bound} bytes (`max_queued`) wait for it to read")
             return
+        if self._queue is _NO_FRAMES:
+            self._queue = deque()
         self._queue.append(left)
         self.queued += len(left)
         if not self._writing:
@@ -60,11 +64,21 @@ class Outbox:
     async def room(self) -> None:
         """Wait for the low-water mark; no checkpoint if the queue is below."""
         while self.queued > self._low:
-            await self._drained.park()
+            await self._wait()
 
     async def empty(self) -> None:
         while self._writing:
-            await self._drained.park()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait until the output has drained or ended."""
+        if self._drained is None:
+            self._drained = trio.lowlevel.ParkingLot()
+        await self._drained.park()
+
+    def _wake(self) -> None:
+        if self._drained is not None:
+            self._drained.unpark_all()
 
     async def idle(self) -> None:
         """Wait until all output is written and mostly read: optional output then delays no reply."""
@@ -86,9 +100,9 @@ class Outbox:
                 else:
                     queue[0] = memoryview(data)[done:]
                 if self.queued <= self._low:
-                    self._drained.unpark_all()
+                    self._wake()
         except Disconnected as why:
             self._on_gone(str(why))
             return
         self._writing = False
-        self._drained.unpark_all()
+        self._wake()

@@ -128,6 +128,15 @@ class Call(Redacted, frozen=True):
     script: tuple[Any, ...] = ()
     """For the `fake` runtime: its script."""
 
+    def without_launch(self) -> Call:
+        """Return the part of the call that outlives the start: the environment and arguments take some KiB."""
+        return Call(
+            self.tool, _LAUNCHED, self.mark, cgroup=self.cgroup, limit_group=self.limit_group
+        )
+
+
+_LAUNCHED = LaunchSpec((), "/")
+
 
 class ToolFailed(Exception):
     """The tool's own failure; `shows_output` adds the output to the reply."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import gc
 import json
 import os
 import resource
@@ -632,3 +633,17 @@ def read_all(sock: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while sock.recv(1 << 20):
             pass
+
+
+async def test_a_task_that_waits_for_input_keeps_no_exception(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    wire = UnixWire(pair[0], 1024, QUICK)
+    gc.collect()
+    before = sum(isinstance(value, BlockingIOError) for value in gc.get_objects())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.receive)
+        await wait_all_tasks_blocked()
+        after = sum(isinstance(value, BlockingIOError) for value in gc.get_objects())
+        nursery.cancel_scope.cancel()
+    assert after == before

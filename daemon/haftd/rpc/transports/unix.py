@@ -51,15 +51,14 @@ class UnixWire:
             if not self._eager:
                 self._eager = _EAGER
                 await trio.lowlevel.checkpoint()
-            try:
-                data = self._sock.recv(_CHUNK)
-            except BlockingIOError:
+            data = self._read()
+            if data is None:
                 self._eager = _EAGER
-                if not await self._readable():
+                if self._begun is None:
+                    await trio.lowlevel.wait_readable(self._sock)
+                elif not await self._readable_before(self._begun + self._timeouts.partial):
                     return []
                 continue
-            except OSError as error:
-                raise Disconnected(error.strerror) from None
             self._eager -= 1
             if not data:
                 # After shutting down only its sending side, a client still reads.
@@ -74,17 +73,24 @@ class UnixWire:
             if messages or self._framer.fault:
                 return messages
 
-    async def _readable(self) -> bool:
+    def _read(self) -> bytes | None:
+        """Return the available input: empty at the end, None without any. A task that waits in an `except`
+        would keep the exception."""
+        try:
+            return self._sock.recv(_CHUNK)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise Disconnected(error.strerror) from None
+
+    async def _readable_before(self, deadline: float) -> bool:
         """Wait for input; False after the deadline of an incomplete message."""
-        if self._begun is None:
-            await trio.lowlevel.wait_readable(self._sock)
-            return True
-        limit = self._timeouts.partial
-        with trio.move_on_at(self._begun + limit) as scope:
+        with trio.move_on_at(deadline) as scope:
             await trio.lowlevel.wait_readable(self._sock)
         if scope.cancelled_caught:
+            limit = int(self._timeouts.partial)
             self._late = limit_exceeded(
-                "partial_s", int(limit), "A message was begun and did not get whole in time"
+                "partial_s", limit, "A message was begun and did not get whole in time"
             )
         return not scope.cancelled_caught
 

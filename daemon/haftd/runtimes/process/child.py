@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump
+from haftd.host.late_event import LateEvent
 from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
@@ -94,7 +95,7 @@ class Child:
         self._is_detached = False
         self._connects = trio.CancelScope(shield=True)
         self._lifetime = trio.CancelScope()
-        self._outputs_ended = trio.Event()
+        self._outputs_ended = LateEvent()
         self._io_ended: trio.Event | None = None
         self._passed: str | None = None
         self._pause: trio.CancelScope | None = None

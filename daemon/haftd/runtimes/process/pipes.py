@@ -7,11 +7,10 @@ import os
 import signal
 from collections.abc import Sequence
 
-import trio
-
 from haft_protocol.states import Screen, StyledRows
 from haftd.host import pump
 from haftd.host.input_state import read_state
+from haftd.host.late_event import LateEvent
 from haftd.runtimes import keys
 from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
 
@@ -26,10 +25,10 @@ class _Room:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
-        self._event = trio.Event()
+        self._event = LateEvent()
 
     def report(self) -> None:
-        event, self._event = self._event, trio.Event()
+        event, self._event = self._event, LateEvent()
         event.set()
 
     async def wait(self) -> None:

@@ -25,8 +25,10 @@ class ProcessRuntime:
                 return await Live(call, context, child).run()
             control = PipeControl(call, context, child)
             context.started(control)
+            splits_stderr = call.launch.splits_stderr
+            del call
             outputs = [Output(child.stdout, child.emit, context.keep_up)]
-            if call.launch.splits_stderr:
+            if splits_stderr:
                 outputs.append(Output(child.stderr, child.emit_stderr, context.keep_up))
             await child.run(outputs, Plain(), at_end=control.close)
         return None

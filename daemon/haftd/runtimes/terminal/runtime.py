@@ -38,6 +38,7 @@ class TerminalRuntime:
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
             control = TerminalControl(call, context, child)
+            del call
             context.started(control)
             outputs = [Output(control.master, control.show, control.keep_up)]
             try:
