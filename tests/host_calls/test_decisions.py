@@ -13,6 +13,7 @@ from .rules import access_of
 COMMANDS = """
 commands.git = { args = [["log", "**"], ["show", "--format=*", "HEAD"], ["status"]], envs = ["GIT_DIR"] }
 commands.make = {}
+commands.cat = { args = [["what?"], ["[ab]"], ["a*b*c"]] }
 """
 
 
@@ -41,6 +42,15 @@ commands.make = {}
         ("GIT status", False),
         ("gitx status", False),
         ("sh -c git", False),
+        ("cat what?", True),
+        ("cat [ab]", True),
+        ("cat abc", True),
+        ("cat a-bb-cc", True),
+        ("cat whatX", False),
+        ("cat a", False),
+        ("cat ac", False),
+        ("cat acb", False),
+        ("cat abcd", False),
     ],
 )
 def test_a_program_is_run_with_permitted_arguments_only(words: str, is_permitted: bool) -> None:

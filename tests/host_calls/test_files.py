@@ -444,6 +444,7 @@ def test_a_search_is_bounded(files: Opener, root: Path) -> None:
     assert kind_of(lambda: grepped(own, pattern="(")) == "invalid"
     assert kind_of(lambda: grepped(own, pattern=r"(a)\1")) == "invalid"
     assert kind_of(lambda: grepped(own, pattern="x", limit=10_000)) == "invalid"
+    assert kind_of(lambda: grepped(own, pattern="x", name="[a-z]" * 200_000)) == "invalid"
     stopped = Search(own, Grep("x"), lambda: True).run()
     assert stopped == {"matches": [], "truncated": "time"}
     assert grepped(own, pattern="$", path="src/a.py")["matches"] == [

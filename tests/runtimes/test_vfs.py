@@ -147,6 +147,21 @@ async def test_a_program_that_cannot_start_is_an_error(tmp_path: Path) -> None:
     assert ended == {"stdout": "", "stderr": "", "code": 0}
 
 
+async def test_a_program_of_the_root_is_no_other_where_the_tool_has_it_work(tmp_path: Path) -> None:
+    for folder, text in ((tmp_path / "bin", "own"), (tmp_path / "work/bin", "another")):
+        folder.mkdir(parents=True)
+        (folder / "check").write_text(f"#!/bin/sh\necho {text} in ${{PWD##*/}}\n")
+        (folder / "check").chmod(0o755)
+    policy = rules(
+        'access.commands."./bin/check" = {}\naccess.fs.read = ["."]\naccess.fs.execute = ["."]',
+        str(tmp_path),
+    )
+    (ended,) = await ask(
+        [("process.run", {"program": "./bin/check", "cwd": "work"})], tmp_path, policy
+    )
+    assert ended["stdout"] == "own in work\n"
+
+
 async def test_a_program_has_bounds(tmp_path: Path) -> None:
     policy = rules("access.commands.sh = {}", str(tmp_path))
     flood, slow, killed = await ask(

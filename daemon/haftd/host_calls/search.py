@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 import msgspec
@@ -25,6 +26,8 @@ _MAX_FILE = 16 << 20
 _PIECE = 1 << 20
 """Bytes that are searched at once: the slowest expressions take seconds for these."""
 _MAX_LINE = 500
+MAX_NAME = 255
+"""Characters of a pattern of names: a longer one would take minutes to compile, and no file has such a name."""
 _MAX_DEPTH = 64
 _MAX_S = 10.0
 
@@ -46,6 +49,7 @@ class Search:
         self._files = files
         self._params = params
         self._is_over = is_over
+        self._fits: Callable[[str], object] = lambda name: None
         self._matches: list[dict[str, Any]] = []
         self._seen = 0
         self._bytes = 0
@@ -60,6 +64,9 @@ class Search:
             pattern = compile_expression(source, within_lines=True)
         except InvalidExpression as error:
             raise HostCallError("invalid", f"`pattern` is no expression: {error}.") from None
+        if len(params.name) > MAX_NAME:
+            raise HostCallError("invalid", f"`name` has {MAX_NAME} characters at most.")
+        self._fits = re.compile(translate(params.name)).match
         why = self._search(pattern)
         return {"matches": self._matches, **({"truncated": why} if why else {})}
 
@@ -81,7 +88,7 @@ class Search:
                 return why
             inner = f"{path}/{name}" if path else name
             is_folder = kind == "folder"
-            if not is_folder and (kind != "file" or not fnmatchcase(name, self._params.name)):
+            if not is_folder and (kind != "file" or not self._fits(name)):
                 continue
             if not access.policy.may_read(below(access.root, inner)) or depth > _MAX_DEPTH:
                 continue

@@ -34,7 +34,12 @@ class Programs:
             raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
         wall_s = min(params.timeout_s, self._limits.get("wall_s", MAX_S))
         limits = {**self._limits, "wall_s": wall_s}
-        argv = (params.program, *params.args)
+        # A rule names a file of the root, wherever the tool has it work.
+        is_relative = "/" in params.program and not params.program.startswith("/")
+        program = (
+            f"{self._mediation.access.root}/{params.program}" if is_relative else params.program
+        )
+        argv = (program, *params.args)
         try:
             call = self._mediation.make_program(argv, folder, envs, limits)
             ended = await run_captured(

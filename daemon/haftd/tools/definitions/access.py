@@ -394,4 +394,25 @@ def _fits(pattern: tuple[str, ...], args: tuple[str, ...]) -> bool:
     """Match arguments; a final `**` stands for any rest, a `*` within a word for any characters."""
     if pattern[-1:] == ("**",):
         pattern, args = pattern[:-1], args[: len(pattern) - 1]
-    return len(pattern) == len(args) and all(map(fnmatchcase, args, pattern))
+    return len(pattern) == len(args) and all(map(_fits_word, pattern, args))
+
+
+def _fits_word(pattern: str, word: str) -> bool:
+    """Match a whole word; only `*` is no character like others.
+
+    >>> _fits_word("a*c", "abc"), _fits_word("a?c", "abc"), _fits_word("[ab]", "a"), _fits_word("a*a", "a")
+    (True, False, False, False)
+    """
+    first, *others = pattern.split("*")
+    if not others:
+        return word == pattern
+    *inner, last = others
+    at, end = len(first), len(word) - len(last)
+    if at > end or not word.startswith(first) or not word.endswith(last):
+        return False
+    for part in inner:
+        found = word.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
