@@ -150,6 +150,21 @@ def test_the_wait_for_a_silent_daemon_is_bounded(
         Haft.connect(str(place / "s"), autostart=True, timeout=0.3)
 
 
+def test_a_connection_attempt_takes_no_longer_than_the_start_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounds: list[float] = []
+
+    def refuse(chosen: str | None, seconds: float) -> None:
+        bounds.append(seconds)
+        raise NotRunning("no daemon")
+
+    monkeypatch.setattr(autostart, "open_daemon", refuse)
+    monkeypatch.setattr(autostart, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    assert autostart._try(None, 105.0) is None and autostart._try(None, 90.0) is None
+    assert bounds == [5.0, autostart._STEP_S]
+
+
 def test_an_unwritable_state_folder_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(place / "file"))

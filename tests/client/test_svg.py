@@ -85,6 +85,7 @@ def test_the_cells_are_those_of_a_terminal(text: str) -> None:
         ("1;31", Style("#d16969", flags=frozenset(["bold"]))),
         ("38;5;24", Style("#005f87")),
         ("38:5:24", Style("#005f87")),
+        ("38;5;153", Style("#afd7ff")),
         ("48;2;1;2;3", Style(background="#010203")),
         ("48:2::1:2:3", Style(background="#010203")),
         ("58;5;9;4", Style(flags=frozenset(["underline"]))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -192,13 +193,19 @@ def test_recovery_looks_below_each_parent_once(tmp_path: Path) -> None:
     assert Containment(None, pids).parents == (tmp_path / "pids",)
 
 
+def open_files(folder: str) -> list[str]:
+    """Return this process's open files in a folder."""
+    links = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return [link for link in links if link.startswith(folder)]
+
+
 @needs_cgroup
 async def test_a_report_of_version_2_wakes_the_waiter(monkeypatch: pytest.MonkeyPatch) -> None:
     """By another file of events, as the controllers may be those of version 1."""
     monkeypatch.setattr(limit_group, "_EVENTS", {"cgroup.events": ("processes", "populated")})
     base = cgroup_base()
     assert base is not None
-    own = Cgroup.create(base, f"{HOME}.3.{os.getpid()}")
+    own = Cgroup.create(base, f"{HOME}.3.{secrets.randbelow(1 << 30)}")
     group, reported = LimitGroup(own, {"processes": 1}, is_separate=False), []
     with Crowd() as crowd:
         async with trio.open_nursery() as nursery:
@@ -211,5 +218,6 @@ async def test_a_report_of_version_2_wakes_the_waiter(monkeypatch: pytest.Monkey
             assert not reported
             own.add(crowd.start(["sleep", "60"]).pid)
         assert reported == ["processes"]
+        assert open_files(str(own.path)) == []
         assert own.empty(5)
     until(own.remove, "the group has no process")

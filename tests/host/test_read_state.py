@@ -386,3 +386,18 @@ def test_a_non_terminal_is_an_error_or_without_owner() -> None:
         assert of_terminal(file.fileno(), "/dev/null", ()) == ReadState("unknown")
     with pytest.raises(OSError, match="descriptor"):
         of_terminal(-1 & 0xFFFF, "/dev/null", ())
+
+
+def test_without_the_call_for_a_master_the_terminal_is_opened_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a kernel before 4.13."""
+    master, slave = os.openpty()
+    try:
+        monkeypatch.setattr(read_state, "_TIOCGPTPEER", 0xFFFF)
+        opened = read_state._peer(master, os.ttyname(slave))
+        assert os.path.samestat(os.fstat(opened), os.fstat(slave))
+        os.close(opened)
+    finally:
+        os.close(master)
+        os.close(slave)

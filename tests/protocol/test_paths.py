@@ -13,6 +13,7 @@ from haft_protocol.paths import (
     config_file,
     machine_lock,
     machine_name,
+    modules_folder,
     socket_path,
     state_folder,
     tools_folder,
@@ -77,6 +78,7 @@ def test_a_variable_without_a_valid_folder_counts_as_absent(value: str) -> None:
     env = {"HOME": "/h", "XDG_CONFIG_HOME": value, "XDG_STATE_HOME": value}
     assert config_file(env) == "/h/.config/haft/config.toml"
     assert state_folder(env) == "/h/.local/state/haft"
+    assert modules_folder(env | {"XDG_CACHE_HOME": value}) == "/h/.cache/haft/modules"
 
 
 def test_a_trailing_slash_changes_nothing() -> None:

@@ -115,6 +115,12 @@ def test_a_question_is_put_by_its_call_or_by_the_only_one_that_can_have_asked() 
     assert peer.replies == []
 
 
+def test_a_question_without_an_open_call_is_refused() -> None:
+    peer, _ = connected(LEGACY)
+    requested(peer, "elicitation/create", QUESTION)
+    assert peer.replies == [(7, -32602)]
+
+
 def test_a_question_of_either_call_waits_until_one_is_left() -> None:
     first, second = Call(), Call()
     peer, connection = connected(LEGACY, first, second)
