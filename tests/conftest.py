@@ -13,14 +13,15 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.effort import FEW, MANY
 from tests.inherited_signals import accept_terminal_signals
 from tests.running import RunningDaemon
 
 pytest.register_assert_rewrite("haftd.testing")
 
 # A busy machine is no reason for a law to fail.
-hypothesis.settings.register_profile("haft", deadline=None, max_examples=25)
-hypothesis.settings.register_profile("soak", deadline=None, max_examples=1_000)
+hypothesis.settings.register_profile("haft", deadline=None, max_examples=FEW)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=MANY)
 hypothesis.settings.load_profile("haft")
 
 # The default draws each traceback with all of its source, which takes a third of a second.

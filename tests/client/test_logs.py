@@ -17,6 +17,7 @@ from haft.cli.commands.logs import Follower, last_lines
 from haft.cli.values import read_time
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
+from tests.effort import examples
 from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
@@ -53,7 +54,9 @@ class Tape:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(chunks=st.lists(st.text("ab\n", max_size=30), max_size=8))
 def test_a_follower_writes_every_byte_once(

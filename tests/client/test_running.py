@@ -23,6 +23,7 @@ from haft_protocol.pushes import PushedBytes
 from tests.client.conftest import Serve
 from tests.client.fake import Peer, Refuse
 from tests.client.person import DETACH, Person, Place
+from tests.effort import examples
 from tests.faults.harness import until
 from tests.forkserver import run_haft
 from tests.running import RunningDaemon
@@ -70,7 +71,7 @@ def test_the_daemons_name_of_a_signal_has_its_number(number: int) -> None:
     assert signal_number(signal_name(number)) == number
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.binary(max_size=6).filter(lambda word: b"\0" not in word), max_size=4))
 def test_arguments_that_are_no_text_arrive_unchanged(words: list[bytes]) -> None:
     command = as_text(["printf", r"%s\0", *map(os.fsdecode, words)])

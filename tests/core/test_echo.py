@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.core.echo import echo_size, prompt_size
+from tests.effort import examples
 
 PYTHON = """\
 def total(path):
@@ -86,7 +87,7 @@ def test_a_line_editor_echoes_lines_behind_prompts(
     assert len(lines[0]) < size <= len(echo)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(12))
 @given(st.text(max_size=40), st.text(max_size=10))
 def test_without_an_echo_all_output_stays(output: str, typed: str) -> None:
     first = typed.replace("\r", "\n").partition("\n")[0]

@@ -21,6 +21,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
 from haftd.core.views import read_handle
 from tests.core.disks import make
+from tests.effort import examples
 
 EXIT = EndedBy(by="exit")
 
@@ -439,7 +440,7 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestBooks.settings = settings(max_examples=examples(16), stateful_step_count=30, deadline=None)
 
 
 def test_a_stopped_handle_with_running_processes_is_never_evicted() -> None:

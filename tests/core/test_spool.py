@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from haftd.core.spool import Budget, Spool
 from tests.core.disks import Disk, Nameless, make, open_full, open_memory, open_nothing
+from tests.effort import examples
 
 SIZES = st.one_of(
     st.integers(0, 40), st.sampled_from([1, 255, 4095, 4096, 65_536, 131_072, 131_073, 300_000])
@@ -41,7 +42,7 @@ def check(spool: Spool, whole: bytes) -> None:
     total=st.sampled_from([0, 50, 70_000, 1 << 30]),
     short=st.sampled_from([0, 7]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(24))
 @example([131_073] * 4, 10, 65_536, 1 << 30, 0)
 @example([1] * 30, 10, 15, 1 << 30, 0)
 def test_kept_bytes_are_the_newest_and_read_as_written(
@@ -75,7 +76,7 @@ def test_kept_bytes_are_the_newest_and_read_as_written(
 )
 @settings(
     deadline=None,
-    max_examples=150,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_failing_disk_costs_old_output_only_and_is_counted(
@@ -261,7 +262,7 @@ BUDGET = Budget(1 << 30)
     settled=st.booleans(),
     more=SIZES,
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(24))
 @example([300_000], 1000, 1 << 21, True, 10)
 def test_a_spool_that_shrinks_keeps_its_ends_without_a_file(
     sizes: list[int], memory: int, disk: int, settled: bool, more: int

@@ -11,6 +11,7 @@ from haft_protocol.query_filter import unfinished_character
 from haftd.core.spool import Spool
 from haftd.core.text import cut, cut_text, omission_line
 from tests.core.disks import make, open_memory
+from tests.effort import examples
 
 CHARACTERS = st.text(st.sampled_from("ab\n é≤😀"), max_size=60)
 JUNK = st.lists(
@@ -212,7 +213,7 @@ def test_a_result_is_cut_as_output_is(text: str, max_bytes: int) -> None:
         assert max_bytes == 0 or omission_line(total - kept) in shown
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.integers(1, 1 << 40))
 def test_an_offset_behind_the_end_is_the_end(beyond: int) -> None:
     piece = cut(spool_of(b"abc"), 3 + beyond, 3, 10, final=False)

@@ -22,6 +22,7 @@ from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal, read_records
 from haftd.host.recovery.record import VERSION, Record
+from tests.effort import examples
 from tests.faults.harness import record_of
 
 HOME = "0123456789ab"
@@ -114,7 +115,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(started=st.lists(records, max_size=6, unique_by=lambda one: one.mark))
 def test_every_record_comes_back_as_it_was(
     started: list[Record], tmp_path_factory: pytest.TempPathFactory

@@ -16,6 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 from haftd.host import pump as room
 from haftd.host.pump import CHUNK, Closed, InputFull, Writer, drain, pump
 from haftd.host.tty import pseudo_terminal
+from tests.effort import examples
 
 
 class Pipe:
@@ -228,7 +229,7 @@ def test_a_fitting_write_happens_at_once(pipe: Pipe) -> None:
     assert done == [1, 2, 3] and writer.waiting == 0 and writer.last == 3
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(sizes=st.lists(st.integers(0, 200_000), max_size=8), reads=st.integers(1, 150_000))
 def test_items_arrive_whole_and_in_order(sizes: list[int], reads: int) -> None:
     """With any queue length and reading speed."""

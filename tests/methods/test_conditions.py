@@ -19,6 +19,7 @@ from haftd.core.lifecycle import State
 from haftd.executions.silence import Silence
 from haftd.methods.conditions import Condition, Reading, condition_of
 from haftd.runtimes.base import Wanted
+from tests.effort import examples
 
 WORKS = Wanted("reads", "key", 1000, at_work=True)
 BUSY, UNKNOWN, READS = Wanted("busy"), Wanted("unknown", "key"), Wanted("reads", "key")
@@ -247,14 +248,14 @@ def test_a_start_on_a_pipe_is_not_answered_for_silence() -> None:
     assert reason is None and len(script.looks) <= 11
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 @given(st.integers(1, 1499))
 def test_a_periodic_wait_is_believed_after_an_idle_round(ms: int) -> None:
     reason, after, _ = play(Step(ms / 1000, nap(ms)), over=True)
     assert reason == "input" and max(0.3, ms / 1000) <= after <= max(0.3, ms / 1000) + 0.06
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 @given(
     st.lists(st.integers(1, 499), min_size=1, max_size=8)
     | st.lists(st.integers(1, 1499), min_size=1, max_size=2)

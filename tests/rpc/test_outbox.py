@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.rpc.outbox import LOW, Outbox
 from haftd.rpc.wire import Disconnected
+from tests.effort import examples
 from tests.patience import PATIENCE_S
 
 
@@ -54,7 +55,7 @@ class Trickle:
     async def close(self, *, graceful: bool) -> None: ...
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(
     st.lists(st.binary(min_size=1, max_size=30), max_size=12),
     st.lists(st.integers(0, 40), max_size=12),

@@ -12,6 +12,7 @@ from haft_protocol.states import Screen as Shown
 from haftd.core.handles import Handle
 from haftd.executions.execution import Execution
 from tests.core.disks import make
+from tests.effort import examples
 
 from .drawn import new, session
 
@@ -40,7 +41,7 @@ _STEP = st.tuples(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40))
 @given(st.lists(_STEP, max_size=12), st.integers(0, 5))
 def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], back: int) -> None:
     one, control = execution()

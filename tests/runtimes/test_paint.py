@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from haftd.runtimes.terminal import paint
 from haftd.runtimes.terminal.library import load
 from haftd.runtimes.terminal.screen import Screen
+from tests.effort import examples
 
 from .drawn import modes, new, session
 
@@ -35,14 +36,14 @@ def alike(one: Screen, other: Screen) -> None:
     assert modes(other) == modes(one)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(session)
 def test_a_painted_screen_equals_the_screen(data: bytes) -> None:
     screen = drawn(data)
     alike(screen, painted(screen))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40))
 @given(session)
 def test_a_painting_of_a_painting_is_the_same_bytes(data: bytes) -> None:
     once = painted(drawn(data)).paint()
@@ -204,7 +205,7 @@ def test_few_cells_without_text_are_styled(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(asked) <= 800 + 200
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40))
 @given(session)
 def test_styled_rows_have_the_text_of_the_screen(data: bytes) -> None:
     screen = drawn(data)

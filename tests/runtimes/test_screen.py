@@ -13,6 +13,7 @@ from haftd.runtimes.terminal import screen as screen_module
 from haftd.runtimes.terminal.library import load
 from haftd.runtimes.terminal.render_cost import MAX_PIECE, PIECE
 from haftd.runtimes.terminal.screen import Screen
+from tests.effort import examples
 
 from .drawn import new, session, whole
 
@@ -63,7 +64,7 @@ def test_any_cut_of_the_bytes_draws_the_same(cuts: list[int]) -> None:
     assert screen.bracketed_paste
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(session, st.data())
 def test_any_session_in_any_cut_is_the_same_screen(drawn: bytes, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(drawn)), max_size=8))
@@ -78,7 +79,7 @@ def test_any_session_in_any_cut_is_the_same_screen(drawn: bytes, data: st.DataOb
     assert answers[1] == answers[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(24))
 @given(session)
 def test_any_session_byte_by_byte_is_the_same_screen(drawn: bytes) -> None:
     screen, other = new(), new()

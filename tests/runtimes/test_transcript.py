@@ -13,6 +13,7 @@ from haftd.core.text import cut
 from haftd.runtimes.terminal import transcript
 from haftd.runtimes.terminal.scratch import Scratch
 from haftd.runtimes.terminal.transcript import Transcript
+from tests.effort import examples
 
 ROWS, COLS = 24, 80
 SGR, TITLE, PASTE = b"\x1b[1;32m", b"\x1b]0;t\x07", b"\x1b[?2004h"
@@ -182,7 +183,7 @@ def test_a_long_progress_bar_is_one_line() -> None:
     assert read(data, max_bytes=1_000) == "  5000 of 5000"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.lists(
         st.one_of(

@@ -19,7 +19,7 @@ def law(drawn: st.SearchStrategy[Any]) -> Callable[[Callable[[Any], None]], Any]
     """Hold a law for a few examples, and for many in the long form."""
 
     def hold(holds: Callable[[Any], None]) -> Any:
-        @pytest.mark.parametrize("examples", [30, pytest.param(2_000, marks=pytest.mark.soak)])
+        @pytest.mark.parametrize("examples", [12, pytest.param(2_000, marks=pytest.mark.soak)])
         def test(examples: int) -> None:
             settings(_EFFORT, max_examples=examples)(given(drawn)(holds))()
 

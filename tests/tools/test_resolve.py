@@ -13,6 +13,7 @@ from haft_protocol.errors import RpcError
 from haftd.launch_spec import Sandbox
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import NOTHING, AccessPolicy
+from tests.effort import examples
 
 from .making import called, packed, program, read, refused, run, tool
 from .test_shelltext import PAYLOADS
@@ -291,7 +292,7 @@ def test_a_missing_runtime_is_a_clear_error(text: str, runtime: str) -> None:
     assert repr(runtime) in error.message
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(24), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.fixed_dictionaries(
         {},

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haftd.tools.templates.shelltext import BadScript, place
+from tests.effort import examples
 
 from .making import called, read, run, tool
 
@@ -142,7 +143,9 @@ def test_X01_the_corpus_runs_where_values_are_pasted(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(value=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40))
 def test_any_text_arrives_unchanged(tmp_path: Path, value: str) -> None:

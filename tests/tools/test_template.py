@@ -21,6 +21,7 @@ from haftd.tools.templates.template import (
     spread,
     value_of,
 )
+from tests.effort import examples
 
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(
@@ -69,14 +70,14 @@ def test_a_text_is_written_unchanged(value: str) -> None:
     assert spread("tool.arguments.v", scope(v=[value])) == [value]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(20))
 @given(JSON)
 def test_any_value_can_be_read_back(value: object) -> None:
     written = render("{{ tool.arguments.v }}", scope(v=value))
     assert written == value if isinstance(value, str) else json.loads(written) == value
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(12))
 @given(st.lists(JSON, max_size=5))
 def test_each_item_is_one_argument(values: list[Any]) -> None:
     assert len(spread("tool.arguments.v", scope(v=values))) == len(values)

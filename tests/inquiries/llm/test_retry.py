@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.inquiries.llm.retry import GiveUp, Outcome, Pause, Received, Unsent, decide
+from tests.effort import examples
 
 NOW = 1_795_843_000.0  # Sat, 28 Nov 2026 05:16:40 GMT
 
@@ -88,7 +89,7 @@ def test_attempts_are_bounded() -> None:
     )
 
 
-@effort(max_examples=40)
+@effort(max_examples=examples(16))
 @given(
     status=st.integers(100, 599),
     body=st.binary(max_size=50) | st.sampled_from([b'{"error": 3}', b'{"error": {"code": "a1"}}']),
