@@ -38,6 +38,8 @@ from tests.patience import PATIENCE_S
 
 _MAX_FDS = 64
 _STANDIN = "tests.faults.standin"
+_libc = ctypes.CDLL(None, use_errno=True)
+_NEWNS, _NEWCGROUP, _NEWPID = 0x00020000, 0x02000000, 0x20000000
 _ROOM_OF_ARGS, _ROOM_OF_ENV = "x" * 32_000, "x" * 8_000
 """What the server's arguments and environment are filled up with, so that a child's fit.
 Each daemon that starts reads all environments."""
@@ -162,18 +164,25 @@ def fork_standin(
 
 
 def run_haft(
-    words: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, given: str = ""
+    words: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    given: str = "",
+    namespaces: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `haft` to its end, with `given` in a pipe as stdin; forked, where `env` allows."""
+    """Run `haft` to its end, with `given` in a pipe as stdin; forked, where `env` allows; in the
+    mount, pid and cgroup `namespaces` of this process, which needs a forked one."""
     where = str(cwd or Path.cwd())
     if not can_fork(env):
+        assert namespaces is None
         executed = [sys.executable, "-m", "haft", *words]
         return subprocess.run(
             executed, env=env, cwd=where, input=given, capture_output=True, text=True
         )
     pipes = [os.pipe() for _ in range(3)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-    request = _Request("haft", list(words), dict(env), where, None, [])
+    request = _Request("haft", list(words), dict(env), where, None, [], namespaces=namespaces)
     try:
         process = _server().fork(request, theirs)
     finally:
@@ -223,6 +232,7 @@ class _Request:
     pids: list[str]
     """Variables that shall hold the child's own pid."""
     descriptors: int | None = None
+    namespaces: int | None = None
 
 
 class _Server:
@@ -374,6 +384,8 @@ def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
         for place, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _MAX_FDS) for fd in fds]):
             os.dup2(fd, place)
         os.closerange(len(fds), 1 << 20)
+        if request.namespaces is not None:
+            _join_namespaces(request.namespaces)
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(request.cwd)
@@ -395,6 +407,18 @@ def _become(request: _Request, fds: Sequence[int]) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
+
+
+def _join_namespaces(pid: int) -> None:
+    """Go on as a child in the namespaces of `pid`, as nsenter(1) does; this process has the child's
+    exit status."""
+    pidfd = os.pidfd_open(pid)
+    if _libc.setns(pidfd, _NEWNS | _NEWPID | _NEWCGROUP):
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(pidfd)
+    if child := os.fork():
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(status if status >= 0 else 128 - status)
 
 
 def _run_haft(env: Mapping[str, str]) -> int:
