@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Generator
 from typing import Any
@@ -69,6 +70,14 @@ def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyP
     answer(rig, request("ping"))
     answer(rig, request("none"))
     assert seen == ["ping", "none"]
+
+
+def test_a_call_computes_no_signature(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a signature is computed")
+
+    monkeypatch.setattr(inspect, "_signature_from_callable", fail)
+    assert plain(answer(rig, request("echo", text="a")))["result"] == "a"
 
 
 def test_a_method_keeps_nothing_of_another_call(rig: Rig) -> None:
