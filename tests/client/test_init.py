@@ -51,6 +51,11 @@ def test_a_file_is_written_once_and_never_over_another(tmp_path: Path, capsys: C
     assert main(words) == 1 and not (tmp_path / "elsewhere").exists()
 
 
+def test_the_next_step_of_a_projects_definition_is_trust(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["init", "x", "--root", str(tmp_path)]) == 0
+    assert "`haft trust`" in capsys.readouterr().err
+
+
 def test_a_name_of_hafts_own_is_refused(tmp_path: Path, capsys: Capture) -> None:
     assert {*TOOLPACK, USER_SHELL, *BUILTIN, *RESERVED} == HAFTS_OWN
     for more in (["--root", str(tmp_path)], ["--user"], ["--print"]):
@@ -67,6 +72,8 @@ def test_a_users_definition_is_beside_the_configuration(
     path = json.loads(capsys.readouterr().out)["path"]
     assert path == str(tmp_path / "haft/tools/example.toml")
     assert not Path(path).stat().st_mode & 0o022
+    assert main(["init", "other", "--user"]) == 0
+    assert "`haft reload`" in capsys.readouterr().err
 
 
 def test_printing_writes_no_file(tmp_path: Path, capsys: Capture) -> None:

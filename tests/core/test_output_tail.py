@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from haft_protocol.states import EndedBy
 from haftd.core import output_tail
 from haftd.core.handles import Handle
-from haftd.core.output_tail import OutputChunk, OutputTail
+from haftd.core.output_tail import BytesChunk, BytesTail, OutputChunk, OutputTail
+from haftd.core.spool import Spool
+from haftd.core.terminal_filter import TerminalChunk
 from haftd.core.termination import Termination
 from haftd.core.text import cut
 from tests.core.disks import make
@@ -93,6 +96,17 @@ def test_a_reader_far_behind_resumes_near_the_end_with_a_count(memory: int) -> N
     begun = pieces[0].omitted_from + pieces[0].omitted
     assert "".join(piece.text for piece in pieces).encode() == lines[begun - 6 :]
     assert reader.offset == one.spool.end
+
+
+def test_bytes_that_a_failed_file_drops_during_the_read_are_counted() -> None:
+    class Failing:
+        def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
+            return TerminalChunk(b"rest", spool.end, omitted=spool.end - start - 4)
+
+    one = handle()
+    one.append_output(b"seen, then lost and the rest", 0.5)
+    chunk = BytesTail(one, 6, cast(Any, Failing())).read_chunk()
+    assert chunk == BytesChunk(b"rest", 28, omitted=18, omitted_from=6)
 
 
 def test_a_tail_moves_no_read_offset() -> None:

@@ -37,16 +37,19 @@ def test_the_askpass_helper_is_beside_the_first_program_that_has_one(
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_unconfirmed_processes_keep_their_cgroup_and_record(confirmed: bool) -> None:
+def test_unconfirmed_processes_keep_their_cgroup_and_record_and_lose_the_proxy(
+    confirmed: bool,
+) -> None:
     """The next start finds and ends the processes by them."""
     unmade: list[object] = []
     settings = LaunchSettings({}, "", "", Path("/nowhere"), Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
-    calls = Calls(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
+    proxy = SimpleNamespace(revoke=lambda mark: unmade.append(f"proxy of {mark}"))
+    calls = Calls(settings, (), cast(Any, journal), lambda: False, cast(Any, proxy))
     call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed)
-    assert unmade == (["cgroup", "m"] if confirmed else [])
+    assert unmade == ["proxy of m", *(["cgroup", "m"] if confirmed else [])]
 
 
 def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from haft_protocol.inquiries import schema
 from haft_protocol.questions import (
+    AnswerType,
+    Boolean,
     Choice,
     Form,
     InvalidAnswer,
     Question,
+    Secret,
+    Select,
+    Text,
     check_answer,
     read_question,
 )
@@ -74,3 +79,22 @@ def test_the_schema_accepts_exactly_the_valid_answers(answer: object) -> None:
         is_taken = False
     said = {"inquiry_id": "i", "answer": answer}
     assert jsonschema_rs.is_valid(schema("i", FORM), said) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "valid"),
+    [
+        (Boolean(), True),
+        (Text(), "x"),
+        (Secret(), "x"),
+        (Select(("a", "b")), "a"),
+        (Select((2, None)), None),
+    ],
+)
+def test_the_schema_of_each_type_accepts_answers_of_that_type(
+    answer_type: AnswerType, valid: object
+) -> None:
+    form = schema("i", answer_type)
+    assert jsonschema_rs.is_valid(form, {"inquiry_id": "i", "answer": valid})
+    for answer in (3, ["a"]):
+        assert not jsonschema_rs.is_valid(form, {"inquiry_id": "i", "answer": answer})
