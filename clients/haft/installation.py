@@ -148,6 +148,11 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
     """Yield the distribution and its requirements; an uninstalled one was ruled out by its marker."""
     seen = set() if seen is None else seen
+    # Before the lookup: each name, version and list of requirements parses the metadata anew.
+    key = re.sub(r"[-_.]+", "-", name).lower()
+    if key in seen:
+        return
+    seen.add(key)
     try:
         package = distribution(name)
     except PackageNotFoundError:
@@ -157,9 +162,6 @@ def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
                 "`pip install` first"
             ) from None
         return
-    if package.name.lower() in seen:
-        return
-    seen.add(package.name.lower())
     yield package
     for line in package.requires or ():
         requirement, _, marker = line.partition(";")
@@ -178,7 +180,8 @@ def _source(package: str) -> Path:
 def _digest(required: list[Distribution]) -> str:
     digest = hashlib.sha256(f"{sys.version}\n{os.path.realpath(sys.executable)}\n".encode())
     for package in required:
-        digest.update(f"{package.name} {package.version}\n".encode())
+        metadata = package.metadata
+        digest.update(f"{metadata['Name']} {metadata['Version']}\n".encode())
     for folder in (*map(_source, _PACKAGES), unit_templates()):
         for file in sorted(folder.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
@@ -188,10 +191,11 @@ def _digest(required: list[Distribution]) -> str:
 
 
 def _copy_distribution(package: Distribution, site: Path) -> None:
+    name = package.name
     if package.files is None:
-        raise CopyFailed(f"the package {package.name} does not say which files it has installed")
+        raise CopyFailed(f"the package {name} does not say which files it has installed")
     for file in package.files:
-        is_own = package.name == _DISTRIBUTION and file.name not in _METADATA
+        is_own = name == _DISTRIBUTION and file.name not in _METADATA
         if is_own or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
             continue  # The own packages are copied already; scripts are rewritten.
         source = Path(str(file.locate()))
