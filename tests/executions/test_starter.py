@@ -41,7 +41,7 @@ async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
         tool=Tool(name="t", file="f"),
         args={},
         context=SimpleNamespace(root="/"),
-        resolved=SimpleNamespace(launch=SimpleNamespace(terminal=False)),
+        resolved=SimpleNamespace(launch=SimpleNamespace(terminal=False, sandbox=None)),
         is_transient=False,
     )
     with pytest.raises(OSError, match="no space left"):
