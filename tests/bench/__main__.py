@@ -17,6 +17,7 @@ from tests.running import RunningDaemon
 
 from . import (
     counts,
+    growth,
     machine,
     mcp,
     mediated,
@@ -40,6 +41,7 @@ TABLES = (
     *(
         "counts",
         "operations",
+        "growth",
         "calls",
         "cat",
         "spawn",
@@ -63,6 +65,7 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
     sections: dict[str, Callable[[], Section]] = {
         "counts": lambda: counts.commands(daemon, folder),
         "operations": lambda: counts.operations(daemon, folder),
+        "growth": lambda: growth.calls(folder, 2 * seconds),
         "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),

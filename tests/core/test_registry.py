@@ -312,6 +312,33 @@ def test_a_live_or_held_handle_keeps_its_file() -> None:
     assert is_open([live, held]) == [True, False]
 
 
+def test_the_limit_of_files_asks_no_handle_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(open_max=3)
+    for n in range(20):
+        end(admit(registry, f"h{n}").handle, float(n))
+    asked: list[Spool] = []
+
+    def ask(spool: Spool) -> bool:
+        asked.append(spool)
+        return False
+
+    monkeypatch.setattr(Spool, "is_open", property(ask))
+    assert registry.sweep(20.0) == [] and registry.next_expiry(20.0) is None
+    assert asked == []
+
+
+def test_a_file_opened_by_the_end_of_the_output_counts() -> None:
+    registry = Registry(open_max=0)
+    handle = admit(registry, spool=lambda: make(1 << 20, 1 << 20)).handle
+    handle.append_output(b"x" * 100_000, 0.0)
+    handle.end(Termination(by=EXIT, exit=Exit(code=0)), 1.0, complete=False)
+    assert is_open([handle]) == [False] and registry.next_expiry(1.0) is None
+    handle.complete_output(2.0)
+    assert is_open([handle]) == [True] and registry.next_expiry(2.0) == 2.0
+    registry.sweep(2.0)
+    assert is_open([handle]) == [False]
+
+
 def test_files_are_closed_a_few_at_a_time() -> None:
     registry = Registry()
     assert not registry.close_files()

@@ -37,6 +37,11 @@ def _digest(args: dict[str, Any]) -> bytes:
     return sha256(_encode(args)).digest()
 
 
+def _may_have_file(handle: Handle) -> bool:
+    # The end of the output may move the rest from memory into a file.
+    return handle.spool.is_open or not handle.output_complete
+
+
 class Admission(msgspec.Struct, frozen=True):
     """An admitted handle, or with `is_repeated` that of an earlier call with the same `call_id`."""
 
@@ -48,6 +53,7 @@ class Registry:
     __slots__ = (
         "_by_session",
         "_evicted",
+        "_files",
         "_live",
         "_max_handles",
         "_max_per_session",
@@ -98,6 +104,8 @@ class Registry:
         self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0
+        self._files: dict[Handle, None] = {}
+        """The stopped handles that may have an open file: no others have one."""
         self._reserved: set[tuple[str, str]] = set()
         """Ids reserved for the spawns of a batch."""
         self._used: dict[tuple[str, str], int] = {}
@@ -167,6 +175,7 @@ class Registry:
             handles = self._by_session[session] = SessionHandles()
         if previous is not None:
             handles.remove(previous)
+            self._files.pop(previous, None)
             self._stopped -= 1
             self._replaced[handle] = previous
         self._remember(session, id, handle.generation)
@@ -202,6 +211,7 @@ class Registry:
         del handles.by_id[handle.id]
         if handle in handles.stopped:
             handles.forget_stopped(handle)
+            self._files.pop(handle, None)
             self._stopped -= 1
         else:
             handles.live_count -= 1
@@ -217,6 +227,7 @@ class Registry:
         previous = self._replaced.pop(handle, None)
         if previous is not None:
             handles.add_stopped(previous)
+            self._note_file(previous)
             self._stopped += 1
             self.on_restored(previous)
         elif not handles.by_id:
@@ -334,7 +345,7 @@ class Registry:
         if excess > 0:
             for handle in choose_evicted(self._by_stop_time(), excess):
                 self.forget(handle)
-        if self._stopped > self._open_max:
+        if len(self._files) > self._open_max:
             self._truncate_oldest(self._open_files() - self._open_max)
         out, self._evicted = self._evicted, []
         return out
@@ -346,7 +357,7 @@ class Registry:
         if any(new.state is not State.PENDING for new in self._replaced):
             return now
         if (
-            self._stopped > self._open_max
+            len(self._files) > self._open_max
             and self._open_files() > self._open_max
             and self._has_evictable(is_open=True)
         ):
@@ -368,7 +379,8 @@ class Registry:
         """Truncate the output of `count` handles: read ones first, then the longest stopped."""
         if count <= 0:
             return False
-        open_handles = [handle for handle in self._by_stop_time() if handle.spool.is_open]
+        open_handles = [handle for handle in self._files if handle.spool.is_open]
+        open_handles.sort(key=lambda handle: handle.stopped_at or 0.0)
         chosen = choose_evicted(open_handles, count)
         for handle in chosen:
             before = handle.spool.start
@@ -379,11 +391,9 @@ class Registry:
         return bool(chosen)
 
     def _open_files(self) -> int:
-        return sum(
-            handle.spool.is_open
-            for handles in self._by_session.values()
-            for handle in handles.stopped
-        )
+        for handle in [handle for handle in self._files if not _may_have_file(handle)]:
+            del self._files[handle]
+        return sum(handle.spool.is_open for handle in self._files)
 
     def _by_stop_time(self) -> builtins.list[Handle]:
         stopped = [h for handles in self._by_session.values() for h in handles.stopped]
@@ -402,11 +412,17 @@ class Registry:
         handles.live_count -= 1
         self._live -= 1
         handles.note_stopped(handle)
+        self._note_file(handle)
         self._stopped += 1
         self.on_stopped(handle)
 
+    def _note_file(self, handle: Handle) -> None:
+        if _may_have_file(handle):
+            self._files[handle] = None
+
     def _evict(self, handles: SessionHandles, handle: Handle) -> None:
         handles.remove(handle)
+        self._files.pop(handle, None)
         self._stopped -= 1
         self._evicted.append(handle)
         self.on_forgotten(handle)
