@@ -3,7 +3,7 @@ Importing the daemon takes a third of a CPU second; a fork takes milliseconds. A
 equals an executed one in all that tests observe: arguments and environment are written to
 where the kernel shows them (/proc/PID/cmdline and environ), and descriptors, session, folder
 and `main` are as requested. Only its parent is the fork server. Its guardian is forked too.
-There is one server per test process. A child that cannot be forked (other interpreter options,
+There is one server for a test process and the workers that it forks. A child that cannot be forked (other interpreter options,
 loader variables) is executed by `subprocess`; see `can_fork`."""
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ import haft.mcp
 from tests.patience import PATIENCE_S
 
 _MAX_FDS = 64
+_CONNECT = b"connect"
+"""The message that brings the server's end of another connection."""
 _STANDIN = "tests.faults.standin"
 _libc = ctypes.CDLL(None, use_errno=True)
 _NEWNS, _NEWCGROUP, _NEWPID = 0x00020000, 0x02000000, 0x20000000
@@ -236,10 +238,15 @@ class _Request:
 
 
 class _Server:
-    def __init__(self) -> None:
+    def __init__(self, parents: _Server | None) -> None:
+        """Start a server, or connect to that of this process's parent."""
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if parents is not None:
+            with theirs:
+                socket.send_fds(parents._socket, [_CONNECT], [theirs.fileno()])
+            return
         # Through a shell that goes: tests look at the children of their process, and the server is
         # none of them.
         words = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno()), _ROOM_OF_ARGS]
@@ -274,9 +281,19 @@ class _Server:
 _servers: list[_Server] = []
 
 
+_is_shared = False
+
+
+def share_server() -> None:
+    """Start a server for this process and all that it forks from now on."""
+    global _is_shared
+    _server()
+    _is_shared = True
+
+
 def _server() -> _Server:
     if not _servers or not _servers[-1].is_mine():
-        _servers.append(_Server())
+        _servers.append(_Server(_servers[-1] if _is_shared else None))
     return _servers[-1]
 
 
@@ -302,7 +319,7 @@ _LATE = (
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork on request until the other side closes; report each child's end to its pipe."""
+    """Fork on request until all connections are closed; report each child's end to its pipe."""
     from haftd.import_stubs import stub_unused_imports
 
     stub_unused_imports()
@@ -327,26 +344,35 @@ def _serve(connection: socket.socket) -> None:
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     ends: dict[int, int] = {}
+    connections = {connection}
     selector = selectors.DefaultSelector()
     selector.register(connection, selectors.EVENT_READ)
     selector.register(wake, selectors.EVENT_READ)
-    while True:
+    while connections:
         ready = {key.fileobj for key, _ in selector.select()}
         if wake in ready:
             wake.recv(4096)
             _report_ends(ends)
-        if connection in ready:
-            message, fds, _, _ = socket.recv_fds(connection, 1 << 20, _MAX_FDS)
+        for one in connections & ready:
+            message, fds, _, _ = socket.recv_fds(one, 1 << 20, _MAX_FDS)
             if not message:
-                return
-            status, *fds = fds
-            pid = os.fork()
-            if pid == 0:
-                _become(_Request(**json.loads(message)), fds)
-            ends[pid] = status
-            for fd in fds:
-                os.close(fd)
-            connection.send(b"%d" % pid)
+                selector.unregister(one)
+                connections.remove(one)
+                one.close()
+            elif message == _CONNECT:
+                another = socket.socket(fileno=fds[0])
+                connections.add(another)
+                selector.register(another, selectors.EVENT_READ)
+            else:
+                status, *fds = fds
+                pid = os.fork()
+                if pid == 0:
+                    _become(_Request(**json.loads(message)), fds)
+                ends[pid] = status
+                for fd in fds:
+                    os.close(fd)
+                with contextlib.suppress(BrokenPipeError):
+                    one.send(b"%d" % pid)
 
 
 def _warm_up_terminals() -> None:

@@ -19,8 +19,13 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.tmpdir import TempPathFactory
 
+from tests.forkserver import share_server
+
 File = list[int]
 """The places of a file's tests in the collected list."""
+
+_MANY = 20
+"""Files of a run in which the workers share one server that forks daemons (tests/forkserver.py)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +58,10 @@ class _Workers:
 
     def run(self, count: int) -> None:
         """Run all files in this many workers, until a failure that ends the session."""
+        # A few files may need no server; tests/processor_time.py counts a worker with its own.
+        is_counted = getattr(self._session.config.option, "cpu_durations", None) is not None
+        if len(self._files) > _MANY and not is_counted:
+            share_server()
         try:
             for _ in range(count):
                 self._fork()

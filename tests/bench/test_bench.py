@@ -74,7 +74,7 @@ def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
         lambda daemon, folder: roundtrips.calls(daemon, folder, 0),
         lambda daemon, folder: roundtrips.lines_to_cat(daemon, folder, 0),
         lambda daemon, folder: spawns.one(daemon, 0),
-        lambda daemon, folder: wasm.call(folder, 0),
+        lambda daemon, folder: wasm.call(folder, 0, functions=2),
         lambda daemon, folder: mediated.calls(folder, 0),
     ],
     ids=["calls", "lines", "spawns", "wasm", "mediated"],

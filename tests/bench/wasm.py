@@ -44,13 +44,13 @@ _FUNCTIONS = 200
 """Functions of the module that is compiled, beside the one that runs."""
 
 
-def _many_functions() -> str:
+def _many_functions(count: int) -> str:
     body = (
         "(local.set $x (i32.add (i32.mul (local.get $x) (i32.const 3)) (i32.load (local.get $x))))"
     )
     return "\n".join(
         f'(func $f{n} (export "f{n}") (param $x i32) (result i32) {body * 10} (local.get $x))'
-        for n in range(_FUNCTIONS)
+        for n in range(count)
     )
 
 
@@ -60,13 +60,13 @@ def _name_of(module: Path) -> str:
     return cached_name(source, digest, engine_version(), has_fuel=False)
 
 
-def call(folder: Path, seconds: float) -> Section:
-    """Spawn a module."""
+def call(folder: Path, seconds: float, functions: int = _FUNCTIONS) -> Section:
+    """Spawn a module that has so many functions."""
     folder = folder / "wasm"
     folder.mkdir()
-    nothing = modules.write(folder / "nothing.wasm", "", more=_many_functions())
+    nothing = modules.write(folder / "nothing.wasm", "", more=_many_functions(functions))
     cached = _name_of(nothing)
-    again = modules.write(folder / "again.wasm", "nop", more=_many_functions())
+    again = modules.write(folder / "again.wasm", "nop", more=_many_functions(functions))
     unchanged = again.read_bytes()
     modules.write(folder / "waits.wasm", "(call $read_line) (call $read_line)")
     daemon = RunningDaemon(folder)
@@ -116,7 +116,7 @@ def call(folder: Path, seconds: float) -> Section:
         daemon.close()
     return timings(
         "A module of WebAssembly, from spawn to stopped",
-        f"A module of {_size(folder / 'nothing.wasm')} with {_FUNCTIONS} functions that does nothing, in its sandbox. "
+        f"A module of {_size(folder / 'nothing.wasm')} with {functions} functions that does nothing, in its sandbox. "
         "Baseline: the worker alone. Beside the call that compiles in memory another process compiles into the cache. A module that waits for input "
         f"has a process of {resident:.0f} MiB, {own:.0f} MiB of them its own.",
         cases,
