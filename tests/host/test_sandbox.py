@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import shutil
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import trio
 from haftd.host.launch import landlock, spawn, syscall_filter
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
+from haftd.host.tree.process_tree import ProcessTree
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 
 from .attacks import ATTEMPTS
@@ -429,6 +431,29 @@ def test_the_virtual_environment_of_the_own_program_is_read(tmp_path: Path) -> N
     assert printed.count("Permission denied") == 2
     with pytest.raises(LaunchFailed):
         output(sandboxed("./link", sandbox=sandbox, cwd=work))
+
+
+@pytest.mark.parametrize("kind", ["plain", "sandboxed", "proxied"])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_gate_that_is_killed_or_stopped_runs_nothing_and_ends(
+    tmp_path: Path, kind: str, signum: signal.Signals
+) -> None:
+    """By another program of the user, in the moment before the tool is let in."""
+    sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), WRITE),), is_proxied=kind == "proxied")
+    spec = plan("touch", "ran", cwd=tmp_path, mark=new_mark())
+    spec = replace(spec, sandbox=None if kind == "plain" else sandbox)
+    launched = spawn.launch(spec, lambda identity: os.kill(identity.pid, signum))
+    tree = ProcessTree(launched, spec.env["HAFT_HANDLE"])
+    if signum == signal.SIGKILL:
+        await launched.confirm()
+    else:
+        with trio.CancelScope() as scope:
+            scope.cancel()  # as an abort does
+            await launched.confirm()
+    assert await tree.end(0) == ()
+    assert launched.exit == spawn.Exit(signal="KILL")
+    launched.close()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_sandbox_never_starts_behind_a_gate_without_one(tmp_path: Path) -> None:

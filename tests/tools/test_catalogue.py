@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
+from haftd.tools.definitions.approval_policy import mode_of
 from haftd.tools.definitions.document import MAX_DOCUMENT_BYTES
 from haftd.tools.lists.tool_list import AWAIT, info
+from tests.host.sandboxed import in_child_as
 
 from .making import packed, tool
 
@@ -78,6 +82,56 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
     assert catalogue.problems[0].message.startswith(said)
     if line is not None:
         assert catalogue.problems[0].line == line
+
+
+def modes(tools: Path, spoil: Path, mode: int) -> dict[str, str]:
+    """Return the problems with what cannot be read, and the modes of two tools, before and afterwards."""
+    (tools / "more").mkdir(parents=True)
+    (tools / "more/strict.toml").write_text("[tools.'*']\nrun = 'ask'\n")
+    (tools / "own.toml").write_text("[tools.own]\ncommand = ['true']\nrun = 'unattended'\n")
+    catalogue = Catalogue([tools])
+    found: dict[str, str] = {}
+    for moment in ("before", "afterwards"):
+        for name in ("own", "run"):
+            try:
+                found[f"{name} {moment}"] = mode_of(catalogue.find(name), "spawn")
+            except RpcError:
+                found[f"{name} {moment}"] = "missing"
+        spoil.chmod(mode)
+        catalogue.reload()
+    spoil.chmod(0o700)
+    found["problems"] = str([entry.message for entry in catalogue.problems])
+    catalogue.reload()
+    found["own at last"] = mode_of(catalogue.find("own"), "spawn")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "message"),
+    [
+        ("more/strict.toml", 0o666, "can be written by everybody"),
+        ("more", 0o777, "its folder can be written by everybody"),
+        ("more/strict.toml", 0, "Permission denied"),
+        ("more", 0, "it cannot be listed"),
+        (".", 0, "it cannot be listed"),
+    ],
+)
+def test_every_start_asks_while_a_file_is_kept_from_being_read(
+    tmp_path: Path, path: str, mode: int, message: str
+) -> None:
+    """A sandboxed tool may change the modes of files, and so would rid itself of an approval."""
+    if mode == 0 and os.geteuid() == 0:  # root reads everything
+        base = Path(tempfile.mkdtemp(prefix="haft-"))
+        os.chown(base, 65534, 65534)
+        found = in_child_as(65534, lambda: modes(base / "tools", base / "tools" / path, mode))
+        shutil.rmtree(base)
+    else:
+        found = modes(tmp_path / "tools", tmp_path / "tools" / path, mode)
+    assert found["own before"] == "unattended" and found["run before"] == "ask"
+    assert found["own afterwards"] == ("missing" if path == "." else "ask")
+    assert found["run afterwards"] == "ask"
+    assert message in found["problems"] and "every start asks for approval" in found["problems"]
+    assert found["own at last"] == "unattended"
 
 
 def test_a_device_a_pipe_and_a_broken_link_are_named_and_harm_nothing(tmp_path: Path) -> None:

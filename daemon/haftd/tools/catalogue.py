@@ -6,6 +6,7 @@ the root, and a call of a user's tool does not depend on the root.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from msgspec import UnsetType
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
 
+from .definitions.approval_policy import combine_policies
 from .definitions.definition import Tool
 from .definitions.document import Document, UnreadableFile, definition_files, parse, problem, read
 from .definitions.functions import packaged_functions, read_functions
@@ -55,6 +57,11 @@ _Names = list[str]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
+_UNTIL = "; until it can be, every start asks for approval"
+_ASKS = Layer("*", ("unread",), Document("", {}, {}), {"run": "ask"})
+"""Policy of roots' tools while a file of the user's is kept from being read."""
+
+
 def _ignore() -> None:
     """Do nothing."""
 
@@ -85,6 +92,8 @@ class Definitions(msgspec.Struct, frozen=True):
     own: UserTools
     toolpack: tuple[str, ...]
     problems: tuple[Problem, ...]
+    is_incomplete: bool = False
+    """True if modes or owners keep some file of the user's from being read."""
 
 
 class Catalogue:
@@ -346,13 +355,16 @@ class Catalogue:
         packed_names = {name for document in packed for name in document.data.get("tools", ())}
         for document in (*packed, *packaged_functions(self._packages, packed_names, problems)):
             layers.extend(layers_of(document, problems, packed=True))
-        for document in self._documents(problems):
+        documents, is_incomplete = self._documents(problems)
+        for document in documents:
             # A definition's `command` replaces a function, like a tool of the toolpack.
             packed_too = document.file.endswith(".py")
             layers.extend(layers_of(document, problems, packed=packed_too))
         shared = tuple(layer for layer in layers if layer.name == "*")
+        if is_incomplete:
+            shared = (*shared, _ASKS)
         own = UserTools(Toolset(tools_of(layers, problems)), shared)
-        return Definitions(own, tuple(toolpack), tuple(problems))
+        return Definitions(own, tuple(toolpack), tuple(problems), is_incomplete)
 
     def take(self, read: Definitions) -> None:
         self._read, self._toolpack, self.problems = read, read.toolpack, read.problems
@@ -364,6 +376,11 @@ class Catalogue:
         file = str(self._sources[0]) if self._sources else ""
         shared = shared_fields(own.shared)
         tools, self.server_problems = place_tools(own.toolset.tools, self.servers, file, shared)
+        if self._read.is_incomplete:
+            tools = {
+                name: dataclasses.replace(tool, run=combine_policies(tool.run, "ask"))
+                for name, tool in tools.items()
+            }
         self.own = UserTools(Toolset(tools), own.shared)
 
     def _packed(self, toolpack: Sequence[str]) -> _Documents:
@@ -374,16 +391,34 @@ class Catalogue:
         # Any installer's files are trusted like the interpreter's own.
         return [_parse_packed(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
-    def _documents(self, problems: _Problems) -> _Documents:
+    def _documents(self, problems: _Problems) -> tuple[_Documents, bool]:
+        """Return what can be read, and whether modes or owners keep some file from being read.
+
+        Such a file may name what is to be asked for: a tool in a sandbox, which may change the modes of files,
+        would else rid itself and others of an approval.
+        """
         documents: _Documents = []
+        is_incomplete = False
+
+        def skip(error: OSError) -> None:
+            nonlocal is_incomplete
+            if isinstance(error, PermissionError):
+                is_incomplete = True
+                message = "it cannot be listed" + _UNTIL
+                problems.append(problem(str(error.filename), "", message))
+
         for source in self._sources:
             try:
-                paths = definition_files(source) if source.is_dir() else [source]
+                paths = definition_files(source, skip) if source.is_dir() else [source]
             except OSError as error:
-                problems.append(problem(str(source), "", error.strerror or "it cannot be read"))
+                is_incomplete |= isinstance(error, PermissionError)
+                until = _UNTIL if isinstance(error, PermissionError) else ""
+                why = error.strerror or "it cannot be read"
+                problems.append(problem(str(source), "", why + until))
                 continue
             except UnreadableFile as error:
-                problems.append(problem(str(source), "", error.message))
+                is_incomplete |= error.is_kept
+                problems.append(problem(str(source), "", error.message + _until(error)))
                 continue
             for path in paths:
                 if path == source and not path.exists():
@@ -392,8 +427,14 @@ class Catalogue:
                     is_python = path.suffix == ".py"
                     documents.append(read_functions(path) if is_python else read(path))
                 except UnreadableFile as error:
-                    problems.append(problem(str(path), "", error.message, error.line))
-        return documents
+                    is_incomplete |= error.is_kept
+                    message = error.message + _until(error)
+                    problems.append(problem(str(path), "", message, error.line))
+        return documents, is_incomplete
+
+
+def _until(error: UnreadableFile) -> str:
+    return _UNTIL if error.is_kept else ""
 
 
 @functools.lru_cache(maxsize=32)

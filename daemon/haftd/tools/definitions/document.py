@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,12 +41,16 @@ _TRIPLE = re.compile(r'"""|\'\'\'')
 
 
 class UnreadableFile(Exception):
-    """The file cannot be read or parsed; `line` is the place, if known."""
+    """The file cannot be read or parsed; `line` is the place, if known.
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    `is_kept`: modes or owners keep the file from being read, which a sandboxed tool can bring about.
+    """
+
+    def __init__(self, message: str, line: int | None = None, *, is_kept: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
+        self.is_kept = is_kept
 
 
 class Document(Redacted, frozen=True):
@@ -69,16 +73,16 @@ class Document(Redacted, frozen=True):
         return problem(self.file, ".".join(path), message, self.line(path))
 
 
-def definition_files(folder: Path) -> list[Path]:
+def definition_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
     """Return the `*.toml` and `*.py` in a folder and its subfolders, sorted by the parts of their
     paths.
 
-    Links to folders are followed, each folder once; hidden and unlistable folders are skipped.
+    Links to folders are followed, each folder once; hidden folders are skipped, and unlistable ones, which `on_error` gets.
     Raises `UnreadableFile`.
     """
     files: list[Path] = []
     seen: set[tuple[int, int]] = set()
-    for path, folders, names in os.walk(folder, followlinks=True):
+    for path, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
         facts = os.stat(path)  # noqa: PTH116
         if (facts.st_dev, facts.st_ino) in seen:
             folders.clear()
@@ -104,8 +108,11 @@ def read_text(path: Path) -> str:
     """Read a file that only this user and root can write; raises `UnreadableFile`."""
     try:
         with os.fdopen(_open(path), "rb") as file:
-            if why := _fault(path, os.fstat(file.fileno())):
+            status = os.fstat(file.fileno())
+            if why := _kind_fault(status):
                 raise UnreadableFile(why)
+            if why := _rights_fault(path, status):
+                raise UnreadableFile(why, is_kept=True)
             data = file.read(MAX_DOCUMENT_BYTES + 1)
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UnreadableFile(_TOO_LONG)
@@ -115,7 +122,8 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise UnreadableFile("there is no such file") from None
     except OSError as error:
-        raise UnreadableFile(error.strerror or "it cannot be read") from None
+        is_kept = isinstance(error, PermissionError)
+        raise UnreadableFile(error.strerror or "it cannot be read", is_kept=is_kept) from None
 
 
 def _open(path: Path) -> int:
@@ -125,12 +133,17 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
-def _fault(path: Path, status: os.stat_result) -> str:
-    """Return the reason to refuse the open file."""
+def _kind_fault(status: os.stat_result) -> str:
+    """Return the reason to refuse an open file by its kind and size."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:
         return _TOO_LONG
+    return ""
+
+
+def _rights_fault(path: Path, status: os.stat_result) -> str:
+    """Return the reason to refuse an open file by its writers."""
     # The owner of a link chooses its target, and writers of the folder choose the names.
     return (
         _foreign_write_fault(status, "it")
