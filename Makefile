@@ -9,7 +9,7 @@ SPREAD := -p tests.workers --workers $(JOBS)
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: conformance vsix test-vscode screenshots test-clients test-install help demo run test check lint types contracts bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance vsix test-vscode bench-vscode screenshots test-clients test-install help demo run test check lint types contracts bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-install     the wheel, installed by pip, pipx and uv in empty environments"
 	@echo "make vsix             the extension for VS Code, clients/vscode/haft.vsix"
 	@echo "make test-vscode      the extension: its core in Node, the whole in a workbench (code-server, Chromium), with a real daemon"
+	@echo "make bench-vscode     keys and memory in the workbench beside a flood, in haft's terminals and the editor's; MEASURE='120 120': keys, seconds"
 	@echo "make screenshots      the pictures of docs/vscode.md"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (docs/testing.md)"
@@ -112,6 +113,10 @@ $(WORKBENCH): $(NODE)
 test-vscode: $(VSCODE)/node_modules $(WORKBENCH)
 	@$(IN_NODE) npm run --silent test
 	@$(IN_NODE) WORKBENCH=$(WORKBENCH) npm run --silent test-workbench
+
+MEASURE ?= 120 120
+bench-vscode: $(VSCODE)/node_modules $(WORKBENCH)
+	@$(IN_NODE) WORKBENCH=$(WORKBENCH) npm run --silent measure -- $(MEASURE)
 
 screenshots: $(VSCODE)/node_modules $(WORKBENCH)
 	@$(IN_NODE) WORKBENCH=$(WORKBENCH) npm run --silent screenshots -- $(abspath docs)

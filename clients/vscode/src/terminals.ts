@@ -100,7 +100,10 @@ export class Terminals {
       vscode.window.onDidOpenTerminal((terminal) => {
         // The editor does not show a terminal that it has opened for a profile.
         if (!this.open.has(terminal) && this.adopt(terminal)) terminal.show();
-        if (!this.open.has(terminal) && performance.now() < this.fillingUntil) this.replace(terminal);
+        if (!this.open.has(terminal)) {
+          if (performance.now() < this.fillingUntil) this.replace(terminal);
+          else this.active = undefined;
+        }
         this.remember();
       }),
       vscode.window.onDidChangeActiveTerminal((terminal) => {
@@ -140,6 +143,8 @@ export class Terminals {
   }
 
   options(shown: Shown): vscode.ExtensionTerminalOptions {
+    // A terminal that is opened now goes before the one that was active.
+    this.active = undefined;
     const pty = new Pty(this.daemon, shown, this.onQuestion, () => this.place());
     return {
       name: pty.handle.name,
@@ -199,7 +204,7 @@ export class Terminals {
   private replace(terminal: vscode.Terminal): void {
     this.fillingUntil = 0;
     if (terminal.state.isInteractedWith || "pty" in terminal.creationOptions) return;
-    const next = this.active ?? this.latest ?? [...this.open.keys()][0];
+    const next = [this.active, this.latest, ...this.open.keys()].find((other) => other && this.open.has(other));
     this.active = undefined;
     terminal.dispose();
     next?.show(true);

@@ -9,6 +9,10 @@ const STEP = 8 * 1024;
 // A key's echo comes behind what the editor has not drawn yet.
 const MAX_AHEAD = 32 * 1024;
 const MAX_LOOK = 256;
+// Beside another terminal a flood takes at most a fourth of the time of the emulators, which all draw in one thread.
+const REST_RATIO = 3;
+const MIN_REST_MS = 50;
+const MAX_REST_MS = 250;
 
 // Where a query changes nothing: not in a sequence or a string, and not before REP, which repeats the character before it.
 const BOUNDARY = /[\r\n]|\x1b\[[\d;:?]*[A-HJKdfhlmr]|[^\x1b]{64}[ -~](?=[ -~])/g;
@@ -38,12 +42,14 @@ export class Flow {
   private marks: number[] = [];
   private isInString = false;
   private fullSince: number | undefined;
+  private resting: NodeJS.Timeout | undefined;
 
-  /** `onRoom` has the milliseconds since `onFull`. */
+  /** `onRoom` has the milliseconds since `onFull`; an emulator `isInFront` is drawn without rests. */
   constructor(
     private readonly draw: (text: string) => void,
     private readonly onFull: () => void,
     private readonly onRoom: (ms: number) => void,
+    private readonly isInFront: () => boolean = () => true,
   ) {}
 
   get ahead(): number {
@@ -87,10 +93,31 @@ export class Flow {
     }
   }
 
+  /** Go on at once: the emulator has come to the front. */
+  endRest(): void {
+    if (this.resting) this.resume();
+  }
+
   private release(): void {
+    if (this.fullSince === undefined || this.resting) return;
+    if (this.isInFront()) return this.resume();
+    const drawn = performance.now() - this.fullSince;
+    const rest = Math.min(MAX_REST_MS, Math.max(MIN_REST_MS, REST_RATIO * drawn));
+    this.resting = setTimeout(() => this.resume(), rest);
+  }
+
+  private resume(): void {
+    clearTimeout(this.resting);
+    this.resting = undefined;
     if (this.fullSince === undefined) return;
     const ms = performance.now() - this.fullSince;
     this.fullSince = undefined;
     this.onRoom(ms);
+  }
+
+  dispose(): void {
+    clearTimeout(this.resting);
+    this.resting = undefined;
+    this.fullSince = undefined;
   }
 }

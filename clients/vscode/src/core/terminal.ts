@@ -75,6 +75,7 @@ export class HandleTerminal {
       (text) => emulator.write(text),
       () => feed.hold(),
       (ms) => feed.release(ms),
+      () => emulator.isActive(),
     );
   }
 
@@ -84,6 +85,7 @@ export class HandleTerminal {
   }
 
   close(): void {
+    this.flow.dispose();
     this.feed.dispose();
   }
 
@@ -95,6 +97,7 @@ export class HandleTerminal {
 
   /** Give the handle the size of the room: when the terminal is looked at or typed in, never on a mere attach. */
   fit(): void {
+    this.flow.endRest();
     const { room } = this;
     if (!room || (!this.isTyped && room.rows === UNKNOWN.rows && room.cols === UNKNOWN.cols)) return;
     if (this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;

@@ -1,7 +1,7 @@
 /** A real workbench: code-server with the extension and a probe beside it, in a headless Chromium. WORKBENCH is the folder of code-server's packages. */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createConnection, createServer, type AddressInfo } from "node:net";
+import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -17,15 +17,6 @@ interface Info {
   state: string;
   pid?: number;
   needs?: string;
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const listening = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = listening.address() as AddressInfo;
-      listening.close(() => resolve(port));
-    });
-  });
 }
 
 /** Try again until the action succeeds; at the deadline its last error is thrown. */
@@ -126,16 +117,19 @@ export class Workbench {
   }
 
   private async launch(): Promise<void> {
-    const port = await freePort();
-    this.address = `http://127.0.0.1:${port}`;
     const log = openSync(this.at("server.log"), "a");
     const entry = join(process.env.WORKBENCH ?? "", "node_modules/code-server/out/node/entry.js");
-    const words = ["--auth", "none", "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check"];
+    const words = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"];
     const places = ["--extensions-dir", this.at("extensions"), "--user-data-dir", this.at("user"), this.project];
     this.server = spawn(process.execPath, [entry, ...words, ...places], {
       env: this.env,
       stdio: ["ignore", log, log],
       cwd: this.project,
+    });
+    this.address = await until(() => {
+      const [, address] = /listening on (http:\/\/127\.0\.0\.1:\d+)/.exec(this.log()) ?? [];
+      if (!address) throw new Error(`code-server does not listen:\n${this.log()}`);
+      return address;
     });
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
     if (!existsSync(executablePath)) throw new Error(`no Chromium at ${executablePath}: install chromium, or set CHROMIUM`);
