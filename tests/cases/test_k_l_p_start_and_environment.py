@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from tests.cases.conftest import Desk, text
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
-
-HAFT = [sys.executable, "-m", "haft"]
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.soak)])
@@ -28,8 +27,7 @@ def test_RB_051_many_first_calls_at_once_start_one_daemon(
     daemon = make_daemon()
 
     def first_call(number: int) -> subprocess.CompletedProcess[str]:
-        argv = [
-            *HAFT,
+        words = [
             "--json",
             "spawn",
             "run",
@@ -40,7 +38,7 @@ def test_RB_051_many_first_calls_at_once_start_one_daemon(
             "--wait",
             "stopped",
         ]
-        return subprocess.run(argv, env=daemon.env, capture_output=True, text=True, timeout=60)
+        return run_haft(words, env=daemon.env)
 
     try:
         with ThreadPoolExecutor(count) as pool:
@@ -62,7 +60,7 @@ def test_RB_051_many_first_calls_at_once_start_one_daemon(
         with daemon.connect() as wire:
             assert wire.call("daemon/status")["pid"] == int(pids.pop())
     finally:
-        subprocess.run([*HAFT, "stop"], env=daemon.env, capture_output=True, timeout=60)
+        run_haft(["stop"], env=daemon.env)
 
 
 def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> None:
@@ -76,13 +74,9 @@ def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> No
     sockets = set()
     try:
         for one in daemons:
-            shown = subprocess.run(
-                [*HAFT, "--json", "tools"], env=one.env, capture_output=True, text=True, timeout=60
-            )
+            shown = run_haft(["--json", "tools"], env=one.env)
             assert shown.returncode == 0, shown.stderr
-            status = subprocess.run(
-                [*HAFT, "--json", "status"], env=one.env, capture_output=True, text=True, timeout=60
-            )
+            status = run_haft(["--json", "status"], env=one.env)
 
             path = Path(json.loads(status.stdout)["socket"])
             assert len(str(path)) <= 107
@@ -92,7 +86,7 @@ def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> No
         assert len(sockets) == 2
     finally:
         for one in daemons:
-            subprocess.run([*HAFT, "stop"], env=one.env, capture_output=True, timeout=60)
+            run_haft(["stop"], env=one.env)
 
 
 def test_RB_054_environment_and_folder_are_the_callers(
@@ -126,14 +120,8 @@ def test_RB_054_environment_and_folder_are_the_callers(
             args={"command": "echo $VENV-$ONLY_A; pwd"},
         )
         assert state["result"] == f"a-1\n{one}\n"
-    cli = subprocess.run(
-        [*HAFT, "spawn", "run", "--id", "y", "--args", '{"argv": ["./tool"]}', "--wait", "stopped"],
-        env=daemon.env,
-        cwd=other,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    words = ["spawn", "run", "--id", "y", "--args", '{"argv": ["./tool"]}', "--wait", "stopped"]
+    cli = run_haft(words, env=daemon.env, cwd=other)
     assert cli.stdout == "mine\n", cli.stderr
 
 

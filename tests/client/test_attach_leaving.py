@@ -3,13 +3,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import termios
 
 import pytest
 
 from tests.client.person import ASKS, DETACH, STARTED, Person, Place
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 
 
@@ -194,13 +193,7 @@ def test_attaching_after_the_end_reports_the_end_without_output(place: Place) ->
 def test_attach_without_a_terminal_is_refused(
     place: Place, arguments: list[str], word: str
 ) -> None:
-    told = subprocess.run(
-        [sys.executable, "-m", "haft", "attach", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=place.daemon.env,
-        text=True,
-    )
+    told = run_haft(["attach", *arguments], env=place.daemon.env)
     assert told.returncode == 2
     assert word in told.stderr and told.stderr.count("\n") == 1
 

@@ -16,6 +16,7 @@ from haft.__main__ import main
 from haft.asciicast import MAX_LINE, Event, read
 from haft.cli.commands.play import _Pauses
 from tests.client.person import Person, Place
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 
 SCRIPT = r"printf 'caf\303'; read -r _ < gate; printf '\251\n\033[31mred\033[0m\n'; exit 3"
@@ -65,8 +66,8 @@ def test_output_that_is_no_longer_kept_is_counted_and_the_rest_recorded(short_tm
     try:
         place = Place(daemon, "default")
         place.call("spawn", tool="run", id="h", args={"argv": ["seq", "20000"]}, wait="stopped")
-        command = [sys.executable, "-m", "haft", "record", "h"]
-        done = subprocess.run(command, env=daemon.env, capture_output=True, text=True, check=True)
+        done = run_haft(["record", "h"], env=daemon.env)
+        assert done.returncode == 0, done.stderr
         place.wire.close()
     finally:
         daemon.close()
@@ -132,9 +133,8 @@ def test_a_longest_pause_shortens_the_playback(
     shared_daemon: RunningDaemon, tmp_path: Path
 ) -> None:
     file = cast(tmp_path / "a.cast", (1000, "o", "one"), (1000, "o", "two"))
-    command = [sys.executable, "-m", "haft", "play", file, "--idle", "0.01"]
-    done = subprocess.run(command, env=shared_daemon.env, capture_output=True, timeout=60)
-    assert (done.stdout, done.returncode) == (b"onetwo", 0)
+    done = run_haft(["play", file, "--idle", "0.01"], env=shared_daemon.env)
+    assert (done.stdout, done.returncode) == ("onetwo", 0)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,7 @@ def test_what_is_no_recording_is_named(
     shared_daemon: RunningDaemon, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "a.cast").write_text(text)
-    command = [sys.executable, "-m", "haft", "play", str(tmp_path / "a.cast")]
-    done = subprocess.run(command, env=shared_daemon.env, capture_output=True, text=True)
+    done = run_haft(["play", str(tmp_path / "a.cast")], env=shared_daemon.env)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from haft.svg import Grid, Style, picture, styled
 from haftd.runtimes.terminal.screen import Screen
 from tests.client.person import Place
+from tests.forkserver import run_haft
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {
@@ -115,7 +114,8 @@ def test_hidden_text_is_not_in_the_picture_and_special_characters_are_escaped() 
 def test_a_handles_screen_is_drawn_also_after_its_end(place: Place, terminal: bool) -> None:
     args = {"argv": ["printf", r"one\n\033[31mred\033[0m\n"], "terminal": terminal}
     place.call("spawn", tool="run", id="h", args=args, wait="stopped")
-    command = [sys.executable, "-m", "haft", "--session", place.session, "record", "h", "--svg"]
-    done = subprocess.run(command, env=place.daemon.env, capture_output=True, check=True)
+    words = ["--session", place.session, "record", "h", "--svg"]
+    done = run_haft(words, env=place.daemon.env)
+    assert done.returncode == 0, done.stderr
     texts = [*ElementTree.fromstring(done.stdout).iter(f"{SVG}text")]
     assert [(text.text, text.get("fill")) for text in texts] == [("one", None), ("red", "#d16969")]

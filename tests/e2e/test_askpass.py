@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -267,13 +268,8 @@ def test_an_answer_may_name_its_question(wire: Wire) -> None:
 
 def test_a_user_answers_on_the_command_line(shared_daemon: RunningDaemon, wire: Wire) -> None:
     one = Asker(wire, '"$SSH_ASKPASS" "x: "')
-    done = subprocess.run(
-        [sys.executable, "-m", "haft", "--session", one.session, "apply", "a", "-"],
-        input=f"{CANARY}\n",
-        env=shared_daemon.env,
-        capture_output=True,
-        text=True,
-    )
+    words = ["--session", one.session, "apply", "a", "-"]
+    done = run_haft(words, env=shared_daemon.env, given=f"{CANARY}\n")
     assert done.returncode == 0, done.stderr
     assert CANARY not in done.stderr
     assert text(one.call("fetch", wait="stopped", view="all")) == f"{CANARY}\n"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from tests.faults.harness import until
+from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -40,8 +39,7 @@ def test_the_next_start_is_refused_and_other_clients_are_served(make_daemon: Mak
             other.close()
         wire.call("abort", id="h0")
         wire.call("spawn", tool="run", id="again", args={"argv": ["true"]}, wait="stopped")
-    haft = [sys.executable, "-m", "haft", "--socket", str(daemon.socket), "stop"]
-    done = subprocess.run(haft, capture_output=True, env=daemon.env, text=True, input="")
+    done = run_haft(["--socket", str(daemon.socket), "stop"], env=daemon.env)
     assert done.returncode == 0, done.stderr
     assert daemon.process is not None and daemon.process.wait(60) == 0
 
