@@ -26,7 +26,7 @@ from haftd.host.process.identity import identify_child, read_environ
 from haftd.host.process.machine import boot_id
 from haftd.host.process.own_tag import new_instance
 from haftd.host.process.process_tag import ProcessTag
-from haftd.host.recovery import kill_set
+from haftd.host.recovery import kill_set, ownership
 from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Report, recover
 from tests.faults.harness import Crowd, Ground, cgroup_base, needs_cgroup, record_of, until
@@ -682,3 +682,20 @@ def _state(child: subprocess.Popen[bytes]) -> str:
     stat = Path(f"/proc/{child.pid}/stat").read_text()
     state = stat.rpartition(")")[2].split()[0]
     return "S" if state == "R" else state
+
+
+def test_a_process_without_a_tag_is_looked_at_twice(
+    instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look for living daemons is the first scan, and a second one confirms it."""
+    looks: list[int] = []
+
+    def read(pid: int) -> bytes | None:
+        looks.append(pid)
+        return read_environ(pid)
+
+    monkeypatch.setattr(ownership, "read_environ", read)
+    with subprocess.Popen(["sleep", "61"], env={}) as sleeper:
+        assert recover([], home=HOME, live=instance).problems == ()
+        sleeper.kill()
+    assert looks.count(sleeper.pid) == 2

@@ -35,6 +35,8 @@ class Ownership:
         self._protected = protected
         self._living = {live} if live else set()
         self._known: dict[int, ProcessTag] = {}
+        self.untagged: frozenset[int] = frozenset()
+        """The processes without any tag, as of `exempt_living_daemons`."""
         self._home_prefix = rlimit_tag.home_prefix(
             rlimit_tag.encode(str(ProcessTag(home, "0" * 12, 0)))
         )
@@ -84,12 +86,22 @@ class Ownership:
         """Return the living daemons, each with (the first digits of) the instance."""
         named: dict[int, str] = {}
         marked: dict[int, ProcessTag] = {}
+        untagged: set[int] = set()
         for pid in every_pid():
             if pid > 1 and pid not in self._protected:
                 if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
                     named[pid] = instance
-                if (mark := self._tagged(pid)) is not None and self._is_owned(mark):
+                environ = read_environ(pid)
+                mark = None if environ is None else find_tag(environ)
+                if mark is not None and self._is_owned(mark):
                     marked[pid] = mark
+                elif (
+                    environ is not None
+                    and b"HAFT_" not in environ
+                    and rlimit_tag.read_tag(pid) is None
+                ):
+                    untagged.add(pid)
+        self.untagged = frozenset(untagged)
         daemons = {
             pid: mark.instance
             for pid, mark in marked.items()
@@ -113,10 +125,6 @@ class Ownership:
     def _serves(self, pid: int) -> bool:
         stat = read_stat(pid)
         return stat is not None and is_running(stat) and holds_daemon_lock(pid)
-
-    def _tagged(self, pid: int) -> ProcessTag | None:
-        environ = read_environ(pid)
-        return None if environ is None else find_tag(environ)
 
     def _rlimit_tagged(self, pid: int) -> ProcessTag | None:
         number = rlimit_tag.read_tag(pid)

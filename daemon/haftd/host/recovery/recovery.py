@@ -257,7 +257,11 @@ class _Recovery:
     def _scan(self) -> bool:
         is_new = False
         slipped = False
+        # The look for living daemons is the first scan's, too. One after it sees all processes again.
+        known = frozenset[int]() if self.is_scanned else self.ownership.untagged
         for pid in every_pid():
+            if pid in known:
+                continue
             match self._add_owned(pid):
                 case "new":
                     is_new = True
