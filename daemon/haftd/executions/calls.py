@@ -570,14 +570,15 @@ class Calls(msgspec.Struct):
     def _release(self, mark: str, groups: _Groups) -> None:
         cgroup, limit_group = groups
         self.proxy.revoke(mark)
-        with self._log_os_error("file", mark):
-            if (path := self._files.pop(mark, None)) is not None:
+        if (path := self._files.pop(mark, None)) is not None:
+            with self._log_os_error("file", mark):
                 path.unlink(missing_ok=True)
-        with self._log_os_error("cgroup", mark):
-            if limit_group is not None:
-                limit_group.remove()
-            if cgroup is not None:
-                cgroup.remove()
+        if limit_group is not None or cgroup is not None:
+            with self._log_os_error("cgroup", mark):
+                if limit_group is not None:
+                    limit_group.remove()
+                if cgroup is not None:
+                    cgroup.remove()
 
     @contextlib.contextmanager
     def _log_os_error(self, resource: str, mark: str) -> Iterator[None]:

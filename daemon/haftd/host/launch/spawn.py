@@ -161,7 +161,7 @@ class LaunchedProcess:
                     answer, refusal = b"", self._supervise()
         finally:
             report, self._report = self._report, -1
-            pump.close(report)
+            os.close(report)  # watched by this task alone
         if not answer and refusal is None:
             return
         with trio.CancelScope(shield=True):
@@ -259,10 +259,13 @@ class LaunchedProcess:
         """Close standard input; a task that waits to write gets `trio.ClosedResourceError`."""
         self._close("stdin")
 
-    def close_output(self) -> None:
-        self._close("stdout")
-        self._close("stderr")
-        self._close("master")
+    def close_output(self, *, is_watched: bool = True) -> None:
+        """Close the outputs; a task that waits for one, if any `is_watched`, gets `trio.ClosedResourceError`."""
+        for name in ("stdout", "stderr", "master"):
+            fd = getattr(self, name)
+            if fd is not None:
+                setattr(self, name, None)
+                (pump.close if is_watched else os.close)(fd)
 
     def close(self) -> None:
         """Close every descriptor; a living leader's status remains to be taken."""

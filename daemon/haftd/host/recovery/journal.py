@@ -56,6 +56,8 @@ class Journal:
         self.path = path
         self.problems: list[str] = []
         self._live: dict[str, Record] = {}
+        self._stopped: set[str] = set()
+        """Marks of live records that have stopped since they were read."""
         self._fd: int | None = None
         self._torn = False
         self._dead = 0
@@ -98,18 +100,22 @@ class Journal:
     @property
     def records(self) -> list[Record]:
         """Return the processes that have not ended, oldest first."""
-        return list(self._live.values())
+        return [
+            replace(record, is_stopped=True) if mark in self._stopped else record
+            for mark, record in self._live.items()
+        ]
 
     def start(self, record: Record) -> None:
         """Append a start, before the gate opens. Raises OSError, and then nothing was written."""
         self._append(start_line(record))
         self._live[record.mark] = record
+        self._stopped.discard(record.mark)
 
     def stopped(self, mark: str) -> None:
         """Append the stop of a recorded handle. Raises OSError; a crash then reports the handle
         lost."""
-        if (record := self._live.get(mark)) is not None:
-            self._live[mark] = replace(record, is_stopped=True)
+        if mark in self._live:
+            self._stopped.add(mark)
             self._append(stopped_line(mark))
 
     def end(self, mark: str) -> None:
@@ -117,6 +123,7 @@ class Journal:
         one look at a process that is gone."""
         if self._live.pop(mark, None) is None:
             return
+        self._stopped.discard(mark)
         self._dead += 1
         self._append(end_line(mark))
         if self._dead > len(self._live) + 100 and self._size() > _COMPACT_ABOVE:
@@ -129,7 +136,7 @@ class Journal:
 
         Raises OSError, and then the old file is still in use.
         """
-        live = self._live if keep is None else {record.mark: record for record in keep}
+        live = {record.mark: record for record in (self.records if keep is None else keep)}
         lines = [head_line()]
         for record in live.values():
             lines.append(start_line(record))
@@ -154,7 +161,8 @@ class Journal:
             raise
         if self._fd is not None:
             os.close(self._fd)
-        self._fd, self._live, self._torn, self._dead = fd, dict(live), False, 0
+        self._fd, self._live, self._torn, self._dead = fd, live, False, 0
+        self._stopped.clear()
         self._prune_aside()
 
     def is_in_place(self) -> bool:

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from json.encoder import encode_basestring_ascii
 
 from haftd.host.process.identity import Identity
 
@@ -80,7 +81,7 @@ def head_line() -> bytes:
 
 
 def end_line(mark: str) -> bytes:
-    return _encode({"t": "end", "mark": mark})
+    return _of_mark("end", mark)
 
 
 def start_line(record: Record) -> bytes:
@@ -88,7 +89,12 @@ def start_line(record: Record) -> bytes:
 
 
 def stopped_line(mark: str) -> bytes:
-    return _encode({"t": "stopped", "mark": mark})
+    return _of_mark("stopped", mark)
+
+
+def _of_mark(kind: str, mark: str) -> bytes:
+    body = b'{"t":"%s","mark":%s}' % (kind.encode(), encode_basestring_ascii(mark).encode())
+    return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
 def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:

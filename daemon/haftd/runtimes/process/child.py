@@ -405,7 +405,7 @@ class Child:
         if cut:
             self._drain()
         self.launched.close_stdin()
-        self.launched.close_output()
+        self.launched.close_output(is_watched=False)
         if cut:
             self._complete = True
             self._context.completed()

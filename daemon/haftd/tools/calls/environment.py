@@ -61,9 +61,26 @@ def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> dict[str, str]:
+@lru_cache(maxsize=16)
+def _valid(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {name: value for name, value in variables if _is_valid(name, value)}
+
+
+@lru_cache(maxsize=16)
+def _inherited(
+    variables: tuple[tuple[str, str], ...], secret_env: tuple[str, ...]
+) -> Mapping[str, str]:
+    secret = secret_pattern(secret_env)
+    return {
+        name: value
+        for name, value in variables
+        if name not in _REMOVED and not name.startswith("HAFT_") and not secret.match(name)
+    }
+
+
+def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> Mapping[str, str]:
     if client is None:
-        return {name: value for name, value in base.items() if _is_valid(name, value)}
+        return _valid(tuple(base.items()))
     for name, value in client.items():
         if not _is_valid(name, value or ""):
             raise invalid_params(
@@ -141,14 +158,9 @@ def build(
     connections.
     """
     source = _source(base, client)
-    secret = secret_pattern(tuple(secret_env))
+    inherited = _inherited(tuple(source.items()), tuple(secret_env))
     env = {
-        name: value
-        for name, value in source.items()
-        if name not in _REMOVED
-        and not name.startswith("HAFT_")
-        and not secret.match(name)
-        and (may_inherit is None or may_inherit(name))
+        name: value for name, value in inherited.items() if may_inherit is None or may_inherit(name)
     }
     if terminal:
         env.update(_FOR_TERMINALS)

@@ -183,6 +183,10 @@ def render(source: str, scope: Scope) -> str:
     """Render a template; raises `BadTemplate`, `ArgumentRefused`."""
     if "{" not in source:
         return source
+    if source.startswith("{{") and source.endswith("}}"):
+        text = value_of(source, scope) if _expression(source) is not None else None
+        if text is not None:
+            return text
     try:
         return _PLAIN.render_str(source, **scope.variables)
     except minijinja.TemplateError as error:
