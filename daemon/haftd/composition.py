@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import site
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -343,6 +344,8 @@ def _installation() -> Iterator[str]:
     for folder in sys.path:
         if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):
             yield folder
+    if site.ENABLE_USER_SITE:  # searched before the installation, also while there is nothing yet
+        yield site.getusersitepackages()
     yield sys.executable
     yield f"{sys.prefix}/pyvenv.cfg"
     for program in (sys.executable, sys.argv[0]):

@@ -6,10 +6,12 @@ import base64
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 import trio
+from trio.testing import memory_stream_pair
 
 from haftd.proxy import server
 from haftd.proxy.heads import MAX_HEAD
@@ -275,6 +277,19 @@ async def test_a_body_in_chunks_ends_with_its_trailer(world: World) -> None:
         url, request, "Transfer-Encoding: chunked", body=chunks + b"GET / HTTP/1.1\r\n\r\n"
     )
     assert b"".join(world.received).endswith(b"Connection: close\r\n\r\n" + chunks)
+
+
+@pytest.mark.parametrize(
+    ("trailer", "passed"), [(b"T: 1", b"0\r\nT: 1\r\n\r\n"), (b"T: 1\n\nGET / HTTP/1.1", b"0\r\n")]
+)
+async def test_a_trailer_hides_no_further_request(trailer: bytes, passed: bytes) -> None:
+    """Some servers take a bare LF as the end of a line."""
+    (source, tool), (target, there) = memory_stream_pair(), memory_stream_pair()
+    await tool.send_eof()
+    data = b"0\r\n" + trailer + b"\r\n\r\n"
+    await server._send_chunks(cast(Any, source), cast(Any, target), data)
+    await target.send_eof()
+    assert b"".join([bytes(part) async for part in there]) == passed
 
 
 async def test_a_head_has_a_bound(world: World) -> None:

@@ -110,6 +110,10 @@ def parse_head(data: bytes) -> Head:
     return Head(method, host, port, (url[2] or "/") + (url[3] or ""), tuple(fields))
 
 
+def is_field(line: bytes) -> bool:
+    return _FIELD.fullmatch(line) is not None
+
+
 def _authority(text: str, default: int | None) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     if match is None or (match[2] is None and default is None):

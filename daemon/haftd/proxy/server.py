@@ -20,7 +20,7 @@ import trio
 from haftd.host_calls.addresses import is_public
 from haftd.tools.definitions.access import AccessPolicy, canonical_host
 
-from .heads import MAX_HEAD, BadRequest, Head, parse_head, reply
+from .heads import MAX_HEAD, BadRequest, Head, is_field, parse_head, reply
 from .schemes import KINDS, Kind, kind_of, permitted_kinds
 
 log = structlog.get_logger("haftd.proxy")
@@ -351,6 +351,8 @@ async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, dat
         await _send_length(stream, server, data, length + 2)
         data = data[length + 2 :]
     while trailer := await line():
+        if trailer != b"\r\n" and not is_field(trailer[:-2]):
+            return  # a server that takes other line ends could see a further request in there
         await server.send_all(trailer)
         if trailer == b"\r\n":
             return
