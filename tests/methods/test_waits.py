@@ -95,3 +95,13 @@ def test_quiet_that_does_not_come_ends_at_the_bound(room: Room) -> None:
     room.spawn("h", "while :; do echo tick; sleep 0.05; done")
     state = room.call("fetch", id="h", wait="quiet", quiet_ms=30_000, timeout_ms=300)
     assert state["waited"] == "deadline" and state["state"] == "running"
+
+
+def test_a_wait_for_a_pattern_outlasts_output_without_a_match(room: Room) -> None:
+    room.spawn("lines", "while read line; do echo $line; done")
+    waiting = room.start("fetch", id="lines", wait="pattern", pattern="needle")
+    room.call("apply", id="lines", input={"line": "hay"}, wait="pattern", pattern="hay")
+    room.pause()
+    assert not room.answered(waiting)
+    room.call("apply", id="lines", input={"line": "a needle"})
+    assert room.wire.finish(waiting)["waited"] == "matched"
