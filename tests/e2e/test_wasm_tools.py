@@ -184,6 +184,14 @@ parameters = {}
 command = "plug/grow.wasm"
 parameters = {}
 limits = { memory = "8 MiB" }
+[tools.begins]
+command = "plug/begins.wasm"
+parameters = {}
+limits = { fuel = 1_000_000 }
+[tools.table]
+command = "plug/table.wasm"
+parameters = {}
+limits = { memory = "8 MiB" }
 [tools.text]
 command = "inside"
 runtime = "wasm"
@@ -316,6 +324,12 @@ def project() -> Iterator[Project]:
     (root / "up").symlink_to(folder)
     for name, module in MODULES.items():
         modules.write(root / f"plug/{name}.wasm", *module)
+    for name, more in (
+        ("begins", "(func $spin (loop (br 0))) (start $spin)"),
+        ("table", "(table 50000000 funcref)"),
+    ):
+        hostile = f'(module {more} (func (export "_start")))'
+        (root / f"plug/{name}.wasm").write_bytes(modules.assemble(hostile))
     (root / "plug/component.wasm").write_bytes(modules.assemble(modules.COMPONENT))
     daemon = RunningDaemon(folder, env={"PRIVATE": "private", "GRANTED": "granted"})
     daemon.tools(TOOLS)
@@ -409,6 +423,9 @@ def test_a_module_runs_in_the_sandbox(project: Project) -> None:
         ("fuel", "fuel", "the module has used up its fuel of 1,000,000"),
         ("wall", "wall_s", ""),
         ("grow", "memory", "needs more memory than its limit of 8,388,608 bytes"),
+        # Before `_start`: a loop in the start function, and a table of 400 MB beside the memory.
+        ("begins", "fuel", "the module has used up its fuel of 1,000,000"),
+        ("table", "memory", ""),
     ],
 )
 def test_a_passed_limit_is_named(project: Project, tool: str, limit: str, text: str) -> None:
