@@ -24,7 +24,7 @@ def load_argparse() -> None:
     untranslated.ngettext = lambda one, many, count: one if count == 1 else many
     sys.modules["gettext"] = untranslated
     try:
-        importlib.import_module("argparse")
+        import argparse  # noqa: F401
     finally:
         del sys.modules["gettext"]
 
