@@ -113,9 +113,8 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     if name is None:
         raise UsageError(f"name a command: {', '.join(COMMANDS)}; see `haft --help`")
     if name not in COMMANDS:
-        raise UsageError(
-            f"there is no command {name!r}{suggestion(name.lower(), COMMANDS)}; see `haft --help`"
-        )
+        meant = suggestion(name.lower(), COMMANDS) or "; see `haft --help`"
+        raise UsageError(f"there is no command {name!r}{meant}")
     options.command = name
     options.name = f"haft {name}"
     module = command_module(name)

@@ -35,6 +35,9 @@ output = "raw"
 parameters.text = { type = "string", required = true }
 parameters.status = { type = "integer", default = 0 }
 result = "ask"
+
+[tools.run]
+run = "ask"
 """
 
 
@@ -98,6 +101,13 @@ def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: De
     assert (status, out) == (0, "") and err.endswith(", `haft approve p` decides\n")
     assert desk.haft("approve", "p", "--allow")[0] == 0
     assert desk.wire.call("fetch", session="work", id="p", wait="stopped")["result"] == "x\n"
+
+
+def test_a_detached_run_leaves_its_start_to_be_approved(desk: Desk) -> None:
+    status, out, err = desk.haft("--session", "run", "run", "-d", "--id", "r", "--", "echo", "x")
+    assert (status, out) == (0, "r\n") and err.endswith(", `haft approve r` decides\n")
+    assert desk.haft("approve", "r", "--allow")[0] == 0
+    assert desk.wire.call("fetch", session="run", id="r", wait="stopped")["result"] == "x\n"
 
 
 def test_each_decision_is_an_option(desk: Desk) -> None:

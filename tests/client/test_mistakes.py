@@ -248,7 +248,7 @@ def test_the_help_of_help_is_the_whole_one(capsys: Capture) -> None:
     assert main(["help", "help"]) == 0
     assert "commands:" in capsys.readouterr().out
     assert main(["PS"]) == 2
-    assert "did you mean 'ps'?" in capsys.readouterr().err
+    assert capsys.readouterr().err == "haft: there is no command 'PS'; did you mean 'ps'?\n"
 
 
 def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capture) -> None:

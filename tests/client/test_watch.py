@@ -86,6 +86,21 @@ def test_a_prompt_counts_at_once_and_a_time_limit_ends_the_watch(place: Place) -
     assert (late.returncode, late.stderr) == (5, "haft watch: timed out\n")
 
 
+def test_a_match_before_the_time_limit_is_success(serve: Serve, capsys: Capture) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        peer.reply(request, {"subscription": "sub.1"})
+        pushed = {"subscription": "sub.1", "id": "a", "generation": 1, "start": 0, "cursor": 2}
+        peer.send(
+            {"jsonrpc": "2.0", "method": "handle/output", "params": {**pushed, "data": "x\n"}}
+        )
+        return LATER
+
+    serve(answer)
+    assert main(["watch", "x", "--timeout-ms", "2000"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("a: x\n", "haft watch: timed out\n")
+
+
 def test_the_handles_of_all_sessions_are_named_with_theirs(serve: Serve, capsys: Capture) -> None:
     def answer(request: dict[str, Any], peer: Peer) -> object:
         peer.reply(request, {"subscription": "sub.1"})

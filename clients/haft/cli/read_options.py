@@ -8,7 +8,7 @@ import time
 
 from haft_protocol.constants import VIEWS, WAITS
 
-from ..errors import HaftError
+from ..errors import HaftError, ReplyTimeout
 from . import show
 from .options import connect_plainly
 from .replies import checked_state
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SETTLE_S = 1.0
 _SILENCE_S = 1.0
+_UNRESPONSIVE_S = 4.0
 _PERSON_S = 660.0
 """A person's time (`approval_timeout_s`, 600) plus that of the other steps."""
 _FIELDS = (
@@ -109,23 +110,43 @@ class AwaitingApproval:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._haft.silence = None
         is_interrupt = kind is not None and issubclass(kind, KeyboardInterrupt)
-        if is_interrupt and self._is_start and _awaits_approval(self._options, self._id):
+        if not is_interrupt or not self._is_start:
+            return
+        try:
+            awaits = _awaits_approval(self._options, self._id, patience=_SILENCE_S)
+        except ReplyTimeout:
+            return
+        if awaits:
             self._options.waited_for = []
             self._options.withdrawn = self._id
 
     def _report(self) -> None:
-        if _awaits_approval(self._options, self._id):
+        try:
+            awaits = _awaits_approval(self._options, self._id, patience=_UNRESPONSIVE_S)
+        except ReplyTimeout:
+            show.line(
+                f"{self._options.name}: haftd does not answer; waiting on, Ctrl-C gives up; "
+                "`haft doctor` looks for the reason",
+                "yellow",
+            )
+            return
+        if awaits:
             id = self._id
             show.line(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
 
 
-def _awaits_approval(options: argparse.Namespace, id: object) -> bool:
-    """Return True for a pending approval; only a hint depends on it, so errors are dropped."""
+def _awaits_approval(options: argparse.Namespace, id: object, *, patience: float) -> bool:
+    """Return True for a pending approval; only a hint depends on it, so errors are dropped.
+
+    Raises `ReplyTimeout`.
+    """
     try:
         with connect_plainly(options) as other:
-            other.patience = _SILENCE_S
+            other.patience = patience
             waiting = json.loads(other.raw("approvals/list"))["approvals"]
             return any(approval["id"] == id for approval in waiting)
+    except ReplyTimeout:
+        raise
     except (HaftError, KeyError, TypeError):
         return False
 

@@ -25,8 +25,8 @@ PATTERN is a regular expression (RE2, as for --pattern), searched in each line. 
 read from now on, those of later handles, too; of the handles named by ID also the lines that they have
 printed before. A line is shown when it is complete; for -1 an incomplete one, as a prompt, counts at once.
 
-Exit status 0 when a line has matched; when all handles named by ID have stopped without one, 1, as grep has
-it; with -1, and when the time runs out, 5. Ctrl-C ends it, with 130.
+Exit status 0 when a line has matched; without one, 1 when all handles named by ID have stopped (5 with -1),
+and 5 when the time runs out. Ctrl-C ends it, with 130.
 
 examples:
   haft watch 'error|warning'
@@ -134,11 +134,13 @@ def run(options: argparse.Namespace) -> int:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if poll.poll(None if left is None else left * 1000):
                 line.advance()
-    if watch.is_late and not watch.is_done:
+    is_late = watch.is_late and not watch.is_done
+    if is_late:
         show.line("haft watch: timed out", "yellow")
-        return Status.WAITED_IN_VAIN
     if watch.matches:
         return Status.DONE
+    if is_late:
+        return Status.WAITED_IN_VAIN
     show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
     return Status.WAITED_IN_VAIN if is_single else Status.FAILED
 
