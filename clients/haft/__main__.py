@@ -14,6 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+_SYNONYMS = {
+    "exec": "run",
+    "start": "spawn",
+    "kill": "abort",
+    "rm": "abort",
+    "list": "ps",
+    "ls": "ps",
+    "wait": "await",
+    "send": "apply",
+    "tail": "logs",
+    "exit": "stop",
+}
+"""Names of such commands in other programs."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command of these arguments, by default of this process; return the exit status."""
     if arguments is not None:
@@ -111,9 +126,11 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
             top.exit()
         name, rest = rest[0], ["--help"]
     if name is None:
-        raise UsageError(f"name a command: {', '.join(COMMANDS)}; see `haft --help`")
+        raise UsageError("name a command, as in `haft run -- make`; `haft --help` lists all")
     if name not in COMMANDS:
-        meant = suggestion(name.lower(), COMMANDS) or "; see `haft --help`"
+        synonym = _SYNONYMS.get(name.lower())
+        meant = f"; did you mean {synonym!r}?" if synonym else suggestion(name.lower(), COMMANDS)
+        meant = meant or "; see `haft --help`"
         raise UsageError(f"there is no command {name!r}{meant}")
     options.command = name
     options.name = f"haft {name}"

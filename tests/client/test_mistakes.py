@@ -251,6 +251,16 @@ def test_the_help_of_help_is_the_whole_one(capsys: Capture) -> None:
     assert capsys.readouterr().err == "haft: there is no command 'PS'; did you mean 'ps'?\n"
 
 
+@pytest.mark.parametrize(("word", "meant"), [("kill", "abort"), ("ls", "ps"), ("start", "spawn")])
+def test_the_command_of_another_program_is_translated(
+    word: str, meant: str, capsys: Capture
+) -> None:
+    assert main([word]) == 2
+    assert (
+        capsys.readouterr().err == f"haft: there is no command {word!r}; did you mean {meant!r}?\n"
+    )
+
+
 def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capture) -> None:
     daemon = serve(lambda request, peer: running("a"))
     assert main(["apply", "a", "--line=--", "--", "-x"]) == 2

@@ -209,7 +209,9 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}{meant or listed}")
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self._explained(message)}; see `{self.prog} --help`")
+        explained = self._explained(message)
+        end = " See" if explained.endswith("?") else "; see"
+        raise UsageError(f"{explained}{end} `{self.prog} --help`")
 
     def _explained(self, message: str) -> str:
         """Explain how to write a value that begins with a dash."""

@@ -14,7 +14,8 @@ from ..options import connect
 from ..statuses import Status
 
 EPILOG = """\
-Exit status 1 when nothing is found, as grep has it.
+The number behind the name of a handle is the byte at which the line begins: `haft fetch ID --cursor N` reads on
+from there. Exit status 1 when nothing is found, as grep has it.
 
 examples:
   haft search 'error|warning'
