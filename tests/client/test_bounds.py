@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import argparse
+import threading
+from typing import Any
 
 import pytest
 
 from haft import ReplyTimeout
+from haft.__main__ import main
+from haft.cli import options as options_module
 from haft.cli import read_options
 from haft.cli.options import connect_plainly
 from haft.request_params import own_bound
 from tests.client.conftest import Serve
-from tests.client.fake import LATER
+from tests.client.fake import LATER, Peer, hello
+from tests.patience import PATIENCE_S
 
 
 def test_the_bound_of_a_turns_end_includes_answer_and_wait() -> None:
@@ -23,12 +28,17 @@ def test_the_bound_of_a_clients_question_is_its_own() -> None:
     assert own_bound("inquiries/ask", {"timeout_s": 300}) == 300.0
 
 
+def silent(request: dict[str, Any], peer: Peer) -> object:
+    return LATER
+
+
 def test_a_daemon_that_does_not_answer_is_reported_during_the_wait(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(read_options, "_UNRESPONSIVE_S", 0.01)
     monkeypatch.setattr(read_options, "_SILENCE_S", 0.01)
-    serve(lambda request, peer: LATER)
+    monkeypatch.setattr(options_module, "_PING_S", 0.01)
+    serve(silent).answer = silent
     options = argparse.Namespace(
         address=None, socket=None, session=None, root=None, name="haft run"
     )
@@ -37,3 +47,23 @@ def test_a_daemon_that_does_not_answer_is_reported_during_the_wait(
             haft.raw("spawn", timeout=0.2)
     reported = capsys.readouterr().err
     assert reported.startswith("haft run: haftd does not answer; ") and "doctor" in reported
+
+
+def test_each_command_reports_a_daemon_that_does_not_answer(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(options_module, "_PING_S", 0.01)
+    monkeypatch.setattr(options_module, "_SILENCE_S", 0.01)
+
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        if request["method"] == "ping":
+            asked.set()
+            return LATER
+        if request["method"] != "initialize":
+            assert asked.wait(PATIENCE_S)
+        return hello(request) or {"handles": []}
+
+    asked = threading.Event()
+    serve(answer).answer = answer
+    assert main(["ps"]) == 0
+    assert capsys.readouterr().err.startswith("haft ps: haftd does not answer; ")

@@ -28,7 +28,8 @@ _PATIENCE_S = 10.0
 """Time of an answer: twice that of a busy machine."""
 _START_S = 30.0
 """Time of a start: the first one of an installation without bytecode compiles some hundred modules."""
-
+_SILENCE_S = 4.0
+_PING_S = 2.0
 
 MAX_MS = 2_000_000_000
 """A time limit that every system call takes: 23 days."""
@@ -319,7 +320,9 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     address = chosen_address(options)
     root = root_at(address, options) if start else _known_root(address, options)
     named = session(options)
-    return Haft(open_address(address, start=start), session=named, root=root, name="haft")
+    haft = Haft(open_address(address, start=start), session=named, root=root, name="haft")
+    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
+    return haft
 
 
 def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
@@ -330,7 +333,30 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
     address = chosen_address(options)
     named, root = session(options), _known_root(address, options)
     connected = open_address(address, start=False)
-    return BlockingConnection(connected, JsonExchange(), session=named, root=root, name="haft")
+    haft = BlockingConnection(connected, JsonExchange(), session=named, root=root, name="haft")
+    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
+    return haft
+
+
+def report_unresponsive(options: argparse.Namespace) -> None:
+    """Report a daemon of this machine that leaves a ping on a second connection unanswered."""
+    from ..errors import HaftError, ReplyTimeout
+
+    if is_remote(options):
+        return
+    try:
+        with connect_plainly(options) as other:
+            other.silence = None
+            other.raw("ping", timeout=_PING_S)
+    except ReplyTimeout:
+        show.line(
+            f"{options.name}: haftd does not answer; waiting on, Ctrl-C gives up; "
+            "`haft doctor` looks for the reason",
+            "yellow",
+        )
+    except HaftError:
+        # The command's own connection reports an end.
+        pass
 
 
 def open_address(address: Address, *, start: bool) -> Socket:

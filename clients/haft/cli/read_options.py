@@ -10,7 +10,7 @@ from haft_protocol.constants import VIEWS, WAITS
 
 from ..errors import HaftError, ReplyTimeout
 from . import show
-from .options import connect_plainly
+from .options import connect_plainly, report_unresponsive
 from .replies import checked_state
 from .statuses import Status
 
@@ -124,11 +124,7 @@ class AwaitingApproval:
         try:
             awaits = _awaits_approval(self._options, self._id, patience=_UNRESPONSIVE_S)
         except ReplyTimeout:
-            show.line(
-                f"{self._options.name}: haftd does not answer; waiting on, Ctrl-C gives up; "
-                "`haft doctor` looks for the reason",
-                "yellow",
-            )
+            report_unresponsive(self._options)
             return
         if awaits:
             id = self._id
