@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -183,6 +184,33 @@ def create_an_unnamed_file(at: dict[str, Any]) -> object:
 def make_a_folder(at: dict[str, Any]) -> object:
     os.mkdir(f"{at['secret']}/folder")
     return True
+
+
+@attempt
+def remove_a_folder(at: dict[str, Any]) -> object:
+    os.rmdir(f"{at['secret']}/empty")
+    return True
+
+
+@attempt
+def make_a_socket_file(at: dict[str, Any]) -> object:
+    os.mknod(f"{at['secret']}/socket", stat.S_IFSOCK | 0o600)
+    return True
+
+
+@attempt
+def make_a_device_without_a_driver(at: dict[str, Any]) -> object:
+    """As a mark of overlayfs, which needs no capability."""
+    os.mknod("mark", stat.S_IFCHR | 0o600, os.makedev(0, 0))
+    return True
+
+
+@attempt
+def ask_a_device_that_may_be_written(at: dict[str, Any]) -> object:
+    """ENOTTY without a sandbox."""
+    import fcntl
+
+    return fcntl.ioctl(os.open("/dev/full", os.O_RDWR), 0x5401, bytes(64))  # TCGETS
 
 
 @attempt

@@ -43,6 +43,7 @@ def make_folders(base: Path) -> None:
     for name in ("file", "movable", "over", "deletable"):
         (base / "secret" / name).write_text("secret")
     shutil.copy("/bin/true", base / "secret/program")
+    (base / "secret/empty").mkdir()
     for path in base.glob("*/*"):
         if not path.is_symlink():
             path.chmod(0o777)

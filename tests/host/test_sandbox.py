@@ -12,17 +12,21 @@ import platform
 import shutil
 import signal
 import stat
+import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
 
-from haftd.host.launch import landlock, spawn, syscall_filter
+from haftd.host.launch import landlock, rule_path, spawn, syscall_filter
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
+from haftd.host.process.identity import Identity
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 
@@ -48,6 +52,7 @@ REFUSED_ANYWAY = {
     "open_a_handle_of_a_file": "ESTALE",
     "read_a_neighbours_memory": "EFAULT",
     "advise_on_a_neighbours_memory": "ENOMEM",
+    "ask_a_device_that_may_be_written": "ENOTTY",
     "make_a_pair_of_any_other_kind": "EAFNOSUPPORT",
     "reconnect_one_socket_of_a_pair": "EISCONN",
     "reconnect_the_rest_of_a_pair": "EISCONN",
@@ -130,7 +135,7 @@ def refusal(spec: LaunchSpec) -> str:
 
 
 USUAL = (
-    "echo in >new && cat new && mkdir -p a/b && mv new a/b/ && chmod 640 a/b/new && rm -r a; "
+    "echo in >new && cat new && mkdir -p a/b && ln new a/b/ && rm new && chmod 640 a/b/new && rm -r a; "
     "echo err >/dev/stderr; cat <(echo piped) </dev/zero; head -c 1 /dev/urandom >/dev/null; "
     "read -r name </proc/$$/comm; echo $name; nosuch() { :; }; ulimit -n 64; wait"
 )
@@ -357,6 +362,55 @@ def test_writing_at_a_missing_path_is_refused_and_reading_is_not(tmp_path: Path)
     assert output(sandboxed("echo", "ran", sandbox=readable, cwd=tmp_path)) == "ran\n"
 
 
+def test_a_rule_follows_no_link_of_the_system_out_of_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rule_path, "_is_trusted", lambda folder, path: True)
+    (tmp_path / "out").symlink_to("/etc")
+    sandbox = Sandbox(str(tmp_path), (Grant(f"{tmp_path}/out", READ),))
+    with pytest.raises(landlock.CannotEnforce, match="leads out of the root"):
+        landlock.make_ruleset(sandbox, "/bin/true")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_trusted"),
+    [
+        *((path, True) for path in ("/", "/home", "/var", "/etc", "/usr/bin", "/nix/store/x")),
+        *((path, False) for path in ("/home/x", "/tmp", "/usr/local", "/usr/local/bin", "/etc/x")),
+    ],
+)
+def test_root_trusts_the_links_of_the_systems_folders(
+    monkeypatch: pytest.MonkeyPatch, path: str, is_trusted: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert rule_path._is_trusted(-1, path) == is_trusted
+
+
+@pytest.mark.parametrize(
+    ("abi", "size", "last"), [(3, 8, 14), (4, 16, 14), (5, 16, 15), (6, 24, 15), (7, 24, 15)]
+)
+@pytest.mark.parametrize("network", [True, False])
+def test_a_ruleset_holds_every_right_and_scope_that_the_kernel_knows(
+    monkeypatch: pytest.MonkeyPatch, abi: int, size: int, last: int, network: bool
+) -> None:
+    """Also those that the filter of system calls keeps back already, as each is a wall of its own."""
+    made: list[tuple[bytes, int]] = []
+
+    def syscall(number: int, *words: Any) -> int:
+        if number == 444:
+            attributes, given, _ = words
+            made.append((attributes, given.value))
+            return os.open("/dev/null", os.O_RDONLY)
+        return 0
+
+    monkeypatch.setattr(landlock, "abi", lambda: abi)
+    monkeypatch.setattr(landlock, "_libc", SimpleNamespace(syscall=syscall))
+    os.close(landlock.make_ruleset(Sandbox("/", network=network), "/bin/true"))
+    [(attributes, given)] = made
+    handled, ports, scopes = struct.unpack("=QQQ", attributes)
+    assert (given, handled, ports, scopes) == (size, (2 << last) - 1, 0 if network else 3, 3)
+
+
 @pytest.mark.parametrize("abi", [0, 1, 2])
 def test_a_kernel_that_cannot_enforce_refuses_and_is_named(
     tmp_path: Path, abi: int, monkeypatch: pytest.MonkeyPatch
@@ -443,7 +497,13 @@ async def test_a_gate_that_is_killed_or_stopped_runs_nothing_and_ends(
     sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), WRITE),), is_proxied=kind == "proxied")
     spec = plan("touch", "ran", cwd=tmp_path, mark=new_mark())
     spec = replace(spec, sandbox=None if kind == "plain" else sandbox)
-    launched = spawn.launch(spec, lambda identity: os.kill(identity.pid, signum))
+
+    def strike(identity: Identity) -> None:
+        os.kill(identity.pid, signum)
+        # Of the possible orders the one in which the pipe that lets the tool in has no reader.
+        os.waitid(os.P_PID, identity.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+
+    launched = spawn.launch(spec, strike)
     tree = ProcessTree(launched, spec.env["HAFT_HANDLE"])
     if signum == signal.SIGKILL:
         await launched.confirm()

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -358,7 +359,8 @@ def launch(
             landlock.add_own_proc(ruleset, pid)
             fds.close_one(ruleset)
         _record(record, launched.identity)
-        os.write(keep_out, b"\n")
+        with contextlib.suppress(BrokenPipeError):  # a killed gate, as its exit shows
+            os.write(keep_out, b"\n")
         fds.close_one(keep_out)
     except BaseException as error:
         _undo(pid, fds)
