@@ -326,3 +326,24 @@ def test_a_kernel_that_lets_no_child_be_supervised_refuses_and_runs_nothing(
 )
 def test_the_address_of_the_proxy_is_told_from_others(address: bytes, answer: bool) -> None:
     assert is_proxy(address, 8080) is answer
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "code"),
+    [
+        (socket.AF_UNIX, socket.SOCK_STREAM, errno.EACCES),
+        (socket.AF_INET, socket.SOCK_DGRAM, errno.EACCES),
+        (socket.AF_INET, socket.SOCK_STREAM, 0),
+        (socket.AF_INET6, socket.SOCK_STREAM, 0),
+    ],
+)
+def test_only_streams_of_the_internet_are_connected(family: int, kind: int, code: int) -> None:
+    """A second wall behind the filter, which lets the other families make no socket."""
+    with socket.socket(family, kind) as sock:
+        question = connect_supervisor._Question(0, threading.get_native_id(), sock.fileno(), 0, 0)
+        try:
+            connect_supervisor._copied_socket(question).close()
+        except OSError as error:
+            assert error.errno == code
+        else:
+            assert not code
