@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import h11
+import msgspec
 import pytest
 import trio
 import trio.testing
+from msgspec import Raw
 
 from haftd.host_calls.addresses import is_public
+from haftd.host_calls.calls import HostCalls, Run, RunResult
 from haftd.host_calls.decisions import destination, require_address
 from haftd.host_calls.http import Get, Http, Post
-from haftd.host_calls.messages import HostCallError
+from haftd.host_calls.messages import HostCallError, Request
 from haftd.host_calls.redaction import Redaction
 
 from .rules import access_of
@@ -429,6 +433,33 @@ async def test_a_value_that_a_server_echoes_is_replaced() -> None:
     assert reply["headers"]["x-echo"] == "${TOKEN}"
     short = await send(GRANTED, internet, params, {"TOKEN": "ab"})
     assert short["body"].startswith("${TOKEN} ")
+
+
+async def test_a_value_that_a_server_puts_into_a_redirect_is_replaced_also_in_a_refusal() -> None:
+    def echo(url: str, request: h11.Request) -> Answer:
+        value = dict(request.headers)[b"x-key"].decode()
+        if url.endswith("/in"):
+            return 302, {"Location": f"/arrived/{value}"}, b""
+        if url.endswith("/out"):
+            return 302, {"Location": f"http://evil.com/{value}"}, b""
+        return 200, {}, base64.b64encode(value.encode())
+
+    internet = Internet(echo)
+    headers, variables = {"X-Key": "${TOKEN}"}, {"TOKEN": "s3cr3t/tok+en"}
+    reply = await send(GRANTED, internet, Get("http://example.com/in", headers), variables)
+    assert (reply["url"], reply["body"]) == ("http://example.com/arrived/${TOKEN}", "${TOKEN}==")
+    access = access_of(GRANTED, variables=variables)
+    calls = HostCalls(access, never_run)
+    calls._http = Http(access, calls._redaction, internet.resolve, internet.connect)
+    params = Raw(msgspec.json.encode({"url": "http://example.com/out", "headers": headers}))
+    async with trio.open_nursery() as internet.nursery:
+        answer = (await calls.answer(Request(1, "http.get", params))).decode()
+        internet.nursery.cancel_scope.cancel()
+    assert "evil.com:80/${TOKEN} is not permitted" in answer and "s3cr3t" not in answer
+
+
+async def never_run(params: Run, envs: tuple[str, ...], folder: str) -> RunResult:
+    raise AssertionError("no program is run")
 
 
 async def test_a_range_with_a_variable_is_refused() -> None:

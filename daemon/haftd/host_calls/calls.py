@@ -91,7 +91,9 @@ class HostCalls:
         try:
             return result_of(request.id, await self._call(request))
         except HostCallError as error:
-            return error_of(request.id, error)
+            # A redirect that is refused is quoted, and a server may have put a value into the redirect.
+            message = self._redaction.text(error.message)
+            return error_of(request.id, HostCallError(error.kind, message))
         except Exception:
             log.exception("a host call failed", method=request.method)
             failed = HostCallError("failed", "haftd failed; its log has the reason.")
