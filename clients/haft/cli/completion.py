@@ -1,7 +1,8 @@
 """`haft __complete`: the words that may stand at the cursor, for the completions of bash, zsh and fish.
 
-Rules: the parsers of the commands decide; nothing is kept twice. No daemon is started, an answer is awaited for
-200 ms, and a failure completes nothing. Each line is `value<TAB>description`.
+The commands' own parsers give the options and arguments, so there is no second list of them. Ids and other names come
+from the daemon, which is not started for that and has 200 ms to answer. After a failure there are no candidates. Each
+line of the output is `value<TAB>description`, or a value alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Candidates = Iterable[tuple[str, str]]
 """Values with a description, which may be empty."""
 
 _ANSWER_S = 0.2
-_DESCRIPTION = 60
+_MAX_DESCRIPTION = 60
 _NAMED_KEYS = (
     "Enter Tab Escape Space Backspace Delete Insert Up Down Left Right Home End PageUp PageDown"
 )
@@ -44,19 +45,22 @@ _KEYS = [
     *(f"C-{key}" for key in "acdelruwz\\"),
 ]
 _OF_A_CALL = ("action", "id", "wait", "pattern", "timeout_ms", "view")
-"""The parameters of a call that stand beside a stateful tool's own."""
+"""Parameters that haft adds to the schema of a stateful tool's start, beside the tool's own."""
 _UNCOMPLETED = frozenset(["run --id", "spawn --id", "spawn --call-id", "shell id"])
-"""The options and arguments with the metavar of a handle that want a new name."""
+"""Options and arguments, after their command, whose `ID` is a new name: existing ids are no candidates."""
 
 
 def print_candidates(arguments: Sequence[str]) -> int:
-    """Print the candidates for `CURRENT WORD…`: the word at the cursor, and the line from `haft` to that word."""
+    """Print the candidates for the last WORD of `CURRENT WORD…`.
+
+    WORD… is the command line from `haft` to the word at the cursor, inclusive; CURRENT repeats that word.
+    """
     candidates: list[tuple[str, str]] = []
     with suppress(HaftError, UsageError, OSError, MsgspecError, UnicodeError):
         if arguments:
-            candidates = [*complete(arguments[2:])]
+            candidates = [*complete(arguments[2:])]  # without CURRENT and `haft`
     lines = (
-        f"{value}\t{show.plain(description, _DESCRIPTION)}\n" if description else f"{value}\n"
+        f"{value}\t{show.plain(description, _MAX_DESCRIPTION)}\n" if description else f"{value}\n"
         for value, description in dict(candidates).items()
         if value.isprintable()
     )
@@ -65,7 +69,7 @@ def print_candidates(arguments: Sequence[str]) -> int:
 
 
 def complete(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the candidates for the last of `words`, the line behind `haft`."""
+    """Yield the candidates for the last of `words`, which are those after `haft`."""
     current = words[-1] if words else ""
     line = _Line(words[:-1])
     for value, description in line.candidates(current):
@@ -74,17 +78,17 @@ def complete(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Line:
-    """The words before the cursor, as the parsers read them."""
+    """The words before the cursor, read as the parsers would, but without errors: the line is unfinished."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.parser = top_parser()
         self.command: str | None = None
         self.parsed: dict[str, list[str]] = {}
-        """The values by the name of the option or argument."""
+        """The values so far, by an option's long form (`--session`) or an argument's name (`id`)."""
         self._open: argparse.Action | None = None
-        """The option whose value the next word is, or may be."""
+        """The last option, if it takes a value: the next word is that value if `nargs` is None, else may be."""
         self._behind: list[str] | None = None
-        """The words behind `--`."""
+        """The words after `--`; None if there is no `--`."""
         for word in words:
             self._take(word)
 
@@ -125,7 +129,7 @@ class _Line:
                 elif action.nargs != 0:
                     self._open = action
         elif self.command is None:
-            if word != "help":
+            if word != "help":  # `haft help COMMAND` completes like `haft COMMAND`.
                 self.command = word
                 self.parser = command_parser(word) if word in COMMANDS else Parser("haft")
         elif (positional := self._positional()) is not None:
@@ -151,28 +155,27 @@ class _Line:
     def _values(self, action: argparse.Action, current: str) -> Candidates:
         if action.choices is not None:
             return ((str(choice), "") for choice in action.choices)
-        place = f"{self.command} {_name(action)}"
-        kind = action.metavar if isinstance(action.metavar, str) else ""
-        if kind == "ID" and place not in _UNCOMPLETED:
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        if metavar == "ID" and f"{self.command} {_name(action)}" not in _UNCOMPLETED:
             used = self.parsed.get(_name(action), ())
             return (pair for pair in self._ids() if pair[0] not in used)
-        if kind in ("ANSWER", "VALUE"):
+        if metavar in ("ANSWER", "VALUE"):
             return self._answers()
-        if kind == "TOOL":
+        if metavar == "TOOL":
             return self._tools()
-        if kind == "KEY=VALUE":
+        if metavar == "KEY=VALUE":
             return self._tool_arguments()
-        if kind == "NAME":
-            named = {"--session": self._sessions, "--signal": _signals}.get(_name(action))
-            return () if named is None else named()
-        if kind == "KEY":
+        if metavar == "NAME":
+            source = {"--session": self._sessions, "--signal": _signals}.get(_name(action))
+            return () if source is None else source()
+        if metavar == "KEY":
             return ((key, "") for key in _KEYS)
-        if kind in ("FOLDER", "ROOT"):
+        if metavar in ("FOLDER", "ROOT"):
             return _files(current, folders=True)
-        if kind in ("PATH", "FILE"):
+        if metavar in ("PATH", "FILE"):
             return _files(current)
-        if kind in _WORDS:
-            return _WORDS[kind]()
+        if metavar in _WORDS:
+            return _WORDS[metavar]()
         return ()
 
     def _ids(self) -> Candidates:
@@ -183,14 +186,14 @@ class _Line:
             return [(a.approval_id, f"{a.id}: {a.tool}") for a in listed.approvals]
         if self.command == "answer":
             return [(i.inquiry_id, i.question.text) for i in self._inquiries()]
-        live = self.command in ("abort", "apply", "attach", "await")
+        only_live = self.command in ("abort", "apply", "attach", "await")
         return [
             (
                 info.state.id,
                 f"{show.state_word(to_builtins(info.state))}, {info.state.tool}: {info.command}",
             )
             for info in self._handles()
-            if not (live and isinstance(info.state, Stopped))
+            if not (only_live and isinstance(info.state, Stopped))
         ]
 
     def _handles(self) -> Sequence[HandleInfo]:
@@ -214,6 +217,7 @@ class _Line:
         listed = self._ask(lambda haft: haft.tools())
         return [
             (
+                # `tool` is the tool's own name where `name` had to be changed for a provider of models.
                 t.name if isinstance(t.tool, UnsetType) else t.tool,
                 t.description.strip().partition("\n")[0],
             )
@@ -221,7 +225,10 @@ class _Line:
         ]
 
     def _tool_arguments(self) -> Candidates:
-        """Yield `name=` for each property of the tool's schema, `name:=` where the value is no string."""
+        """Yield candidates of the form `name=value` for each property of the tool's schema.
+
+        The value is left open unless the schema lists the values. A value that is no string is JSON, after `:=`.
+        """
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
         tool = next((t for t in listed.tools if name in (t.name, t.tool)), None)
@@ -272,28 +279,31 @@ class _Line:
 
 
 def _name(action: argparse.Action) -> str:
+    """Return the long form of an option (`--session`), or an argument's name (`id`)."""
     return action.option_strings[-1] if action.option_strings else action.dest
 
 
 def _arguments(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the schemas of a tool's arguments; of a stateful tool, those of its start."""
-    starts = (
+    """Return the schema of each argument by name; those of a stateful tool stand in the variant of `spawn`."""
+    start_properties = (
         variant["properties"]
         for variant in parameters.get("oneOf", ())
         if variant.get("properties", {}).get("action") == {"const": "spawn"}
     )
     properties = parameters.get("properties") or {
-        name: schema for name, schema in next(starts, {}).items() if name not in _OF_A_CALL
+        name: schema
+        for name, schema in next(start_properties, {}).items()
+        if name not in _OF_A_CALL
     }
     return {name: schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
 
 
 def _options_of(question: Question | None) -> Candidates:
-    kind = None if question is None else question.answer_type
-    if isinstance(kind, Boolean):
+    answer_type = None if question is None else question.answer_type
+    if isinstance(answer_type, Boolean):
         return [("yes", ""), ("no", "")]
-    if isinstance(kind, Select):
-        return [(str(option), "") for option in kind.options]
+    if isinstance(answer_type, Select):
+        return [(str(option), "") for option in answer_type.options]
     return ()
 
 
@@ -307,6 +317,7 @@ def _hosts() -> Candidates:
     return ((name, "") for name in HOSTS)
 
 
+# Candidates by the metavar of the option or argument.
 _WORDS: dict[str, Callable[[], Candidates]] = {
     "HOST": _hosts,
     "ADDRESS": lambda: ((address, "") for _, address in host_list(None, os.environ)),
@@ -321,6 +332,7 @@ def _files(current: str, *, folders: bool = False) -> Iterator[tuple[str, str]]:
     with os.scandir(os.path.expanduser(folder) or ".") as entries:  # noqa: PTH111
         for entry in sorted(entries, key=lambda entry: entry.name):
             is_folder = entry.is_dir()
+            # A hidden entry is a candidate only after a typed dot, as in a shell.
             if (folders and not is_folder) or (entry.name[:1] == "." != name[:1]):
                 continue
             yield os.path.join(folder, entry.name) + "/" * is_folder, ""  # noqa: PTH118

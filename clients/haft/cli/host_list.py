@@ -1,4 +1,7 @@
-"""The addresses that a person has listed: the file `hosts` in the folder of haft's configuration."""
+"""The addresses of machines in the user's file `hosts`, in the folder of haft's configuration.
+
+One address on a line; `#` begins a comment.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ _MAX_BYTES = 1 << 20
 
 
 def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
-    """Return this machine, the chosen or else the environment's host, and those of the file, each once.
+    """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each once.
 
-    An address of the file comes with the number of its line. Raises `Misplaced` for a file that cannot be read.
+    The address comes with the number of its line in the file, or None if it is not from the file.
+    Raises `Misplaced` for a file that cannot be read.
     """
     current = chosen or env.get("HAFT_HOST")
     listed: dict[str, int | None] = dict.fromkeys([_LOCAL, *([current] if current else ())])
@@ -25,9 +29,10 @@ def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | No
 
 
 def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return the addresses in the file with their lines, none if there is no file.
+    """Return the addresses in the file with the numbers of their lines, none if there is no file.
 
-    A byte that is not UTF-8 becomes U+FFFD, which no address has.
+    The addresses are not validated. A byte that is not UTF-8 becomes U+FFFD: the address is then
+    invalid, and its line is reported like any other mistake.
     """
     try:
         path = f"{config_home(env)}/haft/hosts"

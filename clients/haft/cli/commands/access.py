@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     with connect(options, start=True) as haft:
         encoded = haft.raw("tools/describe", {"tools": [options.tool]})
     (tool,) = msgspec.json.decode(encoded, type=ToolsDescribeResult).tools
+    # A tool that no rules confine has no `access`.
     sentences = () if tool.access is UNSET else tool.access
     if options.json:
         show.document(msgspec.json.encode({"tool": tool.name, "access": sentences}))

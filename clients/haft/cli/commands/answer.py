@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
         answer = _read(inquiry.question, getattr(options, "value", None))
-        # The question may change meanwhile; the answer is for none but this.
+        # With `question` the daemon refuses the answer if the inquiry has another question by now.
         result = haft.raw(
             "inquiries/answer",
             {
@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
+    """Return the inquiry with this id, else the one of the handle with this id."""
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:
@@ -74,6 +75,7 @@ def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
 
 
 def _read(question: Question, value: str | None) -> Any:
+    """Return the answer: VALUE, or without one the line that the user types at the terminal."""
     secret = isinstance(question.answer_type, Secret)
     if value is not None:
         if secret and value != "-":
