@@ -1,7 +1,8 @@
 """Readers of single configuration values.
 
-A reader takes a value of `config.toml` and returns the setting, or raises `InvalidField` with the
-permitted values; the caller adds the key.
+A reader takes a value of `config.toml` and returns the setting. For a wrong value it raises
+`InvalidField` with a message that names the permitted ones; its path is empty, as the caller adds
+the section and the key.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ Reader = Callable[[object], Any]
 
 
 def _with_description(reader: Reader, form: str) -> Reader:
-    """Attach the description of the permitted values in docs/configuration.md."""
+    """Attach `form`, the permitted values in words, from which docs/configuration.md is generated."""
     reader.form = form  # type: ignore[attr-defined]
     return reader
 
 
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
-    """Return a reader of an integer or, unless `whole`, a float within these bounds."""
+    """Return a reader of an integer, or unless `whole` of any number, within these bounds."""
     kind = "a whole number" if whole else "a number"
 
     def read_number(value: object) -> Any:
+        # A bool is an int in Python.
         is_number = isinstance(value, int if whole else (int, float)) and not isinstance(
             value, bool
         )
@@ -39,7 +41,7 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
-    """Return a reader of a size in bytes, given as a number or as a text with a unit."""
+    """Return a reader of a size in bytes: a number, or a text with a unit, such as "64 MiB"."""
 
     def read_bytes(value: object) -> int:
         count = read_size(value)
@@ -51,7 +53,7 @@ def size(low: int, high: int) -> Callable[[object], int]:
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    """Return a reader of lists of strings, all from `allowed` if given."""
+    """Return a reader of a list of non-empty strings; each is one of `allowed`, if any are given."""
 
     def read_texts(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -66,7 +68,11 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 
 
 def unknown(name: str, names: Sequence[str], noun: str) -> str:
-    """Return the message for an unknown name, with the most similar of `names` as a hint."""
+    """Return the message for an unknown name, with the most similar of `names` as a hint.
+
+    `noun` is the kind of name, such as `key`. The name itself is not in the message: the caller
+    shows it as a part of the key's path.
+    """
     similar = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     return f"there is no such {noun}{hint}"
