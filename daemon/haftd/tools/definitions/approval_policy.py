@@ -1,8 +1,9 @@
 """Approval policy of a tool: the actions that need a person's decision.
 
-`run` as a string covers starts (`spawn` and one-shot `call`); as a table it covers the named
-actions, and `default` the others. Of `spawn` and `call`, an unnamed one inherits the mode of the
-other, else a policy could be bypassed.
+`run` in a definition is a mode, or a table of modes by action. A single mode is for the two actions
+that start the tool, `spawn` and `call` (a run to the end). In a table `default` is for the actions
+without an entry; but if only one of `spawn` and `call` has an entry, this entry is for both, since
+the other would be a way around it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,26 @@ from haft_protocol.approvals import PolicedAction
 from .definition import RunMode, StatedMode, Tool
 
 PARAMETERS = ("json", "function_call", "off")
-"""Values of `style.parameters`, besides a command."""
+"""Forms in which arguments are shown to a person, of `style.parameters`; besides, a command."""
 
 Run = StatedMode | Mapping[str, StatedMode] | None
 """Values of `run` in a definition."""
 
 _MAX_TEXT_LENGTH = 16_384
+"""Of a text that is shown to a person, in characters."""
 _STARTS = {"spawn": "call", "call": "spawn"}
+"""Each of the two actions that start a tool, with the other one."""
 _FREEST_FIRST: tuple[StatedMode, ...] = ("unattended", "sandboxed", "ask", "edit", "skip")
+"""The modes by strictness: `edit` is `ask` with arguments to edit, `skip` never does the action."""
 _Mode = TypeVar("_Mode", RunMode, StatedMode)
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
 def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
-    """Return the mode of an action; `result` stands for the release of the result."""
+    """Return the mode of an action, for `sandboxed` the one that it means for this tool.
+
+    The action `result` is the release of the tool's result.
+    """
     if action == "result":
         return tool.result or "unattended"
     mode = _mode(tool.run, action)
@@ -39,7 +46,10 @@ def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
 
 
 def combine_policies(own: Run, other: Run) -> Run:
-    """Combine two policies; no action is freer than in either."""
+    """Combine two policies, such as a project's and its user's; None is no policy.
+
+    The stricter mode of each action wins.
+    """
     if own is None or other is None or own == other:
         return own if other is None else other
     actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)
@@ -55,18 +65,22 @@ def _mode(run: Run, action: PolicedAction) -> StatedMode:
         return "unattended"
     if isinstance(run, str):
         return run if action in _STARTS else "unattended"
-    other = _STARTS.get(action, action)
-    return run.get(action) or run.get(other) or run.get("default", "unattended")
+    other_start = _STARTS.get(action, action)
+    return run.get(action) or run.get(other_start) or run.get("default", "unattended")
 
 
 def policy_of(tool: Tool) -> dict[str, RunMode]:
-    """Return the modes of the actions on a handle that are not unattended."""
+    """Return the modes of `fetch`, `apply` and `abort`, leaving out those that are `unattended`."""
     modes = {action: mode_of(tool, action) for action in _ON_HANDLES}
     return {action: mode for action, mode in modes.items() if mode != "unattended"}
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """Format the arguments as `style.parameters` demands; as JSON for a command."""
+    """Format the arguments of the tool `name` for a person, in the form of `style.parameters`.
+
+    Where that is a command, the form is JSON: for actions on a handle, and for a start whose
+    command fails. The command itself is run by `methods/argument_display`.
+    """
     form = style.get("parameters")
     if form == "off":
         return ""
@@ -81,9 +95,10 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def escape_invisible(text: str, most: int = _MAX_TEXT_LENGTH) -> str:
-    """Escape invisible and reordering characters; cut after `most` characters."""
-    left = len(text) - most
+    """Escape invisible and reordering characters except newlines; cut after `most` characters."""
+    omitted = len(text) - most
     text = text[:most]
     if not text.isprintable():
+        # `ascii` returns the escape sequence in quotation marks, which the slice removes.
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-    return text if left <= 0 else f"{text}\n… {left} more characters are not shown"
+    return text if omitted <= 0 else f"{text}\n… {omitted} more characters are not shown"
