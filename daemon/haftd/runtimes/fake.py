@@ -1,7 +1,7 @@
-"""Scripted runtime for tests, also of other packages: no process, no clock, deterministic.
+"""Scripted runtime for tests, also for those of other packages: deterministic, starts no process.
 
-It waits only at `WaitFor`, `TakeInput` and `Ask`, and for the grace of an abort that meets
-`Stubborn`.
+A script waits only at `WaitFor`, `TakeInput` and `Ask`, and after its end for the processes of
+`LeaveBehind`. The clock is used only by an abort after `Stubborn`, which waits for the grace.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .base import (
 )
 
 _FIRST_PID = 1 << 23
-"""Above the highest pid of Linux (2 to the 22nd)."""
+"""Above the highest pid of Linux (2 to the 22nd): no fake process has the pid of a real one."""
 
 _pids = itertools.count(_FIRST_PID)
 
 
 class CannotStart(msgspec.Struct, frozen=True):
-    """Fail the start; only as the first step."""
+    """Fail the start; only as the first step. `reason` is that of `StartFailed`."""
 
     message: str
     reason: str = "program"
@@ -51,14 +51,17 @@ class Emit(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Ask; with `show`, print the answer as JSON and a newline."""
+    """Ask `question`, await the answer; with `show`, print the answer as JSON and a newline."""
 
     question: Question
     show: bool = True
 
 
 class TakeInput(msgspec.Struct, frozen=True):
-    """Wait for one input; with `show`, print it. End of input ends the wait."""
+    """Take the next input, wait if there is none; with `show`, print a text, line, paste or keys.
+
+    An `eof` is an input too. Signals and resizes act at once and are never taken.
+    """
 
     show: bool = True
 
@@ -70,18 +73,21 @@ class WaitFor(msgspec.Struct, frozen=True, eq=False):
 
 
 class Stubborn(msgspec.Struct, frozen=True):
-    """Ignore TERM from here on: an abort takes the whole grace, then kills."""
+    """Ignore TERM, INT, HUP and QUIT from here on: an abort waits for the grace, then kills."""
 
 
 class Unkillable(msgspec.Struct, frozen=True):
-    """Leave a process that no abort can end."""
+    """Report `pid` as `unconfirmed` at an abort, like a process that survives KILL; start none."""
 
     pid: int
 
 
 class LeaveBehind(msgspec.Struct, frozen=True, eq=False):
-    """Leave a process that outlives the leader until `until` is set, or an abort. `holds_output`:
-    the process keeps the output open, so the end is reported incomplete."""
+    """Leave a process that lives from the leader's end until `until` is set, or an abort.
+
+    With `holds_output` the end is reported with incomplete output, and `completed` at the next
+    checkpoint, while the process lives on: as by a runtime that has stopped reading.
+    """
 
     until: trio.Event = msgspec.field(default_factory=trio.Event)
     command: str = "left-behind"
@@ -89,7 +95,7 @@ class LeaveBehind(msgspec.Struct, frozen=True, eq=False):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """End with the tool's own failure."""
+    """End with the tool's own failure and exit status 1."""
 
     message: str
     trace: tuple[str, ...] = ()
@@ -97,7 +103,7 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """End with a status or by a signal; `result` is that of a structured tool."""
+    """End with exit status `code`, or by `signal`; without `result` the output is the result."""
 
     code: int | None = 0
     signal: str | None = None
@@ -119,24 +125,33 @@ Step = (
 
 
 class FakeControl:
-    """Control of one run. `inputs` holds every input, in order."""
+    """Control of one execution.
+
+    `inputs` holds every accepted input in order, also signals and resizes. `alive` has the command
+    of each living process by pid. `take_signal` is called with the names of signals.
+    """
 
     rendering = STRIPPED
 
-    def __init__(self, call: Call, context: RuntimeContext, kill: Callable[[str], None]) -> None:
+    def __init__(
+        self, call: Call, context: RuntimeContext, take_signal: Callable[[str], None]
+    ) -> None:
         self.inputs: list[Input] = []
         self.alive: dict[int, str] = {next(_pids): call.tool}
         self._leader = next(iter(self.alive))
         self._call = call
         self._context = context
-        self._kill = kill
+        self._take_signal = take_signal
         self._queue: deque[tuple[int, Input]] = deque()
         self._arrived = trio.Event()
         self._number = 0
+        """The number of the last queued input."""
         self._parked = False
+        """True while `take` waits for input."""
         self._closed = False
         self._size = (call.launch.rows, call.launch.cols)
         self._shown = ""
+        """All output so far."""
         self._revision = 0
 
     @property
@@ -159,7 +174,7 @@ class FakeControl:
             raise InputRefused("The tool has ended; it takes no input.")
         if item.kind == "signal":
             self.inputs.append(item)
-            self._kill(item.signal)
+            self._take_signal(item.signal)
             return self._number
         if item.kind == "resize":
             if not self._call.launch.terminal:
@@ -180,7 +195,7 @@ class FakeControl:
         return self._number
 
     def kill(self) -> None:
-        self._kill("KILL")
+        self._take_signal("KILL")
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
         if self._leader in self.alive:
@@ -216,8 +231,8 @@ class FakeControl:
         return Screen(rows, cols, cursor, False, "", self._revision, 0, tuple(lines))
 
     def paint(self) -> bytes | None:
-        shot = self.screen()
-        return None if shot is None else "\r\n".join(shot.lines).rstrip().encode()
+        screen = self.screen()
+        return None if screen is None else "\r\n".join(screen.lines).rstrip().encode()
 
     def show(self, data: bytes) -> None:
         self._shown += data.decode("utf-8", "replace")
@@ -225,9 +240,9 @@ class FakeControl:
         self._context.emit(data)
 
     def end_leader(self) -> None:
-        """End the leader and drop queued input."""
+        """End the leader: drop queued input and report it as written; ignore later signals."""
         self.alive.pop(self._leader, None)
-        self._kill = lambda name: None
+        self._take_signal = lambda name: None
         if self._queue:
             self._queue.clear()
             self._context.written(self._number)

@@ -1,4 +1,4 @@
-"""Control of a process on pipes: C-c sends INT to the started process group, C-d closes the input."""
+"""Control of a process on pipes: C-c sends INT to the leader's process group, C-d closes the input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .input_state import translate
 
 
 class _Room:
-    """Reports that a part of the queued input was written."""
+    """Repeatable event: each report of a write wakes the tasks that wait for room in the queue."""
 
     __slots__ = ("_event",)
 
@@ -36,7 +36,11 @@ class _Room:
 
 
 class PipeControl(ChildControl):
-    """Control of a process on pipes; of a repeated run, the latest."""
+    """Control of a process on pipes.
+
+    A one-shot tool that asked is run again with the answer: the control then `attach`es to the new
+    process, and the numbers of inputs go on.
+    """
 
     terminal = False
 
@@ -55,12 +59,15 @@ class PipeControl(ChildControl):
             self._writer = None
             return
         context, room, head = self._context, self._room, child.stdin_head
-        before = self._number - bool(head)
+        # Each writer numbers its items from 1. The head (the JSON of the call, for a WebAssembly
+        # module) is the first item and no input of a caller: it has no number in the context.
+        has_head = bool(head)
+        offset = self._number - has_head
 
-        def written(number: int) -> None:  # without `self`, which would be a cycle
-            # The head, the writer's first item, is no input of a caller.
-            if number > bool(head):
-                context.written(before + number)
+        # A closure over `self` would make a reference cycle: control, writer, closure.
+        def written(number: int) -> None:
+            if number > has_head:
+                context.written(offset + number)
             room.report()
 
         self._writer = pump.Writer(
@@ -70,7 +77,7 @@ class PipeControl(ChildControl):
             self._writer.put(head)
 
     async def wait_put(self, data: bytes) -> None:
-        """Queue `data` once there is room. Raises `InputRefused` once the input is closed."""
+        """Wait for room in the queue, then queue `data`. Raises `InputRefused` if the input closes."""
         while True:
             writer = self.open_writer()
             if not writer.waiting or writer.waiting + len(data) <= writer.limit:
@@ -79,7 +86,7 @@ class PipeControl(ChildControl):
             await self._room.wait()
 
     def close(self) -> None:
-        """Report unread input as written: the process has ended."""
+        """Report queued input as written, as the process has ended. Closes no descriptor."""
         if self._writer is not None and self._writer.waiting:
             self._context.written(self._number)
 
@@ -96,7 +103,11 @@ class PipeControl(ChildControl):
         return None
 
     def wanted(self) -> Wanted:
-        """Return the input state: a process that sleeps in a read of the daemon's pipe waits."""
+        """Return the input state.
+
+        The process waits for input if it sleeps in a read of its standard input, all input has been
+        read, and the daemon has read all output.
+        """
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -109,9 +120,11 @@ class PipeControl(ChildControl):
             wait = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
+        # The process may have printed, and then begun to wait, since the first check.
         return Wanted("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
+        """Return True if the daemon has not read all output."""
         launched = self.child.launched
         return any(
             fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
@@ -151,7 +164,7 @@ class PipeControl(ChildControl):
         except (pump.InputFull, pump.Closed) as refused:
             self._number -= 1
             raise InputRefused(str(refused)) from None
-        if writer.closed:
+        if writer.closed:  # found by this write, after `open_writer` had found it open
             raise InputRefused("The program has closed its input; it reads no more.")
 
     def open_writer(self) -> pump.Writer:
@@ -167,12 +180,13 @@ class PipeControl(ChildControl):
 
     def _press(self, names: tuple[str, ...]) -> None:
         """Send all keys in order, or refuse them all."""
+        # A step is the text of adjacent keys, the name of a signal, or `eof`.
         steps: list[bytearray | str] = []
         text: bytearray | None = None
-        for press in map(keys.on_pipe, names):
-            if isinstance(press, str):
+        for effect in map(keys.on_pipe, names):
+            if isinstance(effect, str):
                 text = None
-                steps.append(press)
+                steps.append(effect)
                 continue
             if "eof" in steps:
                 raise InputRefused(
@@ -183,11 +197,11 @@ class PipeControl(ChildControl):
             if text is None:
                 text = bytearray()
                 steps.append(text)
-            text += self.encode(Input("text", press.decode()))
+            text += self.encode(Input("text", effect.decode()))
         self._admit(steps)
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if step == "eof":
-                with contextlib.suppress(InputRefused):  # already closed by C-d C-d
+                with contextlib.suppress(InputRefused):  # closed by an earlier C-d
                     self.open_writer().end()
             elif isinstance(step, str):
                 self.child.tree.signal_group(signal.Signals[f"SIG{step}"])
@@ -195,14 +209,16 @@ class PipeControl(ChildControl):
                 try:
                     self.put(bytes(step))
                 except InputRefused:
-                    if not place:
+                    if not index:
                         raise
-                    return  # a signal before has ended the program
+                    return  # an earlier step's signal has ended the program
 
     def _admit(self, steps: Sequence[bytearray | str]) -> None:
+        """Raise `InputRefused` unless the queue takes the texts of all steps."""
         texts = [len(step) for step in steps if isinstance(step, bytearray)]
         if not texts and "eof" not in steps:
             return
         writer = self.open_writer()
+        # As in `Writer.put`, a single text may exceed the limit when nothing waits.
         if (writer.waiting or len(texts) > 1) and writer.waiting + sum(texts) > writer.limit:
             raise InputRefused(str(pump.InputFull(writer.waiting, writer.limit)))
