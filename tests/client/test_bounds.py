@@ -13,7 +13,7 @@ from haft.cli import read_options
 from haft.cli.options import connect_plainly
 from haft.request_params import own_bound
 from tests.client.conftest import Serve
-from tests.client.fake import LATER, Peer, hello
+from tests.client.fake import LATER, Peer, hello, running
 from tests.patience import PATIENCE_S
 
 
@@ -49,8 +49,12 @@ def test_a_daemon_that_does_not_answer_is_reported_during_the_wait(
     assert reported.startswith("haft run: haftd does not answer; ") and "doctor" in reported
 
 
+@pytest.mark.parametrize("words", [["ps"], ["run", "-d", "--id", "a", "--", "true"]])
 def test_each_command_reports_a_daemon_that_does_not_answer(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(options_module, "_PING_S", 0.01)
     monkeypatch.setattr(options_module, "_SILENCE_S", 0.01)
@@ -61,9 +65,9 @@ def test_each_command_reports_a_daemon_that_does_not_answer(
             return LATER
         if request["method"] != "initialize":
             assert asked.wait(PATIENCE_S)
-        return hello(request) or {"handles": []}
+        return hello(request) or ({"handles": []} if words == ["ps"] else running("a"))
 
     asked = threading.Event()
     serve(answer).answer = answer
-    assert main(["ps"]) == 0
-    assert capsys.readouterr().err.startswith("haft ps: haftd does not answer; ")
+    assert main(words) == 0
+    assert capsys.readouterr().err.startswith(f"haft {words[0]}: haftd does not answer; ")

@@ -321,7 +321,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     root = root_at(address, options) if start else _known_root(address, options)
     named = session(options)
     haft = Haft(open_address(address, start=start), session=named, root=root, name="haft")
-    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
+    report_silence(haft, options)
     return haft
 
 
@@ -334,8 +334,13 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
     named, root = session(options), _known_root(address, options)
     connected = open_address(address, start=False)
     haft = BlockingConnection(connected, JsonExchange(), session=named, root=root, name="haft")
-    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
+    report_silence(haft, options)
     return haft
+
+
+def report_silence(haft: BlockingConnection, options: argparse.Namespace) -> None:
+    """Have a connection of a command report a daemon that does not answer."""
+    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
 
 
 def report_unresponsive(options: argparse.Namespace) -> None:
@@ -350,7 +355,7 @@ def report_unresponsive(options: argparse.Namespace) -> None:
             other.raw("ping", timeout=_PING_S)
     except ReplyTimeout:
         show.line(
-            f"{options.name}: haftd does not answer; waiting on, Ctrl-C gives up; "
+            f"{options.name}: haftd does not answer; still waiting, Ctrl-C ends the wait; "
             "`haft doctor` looks for the reason",
             "yellow",
         )

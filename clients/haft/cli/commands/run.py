@@ -24,6 +24,7 @@ from ..options import (
     is_remote,
     named,
     open_address,
+    report_silence,
     root_at,
     session,
     words_behind,
@@ -206,6 +207,7 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
         line = PollableClient(
             open_address(address, start=True), session=chosen, root=root, name="haft run"
         )
+        report_silence(line, options)
         try:
             with line:
                 return _joined(options, line, {**fields, "id": options.id}, terminal=terminal)
