@@ -161,7 +161,7 @@ WRONG = [
     ('[inquiry]\nbackends = ["oracle"]', "inquiry.backends"),
     ('[inquiry.command]\nargv = "ask"', "inquiry.command.argv"),
     ("[inquiry.command]\nargv = []", "inquiry.command.argv"),
-    ('[inquiry.command]\nargv = ["ask"]\ntimeout = 5', "inquiry.command"),
+    ('[inquiry.command]\nargv = ["ask"]\ntimeout = 5', "inquiry.command.timeout"),
     ('[inquiry.command]\nargv = ["ask"]\ntimeout_s = 0', "inquiry.command.timeout_s"),
     ('[inquiry.static]\ntool = "yes"', "inquiry.static.tool"),
     ('[inquiry.static.tool]\nsure = ["yes"]', "inquiry.static.tool.sure"),

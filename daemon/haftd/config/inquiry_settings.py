@@ -93,7 +93,7 @@ def _inquiry_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of `argv` and `timeout_s`")
     if strange := sorted(set(value) - set(COMMAND)):
-        raise InvalidField((), unknown(strange[0], tuple(COMMAND), "key"))
+        raise InvalidField((strange[0],), unknown(strange[0], tuple(COMMAND), "key"))
     if "argv" not in value:
         raise InvalidField((), "`argv` is missing")
     fields = _read(value, COMMAND)
