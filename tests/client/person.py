@@ -23,6 +23,8 @@ from tests.wire import Wire
 DETACH = b"\x1cd"
 STARTED = b"\x1b[22;0t"
 """The first that is drawn: before that, the terminal is not taken."""
+_READS = 64
+"""Reads between two looks, more than the terminal holds."""
 ASKS = 'x=$("$SUDO_ASKPASS" "The word: ") && printf "got %s" "$x" | rev; echo; cat'
 """What a shell does to ask for a secret through its environment, and to show it backwards."""
 
@@ -165,7 +167,11 @@ class Person:
         if self.master < 0:
             return
         try:
-            while data := os.read(self.master, 65_536):
+            # Not until nothing comes: a flood comes faster than it is drawn here.
+            for _ in range(_READS):
+                data = os.read(self.master, 65_536)
+                if not data:
+                    break
                 self.drawn += data
                 self.terminal.feed(data)
         except (BlockingIOError, OSError):
