@@ -29,7 +29,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return short_tmp
 
 
-@pytest.mark.parametrize("words", [[], ["--yes"], ["--undo"], ["--undo", "--yes"]])
+@pytest.mark.parametrize("words", [[], ["--yes"]])
 def test_nothing_is_left_without_a_user_manager(
     home: Path, capsys: Capture, words: list[str]
 ) -> None:
@@ -38,6 +38,27 @@ def test_nothing_is_left_without_a_user_manager(
     assert out == "" and "systemd" in err and err.count("\n") == 1
     assert "without a service the first `haft spawn` starts the daemon" in err
     assert list(home.iterdir()) == []
+
+
+def test_without_a_user_manager_the_other_parts_are_written_and_undone(
+    home: Path, capsys: Capture
+) -> None:
+    page = home / ".local/share/man/man1/haft.1"
+    assert main(["setup", "service", "man"]) == 1
+    assert "haft setup: service: no systemd user manager" in capsys.readouterr().err
+    assert page.exists()
+    assert main(["setup", "service", "man", "--undo"]) == 0, "no service was set up"
+    assert not page.exists()
+
+
+def test_a_service_is_not_undone_without_a_user_manager(home: Path, capsys: Capture) -> None:
+    units = home / ".config/systemd/user"
+    units.mkdir(parents=True)
+    for name in ("haftd.service", "haftd.socket"):
+        (units / name).write_text("[Unit]\n")
+    assert main(["setup", "service", "--undo", "--replace"]) == 1
+    assert "nothing was changed: no systemd user manager" in capsys.readouterr().err
+    assert len(list(units.iterdir())) == 2
 
 
 def test_a_dry_run_needs_no_user_manager(home: Path, capsys: Capture) -> None:

@@ -1,7 +1,8 @@
 """`haft setup`: have the systemd user manager run haftd; write completions, manual pages and the
 Neovim plugin where their programs look (`shared_files`).
 
-No unit is written without a user manager, or before the person agrees to the end of live handles.
+A part that fails holds up no other part. No unit is written without a user manager, or before the
+person agrees to the end of live handles.
 A file that the person has changed is never overwritten unasked; `--undo` restores each file that was there before.
 Harmless steps that may fail come first. Clients start no daemon meanwhile. A service that does not
 answer is rolled back.
@@ -89,9 +90,16 @@ def run(options: argparse.Namespace) -> int:
         require_local(options, subject="setup writes files")
     if options.json and len(options.parts) > 1:
         raise UsageError("--json goes with one part")
+    parts = tuple(dict.fromkeys(options.parts))
     is_done = True
-    for part in dict.fromkeys(options.parts):
-        status = _service(options) if part == "service" else _files(options, part)
+    for part in parts:
+        try:
+            status = _service(options) if part == "service" else _files(options, part)
+        except SetupFailed as fault:
+            if len(parts) == 1:
+                raise
+            show.line(f"haft setup: {part}: {fault}", "red")
+            status = Status.FAILED
         is_done &= status == Status.DONE
     return Status.DONE if is_done else Status.FAILED
 
@@ -140,7 +148,7 @@ def _service(options: argparse.Namespace) -> int:
         manager = UserManager.connect()
         path = _socket_path(manager, options)
     except NoUserManager as fault:
-        if not dry_run:
+        if not dry_run and not undo:
             raise
         manager = AbsentManager.of(os.environ)
         path = f"{manager.environment['XDG_RUNTIME_DIR']}/haft/haftd.sock"
