@@ -126,7 +126,7 @@ def test_two_users_share_a_handle(place: Place) -> None:
         one.until(lambda: one.lines)
         other.until(lambda: other.lines)
         one.type("echo from-one\r")
-        other.until(lambda: "from-one" in other.lines)
+        other.until(lambda: other.lines[-2:] == ["from-one", "$"])
         other.type("echo from-other\r")
         place.call("fetch", id="h", wait="pattern", pattern=r"\nfrom-other\r?\n\$")
         for person in (one, other):
