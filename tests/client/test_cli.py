@@ -136,7 +136,7 @@ def test_an_answer_without_a_question_is_refused_with_a_hint(serve: Serve, capsy
                 result=None,
                 content="",
                 exit={"code": 2},
-                error={"message": "The program ended with exit status 2.", "trace": []},
+                error={"message": "The process exited with code 2.", "trace": []},
             ),
             "a: stopped, exit 2, 1.2 s",
             1,

@@ -22,6 +22,8 @@ from haft_protocol.states import (
     Truncated,
     Waiting,
 )
+from haftd.core.outcomes import failure_of
+from haftd.core.termination import Termination
 
 
 def json_of(value: object) -> dict[str, Any]:
@@ -66,6 +68,9 @@ def stopped(by: Any = "exit", client: str | None = None, **fields: Any) -> Handl
 
 FAILED = ToolError("no\nway")
 AGAIN = ToolError("busy", transient=True)
+EXITED = failure_of(Termination(exit=Exit(code=1)))
+DENIED = failure_of(Termination(exit=Exit(code=1), hint="An access was denied."))
+LIMITED = failure_of(Termination(by=EndedBy("limit"), exit=Exit(signal="TERM"), limit="wall_s"))
 LEFT = (LeftBehind(7, "sleep 5"), LeftBehind(8, "x" * 61))
 
 
@@ -94,7 +99,19 @@ LEFT = (LeftBehind(7, "sleep 5"), LeftBehind(8, "x" * 61))
         (stopped(result=""), "stopped", "stopped, 1.2 s", "green"),
         (stopped(error=FAILED), "failed", "stopped, failed: no way, 1.2 s", "red"),
         (stopped(error=FAILED, exit=Exit(code=1)), "exit 1", "stopped, exit 1, failed: no way, 1.2 s", "red"),
-        (stopped(error=FAILED, exit=Exit(code=1), content=""), "exit 1", "stopped, exit 1, 1.2 s", "red"),
+        (stopped(error=EXITED, exit=Exit(code=1), content=""), "exit 1", "stopped, exit 1, 1.2 s", "red"),
+        (
+            stopped(error=DENIED, exit=Exit(code=1), content=""),
+            "exit 1",
+            "stopped, exit 1, failed: An access was denied., 1.2 s",
+            "red",
+        ),
+        (
+            stopped(by="limit", error=LIMITED, exit=Exit(signal="TERM"), content=""),
+            "signal TERM",
+            "stopped, signal TERM, ended by limit, failed: It was ended because it passed its limit `wall_s`, 1.2 s",
+            "red",
+        ),
         (
             stopped(error=AGAIN, exit=Exit(code=1), content=""),
             "exit 1",

@@ -107,6 +107,13 @@ def test_an_inaccessible_folder_is_another_sentence(tmp_path: Path, kind: str) -
     assert caught.value.reason == "folder"
 
 
+def test_a_tilde_is_no_home_folder_and_the_error_has_the_remedy(tmp_path: Path) -> None:
+    for argv0 in ("~/bin/tool", f"{tmp_path}/~/bin/tool"):
+        assert "write the home folder out" in str(refusal(argv0, None, tmp_path))
+    tool = make(tmp_path / "~" / "tool")
+    assert resolve("~/tool", None, str(tmp_path)) == str(tool)
+
+
 def test_a_folder_is_not_a_program(tmp_path: Path) -> None:
     assert "folder, not a program" in refusal(str(tmp_path), None, tmp_path).message
 

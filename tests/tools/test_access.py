@@ -202,6 +202,10 @@ def test_a_process_is_held_to_single_hosts_by_the_proxy(rules: str, network: str
     assert (sandbox.network, sandbox.is_proxied) == (network == "all", network == "proxy")
     sentences = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
     assert ("by haft's proxy only" in str(sentences)) is (network == "proxy")
+    mediated = describe(
+        tool(f'[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {{}}\n{text}')
+    )
+    assert "proxy" not in str(mediated.access)
 
 
 def test_the_address_of_the_proxy_overrides_every_other(tmp_path: Any) -> None:
@@ -263,6 +267,9 @@ def test_write_is_refined_by_its_parts() -> None:
         ('access.fs.read = ["../a"]', "access.fs.read.0", "`..`"),
         ('access.fs.read = ["a/*"]', "access.fs.read.0", "pattern"),
         ('access.fs.read = [""]', "access.fs.read.0", "a path"),
+        ('access.fs.read = ["$A/b"]', "access.fs.read.0", "${A}"),
+        ('access.fs.read = ["~b/c"]', "access.fs.read.0", "~/"),
+        ('access.fs.read = ["./~/c"]', "access.fs.read.0", "~/"),
         ("access.fs = [{ read = true }]", "access.fs.0", "needs a `path`"),
         ('access.fs = [{ path = "a" }]', "access.fs.0", "names no right"),
         ('access.fs = [{ path = "a", reads = true }]', "access.fs.0.reads", "no such key"),
@@ -271,6 +278,8 @@ def test_write_is_refined_by_its_parts() -> None:
         ('access.net = ["a"]', "access.net.0", "table with a `host`"),
         ("access.net = [{ port = 1 }]", "access.net.0", "needs a `host`"),
         ('access.net = [{ host = "a b" }]', "access.net.0.host", "no host"),
+        ('access.net = [{ host = "https://a" }]', "access.net.0.host", "keys of their own"),
+        ('access.net = [{ host = "a:443", allow = false }]', "access.net.0.host", "keys of their own"),
         ('access.net = [{ host = "a", port = 0 }]', "access.net.0.port", "65535"),
         ('access.net = [{ host = "a", scheme = "HTTP" }]', "access.net.0.scheme", "small letters"),
         ('access.net = [{ host = "a", path_prefix = "x" }]', "access.net.0.path_prefix", "begins with /"),
@@ -352,6 +361,12 @@ def test_paths_begin_at_the_root_and_variables_are_the_daemons() -> None:
         "/r",
         tuple(Grant(path, frozenset({"read"})) for path in ("/r", "/r/b", "/h/c", "/data/d", "/e")),
     )
+
+
+@pytest.mark.parametrize("path", ["~", "~/", "~/."])
+def test_a_tilde_alone_is_the_home_folder(path: str) -> None:
+    found = called(f'access.fs.read = ["{path}"]\n', {"HOME": "/h"})
+    assert [grant.path for grant in found.launch.sandbox.grants] == ["/h"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Json = Mapping[str, Any]
     """A JSON object as it is on the wire, such as a handle's state."""
 
+# Causes of an end whose message has more than `ended by …`: the denied access, the limit.
+_REASONED = ("exit", "limit")
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
 _GAP = "  "
@@ -295,10 +297,19 @@ def _ending(state: Json) -> list[str]:
         parts.append(f"ended by {ended['by'].replace('_', ' ')}{whom}")
     if (error := state.get("error")) is not None:
         again = " (may work if tried again)" if error.get("transient") else ""
-        # A raw process' message repeats its exit.
-        if "exit" not in state or "content" not in state or again:
-            parts.append(f"failed: {plain(error['message'])}{again}")
+        message = error["message"]
+        if "exit" in state and "content" in state and not again:
+            message = _without_exit(message) if ended["by"] in _REASONED else ""
+        if message:
+            parts.append(f"failed: {plain(message)}{again}")
     return parts
+
+
+def _without_exit(message: str) -> str:
+    """Remove the clause that repeats the exit from the message of a raw process."""
+    if message.startswith(("The process exited with ", "The process was ended by ")):
+        return message.partition(". ")[2]
+    return message.partition("; the process ")[0]
 
 
 def _remarks(state: Json) -> list[str]:

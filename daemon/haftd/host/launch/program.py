@@ -107,6 +107,11 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         # Not normalised: the kernel is to follow `link/..`.
         path = os.path.join(cwd, argv0.removeprefix("./"))  # noqa: PTH118 - text in, text out
         problem = _unfit(path)
+        if problem is not None and "~" in argv0.split("/"):
+            raise Missing(
+                f"{problem} No shell expands the `~` of a command: write the home folder out.",
+                problem.reason,
+            )
         if problem is not None:
             raise problem
         return path

@@ -340,7 +340,8 @@ def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
             raise UnsetVariable(f"the path {path!r} names {match[1]}, which is not set")
         return found
 
-    expanded = _VARIABLE.sub(value, f"${{HOME}}{path[1:]}" if path.startswith("~/") else path)
+    is_home = path == "~" or path.startswith("~/")
+    expanded = _VARIABLE.sub(value, f"${{HOME}}{path[1:]}" if is_home else path)
     if ".." in expanded.split("/"):
         raise UnsetVariable(f"the path {path!r} has a `..` in the value of a variable")
     return os.path.normpath(os.path.join(root, expanded))  # noqa: PTH118

@@ -5,6 +5,7 @@ Both forms of definitions have one shape; a wrong rule raises `InvalidField` wit
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,6 +32,7 @@ _HOST = re.compile(
     r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*"
 )
 _NAME = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
+_BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), commands=())
 
@@ -146,7 +148,16 @@ def _path(value: object, *place: str) -> str:
         raise _wrong(
             f"{shown(value)} is a pattern; a path stands for itself and everything below", *place
         )
+    if bare := _BARE_VARIABLE.match(value):
+        raise _wrong(
+            f"{shown(value)} begins with a variable, which is written `${{{bare[1]}}}`", *place
+        )
     kept = "/".join(part for part in parts if part not in ("", "."))
+    if kept.startswith("~") and not value.startswith("/") and parts[0] != "~":
+        raise _wrong(
+            f"{shown(value)} begins with a `~` that is not your home folder (`~/`); write an absolute path",
+            *place,
+        )
     return f"/{kept}" if value.startswith("/") else kept or "."
 
 
@@ -158,9 +169,13 @@ def _net(item: object, at: str) -> NetRule:
     if not isinstance(host, str) or not host:
         raise _wrong("it needs a `host`", "net", at)
     host = canonical_host(host)
-    if not _HOST.fullmatch(host) and ":" not in host:
+    if not _HOST.fullmatch(host) and not _is_address(host):
+        apart = "; `scheme`, `port` and `path_prefix` are keys of their own" if ":" in host else ""
         raise _wrong(
-            f"{shown(host)} is no host: a name, `*.name`, an address, or `*`", "net", at, "host"
+            f"{shown(host)} is no host: a name, `*.name`, an address, or `*`{apart}",
+            "net",
+            at,
+            "host",
         )
     scheme = item.get("scheme")
     if scheme is not None and not (isinstance(scheme, str) and _SCHEME.fullmatch(scheme)):
@@ -173,6 +188,14 @@ def _net(item: object, at: str) -> NetRule:
     if prefix is not None and not (isinstance(prefix, str) and prefix.startswith("/")):
         raise _wrong("it must be a path that begins with /", "net", at, "path_prefix")
     return NetRule(host, scheme, port, prefix, _flag(item.get("allow", True), "net", at, "allow"))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _env(value: object) -> tuple[EnvRule, ...]:

@@ -70,6 +70,8 @@ def _sentences(policy: AccessPolicy) -> Iterator[str]:
         for rule in policy.fs:
             yield from _path(rule)
     yield from _net(policy)
+    if policy.network == "proxy":
+        yield _BY_PROXY
     yield from _env(policy)
     if policy.fs is not None:
         yield _ALWAYS
@@ -130,8 +132,6 @@ def _net(policy: AccessPolicy) -> Iterator[str]:
     else:
         for rule in policy.net:
             yield f"Network: {'may' if rule.allow else 'may not'} connect to {_destination(rule)}."
-        if policy.network == "proxy":
-            yield _BY_PROXY
 
 
 def _destination(rule: NetRule) -> str:
