@@ -18,6 +18,7 @@ from tests.gendocs.dialogues import dialogues, filled
 from tests.gendocs.page import PAGE, page, unused
 from tests.gendocs.typescript import DECLARATIONS, declarations
 from tests.running import RunningDaemon
+from tests.tools.making import read
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -167,3 +168,22 @@ def contents(room: Path) -> set[str]:
     """The modules and rooms in a room."""
     found = {file.stem for file in room.glob("*.py") if not file.stem.startswith("__")}
     return found | {file.parent.name for file in room.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (f"{page.stem}-{at}", text)
+        for page in PAGES
+        for at, text in enumerate(
+            re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        )
+        if re.search(r"^\[+(conversation\.)?tools\.", text, re.MULTILINE)
+    ],
+    ids=lambda value: value if "\n" not in value else "",
+)
+def test_a_definition_on_a_page_is_taken_as_it_stands(name: str, text: str) -> None:
+    # A fragment adds to a tool that stands elsewhere; the runtime `sqlite` is the page's own.
+    elsewhere = ("a local tool needs a `command`", "it is 'sqlite'; it must be one of")
+    problems = [problem.message for problem in read(text)[1]]
+    assert [each for each in problems if not each.startswith(elsewhere)] == [], name
