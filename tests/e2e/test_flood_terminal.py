@@ -77,11 +77,11 @@ def test_other_clients_are_answered_between_pieces_of_a_flood(
             assert state["content"] == "there\n"
             place, goes_on = taken(wire)
             places.append(place)
+        other.call("session/close", session="other")
         steps = [after - before for before, after in itertools.pairwise(places) if after > before]
         assert statistics.median(steps) <= most
         # Every byte arrived, each line end as a terminal converts it.
         assert places[-1] == times * (len(data) + data.count(b"\n"))
-        other.call("session/close", session="other")
 
 
 FLOODS: dict[str, Callable[[Path], list[str]]] = {
