@@ -1,4 +1,4 @@
-"""How many examples a random law has in `make test`, and in `make soak`."""
+"""Numbers of examples that random laws draw in `make test` and in `make soak`."""
 
 from __future__ import annotations
 
