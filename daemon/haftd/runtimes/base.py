@@ -1,16 +1,13 @@
 """Interface between the supervisor and the runtime of a tool: one coroutine, `run(call, context)`.
-
 - A runtime reports through `context` and touches no handle, session or connection.
-- `context.started(control)` is called once, when the tool runs; only before that `run` may raise
-  `StartFailed`.
-- `run` returns the result, or None if the output is the result; `ToolFailed` is the tool's own
-  failure.
-- A runtime with a process emits all available output, calls `context.ended(...)` with the same result
-  or failure, and returns or raises once no process is left. Output that another process still holds
-  follows for a bounded time, up to `context.completed()`.
+- `context.started(control)` is called once; only before that `run` may raise `StartFailed`.
+- `run` returns the result, or None if the output is the result, or raises `ToolFailed`.
+- A runtime with a process emits all available output, calls `context.ended(...)` with the same
+  result or failure, and returns or raises once no process is left. Output that another process
+  holds follows for a bounded time, up to `context.completed()`.
 - Cancellation is abort: in a shielded scope the runtime ends all processes (KILL after
-  `context.grace_s` seconds), calls `context.ended(...)` unless it has, and lets the cancellation pass.
-  Only processes in `unconfirmed` outlive it.
+  `context.grace_s` seconds), calls `context.ended(...)` unless it has, and lets the cancellation
+  pass. Only processes in `unconfirmed` outlive it.
 """
 
 from __future__ import annotations
@@ -70,8 +67,8 @@ def _no_room() -> bool:
 
 
 class Mediation(msgspec.Struct, frozen=True):
-    """Access of a mediated tool to the host. `make_program` makes the call of a program of words, folder,
-    names of variables and limits, in the sandbox of the tool's rules; `clear_up` follows the last process."""
+    """Access of a mediated tool to the host. `make_program` makes the call of a program (words,
+    folder, names of variables, limits) in the tool's sandbox; `clear_up` follows the last process."""
 
     access: HostAccess
     make_program: Callable[[tuple[str, ...], str, tuple[str, ...], Mapping[str, float]], Call]
@@ -79,7 +76,7 @@ class Mediation(msgspec.Struct, frozen=True):
 
 
 class Call(Redacted, frozen=True):
-    """A completely resolved execution. `mark` is the value of HAFT_HANDLE."""
+    """Resolved execution; `mark` is the value of HAFT_HANDLE."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("arguments",)
 
@@ -94,13 +91,14 @@ class Call(Redacted, frozen=True):
     """Free descriptors after EMFILE; returns False if none could be freed."""
 
     cgroup: Cgroup | None = None
-    """The cgroup of the child from its first instruction; created and removed by the caller."""
+    """The child's cgroup from its first instruction; created and removed by the caller, like
+    `limit_group`."""
 
     limit_group: LimitGroup | None = None
-    """The kernel's count for the handle's limits, where the kernel counts; the same holds for it."""
+    """The kernel's count for the handle's limits."""
 
     arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """The validated arguments, for tools without a process of their own."""
+    """Validated arguments, for tools without a process."""
 
     builtin: bool = False
     """The tool runs within the daemon."""
@@ -112,24 +110,22 @@ class Call(Redacted, frozen=True):
     """The MCP server of the tool, and the tool's name there."""
 
     save: Callable[[bytes, str], str | None] = _no_folder
-    """Save binary data of the result to a file of the handle with this suffix; returns the path, or
-    None if the data cannot be saved."""
+    """Save binary data to a file of the handle with this suffix; returns the path, None on failure."""
 
     again: Callable[[Mapping[str, Any]], Call] | None = None
-    """Resolve the call anew with these answers; required where `output` is `outcome` and the tool
-    may ask."""
+    """Resolve the call with these answers; required where `output` is `outcome` and the tool may ask."""
 
     mediation: Mediation | None = None
-    """The host calls of a tool of the runtime `vfs`."""
+    """Host calls of a tool of the runtime `vfs`."""
 
     refused_destination: Callable[[], str] = _no_destination
-    """Return the last destination that haft's proxy refused to the processes; empty without."""
+    """Return the last destination that haft's proxy refused, or an empty string."""
 
     script: tuple[Any, ...] = ()
-    """For the `fake` runtime: its script."""
+    """Script of the runtime `fake`."""
 
     def without_launch(self) -> Call:
-        """Return the part of the call that outlives the start: the environment and arguments take some KiB."""
+        """Return the part of the call that outlives the start, without environment and argv (some KiB)."""
         return Call(
             self.tool, _LAUNCHED, self.mark, cgroup=self.cgroup, limit_group=self.limit_group
         )
@@ -139,7 +135,7 @@ _LAUNCHED = LaunchSpec((), "/")
 
 
 class ToolFailed(Exception):
-    """The tool's own failure; `shows_output` adds the output to the reply."""
+    """Failure of the tool itself; `shows_output` adds the output to the reply."""
 
     def __init__(
         self,
@@ -162,9 +158,8 @@ class ToolFailed(Exception):
 
 
 class StartFailed(Exception):
-    """The tool could not be started, and no process is left. `reason` is `program`, `folder`,
-    `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `sandbox`, `runtime` or
-    `server`."""
+    """Failed start without a process left. `reason` is `program`, `folder`, `interpreter`, `size`,
+    `permission`, `resources`, `record`, `format`, `sandbox`, `runtime` or `server`."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -173,7 +168,7 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """The input cannot be written. `malformed`: no state of the tool would accept it."""
+    """Refused input. `malformed`: no state of the tool would accept it."""
 
     def __init__(self, message: str, *, malformed: bool = False) -> None:
         super().__init__(message)
@@ -181,7 +176,7 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return True for `trio.Cancelled`, and for a group of them as a nursery raises."""
+    """Return True for `trio.Cancelled`, alone or in a nursery's group."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -204,70 +199,69 @@ class ExecutionControl(Protocol):
 
     @property
     def rendering(self) -> Rendering:
-        """Conversion of the output to text, also after the end."""
+        """Conversion of output to text, also after the end."""
 
     def write(self, item: Input) -> int:
-        """Queue `item` and return its number, which `context.written` reports once the process has
-        all of it, perhaps before this returns. Signals and resizes (and C-c on a pipe) act at once
-        and return the last number. Raises `InputRefused`."""
+        """Queue `item`; return its number for `context.written`, which may be called before this
+        returns. Signals and resizes (and C-c on a pipe) act at once and return the last number.
+        Raises `InputRefused`."""
 
     def feed(self, data: bytes) -> int:
         """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""
 
     def kill(self) -> None:
-        """Send KILL to every process of the tool."""
+        """Send KILL to all processes."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """Return the processes that have outlived the leader."""
+        """Processes that have outlived the leader."""
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of all living processes."""
+        """Pids of all living processes."""
 
     def screen(self) -> Screen | None:
-        """Return the screen, after the end the last one; None without a terminal or output."""
+        """The screen, after the end the last one; None without a terminal or output."""
 
     def paint(self) -> bytes | None:
-        """Return bytes that draw the screen on an empty terminal of its size, or None."""
+        """Bytes that draw the screen on an empty terminal of its size, or None."""
 
     def styled_rows(self) -> StyledRows | None:
-        """Return the rows of a running terminal's screen as runs of text and SGR parameters, or None."""
+        """Rows of a running terminal's screen as runs of text and SGR parameters, or None."""
 
     def screen_digest(self) -> int | None:
-        """Return a hash of cells and cursor, equal while no cell has changed; None if unknown."""
+        """Hash of cells and cursor, equal while no cell has changed; None if unknown."""
 
     def wanted(self) -> Wanted:
-        """Return the current input state; a tool with unread input or output is `busy` or `held`."""
+        """Input state; a tool with unread input or output is `busy` or `held`."""
 
     def is_suspended(self) -> bool:
-        """True if a signal (TSTP, STOP, TTIN) has stopped a process of the terminal's foreground
-        group, or of the group on pipes."""
+        """True if a signal has stopped a process of the terminal's foreground group, or of the
+        group on pipes."""
 
     def hides_input(self) -> bool:
-        """True if a line typed now is not shown: echo off in canonical mode. Processes that echo
-        keys themselves do not count."""
+        """True if a line typed now is not shown: echo off in canonical mode. Echo by the process
+        itself does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Input state of a tool. `reads`: waits for input; `busy`: does not; `unknown`: silence is the
-    only evidence; `held`: waits, but the queued input is for another prompt. `kind` is the expected
-    input: a line, a hidden line, keys."""
+    """Input state. `reads`: waits for input; `busy`: does not; `unknown`: silence is the only
+    evidence; `held`: waits, but queued input is for another prompt. `kind` is the expected input:
+    line, hidden line or keys."""
 
     state: Literal["reads", "busy", "unknown", "held"]
     kind: InputKind | None = None
     within_ms: int | None = None
-    """For `reads`: the timeout after which the program routinely does something else. None if only
-    input ends the wait."""
+    """For `reads`: the timeout of the wait; None if only input ends it."""
     at_work: bool = False
-    """For such a wait: the program works meanwhile, so that earlier waits are no evidence."""
+    """For `reads` with a timeout: the process works meanwhile; earlier waits are no evidence."""
     processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
-    """For `unknown`: equal in two readings if no process has begun or ended in between."""
+    """For `unknown`: equal in two readings if no process has begun or ended between."""
     is_settled: bool = field(default=False, compare=False)
-    """For `unknown`: no process has only just begun, so that the tool may well wait."""
+    """For `unknown`: no process has just begun; the tool may well wait."""
 
     @property
     def expected(self) -> InputKind | None:
-        """The input that the tool waits for, certainly or not; None where none is known."""
+        """Expected input, certain or not; None where unknown."""
         if self.state == "busy" or (self.state == "unknown" and not self.is_settled):
             return None
         return self.kind
@@ -278,7 +272,7 @@ class PendingAnswer(Protocol):
 
     async def wait(self) -> Any:
         """Return the checked answer. Raises `ToolFailed` without one; cancellation withdraws the
-        question. Never returns once the handle has ended."""
+        question. Never returns after the handle's end."""
 
     def withdraw(self) -> None:
         """Withdraw the question unless it has ended."""
@@ -294,17 +288,17 @@ class RuntimeContext(Protocol):
         """Report that the tool runs."""
 
     def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
-        """Report output; `is_stderr` only where standard error has a pipe of its own."""
+        """Report output; `is_stderr` where standard error has its own pipe."""
 
     def keep_up(self) -> Awaitable[None] | None:
-        """Return an awaitable that bounds the output: await it before reading more."""
+        """Return an awaitable that bounds the output, to await before the next read."""
 
     def written(self, number: int) -> None:
         """Report that the process has all input up to `number`, or never will."""
 
     def ended(self, termination: Termination, *, complete: bool = True) -> None:
         """Report the leader's end, at most once. The cause is `EXIT` if the end preceded every
-        signal of an abort, `LIMIT`, or else `LOST`. `complete`: no process holds the output."""
+        signal of an abort, else `LIMIT` or `LOST`. `complete`: no process holds the output."""
 
     def redrawn(self) -> None:
         """Report a screen change without output."""
@@ -313,12 +307,12 @@ class RuntimeContext(Protocol):
         """Report the end of output that `ended` left incomplete."""
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        """Ask a `haft_protocol.questions.Question`, in one step with the output emitted right
-        before. With `for_a_person` no assistant may answer, regardless of the definition."""
+        """Ask a `haft_protocol.questions.Question` in one step with the output emitted before. With
+        `for_a_person` no assistant may answer, regardless of the definition."""
 
 
 class Runtime(Protocol):
     """A way of running a tool."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        """Run the tool by the rules of this module."""
+        """Run the tool by this module's rules."""

@@ -1,4 +1,4 @@
-"""Tools of the daemon itself: coroutines by name, without a process."""
+"""Tools of the daemon itself: coroutines by name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .base import Call, RuntimeContext, ToolFailed
 from .no_process import NoProcessRuntime
 
 Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
-"""Takes the call and the runtime context; returns the result, or raises `ToolFailed`."""
+"""Returns the result or raises `ToolFailed`."""
 
 
 class BuiltinRuntime(NoProcessRuntime):
-    """The runtime of tools with source `builtin`; arguments are validated before."""
+    """Runtime of tools with source `builtin`; the arguments are validated."""
 
     def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
         self._tools = BUILTINS if tools is None else tools
@@ -66,4 +66,4 @@ def _answer_type(arguments: Mapping[str, Any]) -> AnswerType:
 BUILTINS: Mapping[str, Builtin] = {
     "ask_user": _ask_user,
 }
-"""The tools that need only their call and the runtime context."""
+"""Tools that need only call and context."""

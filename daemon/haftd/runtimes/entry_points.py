@@ -1,7 +1,4 @@
-"""Runtimes of other packages, by the entry point `haft.runtimes`.
-
-Their code runs in the daemon with all rights, so only packages installed beside haftd are loaded.
-"""
+"""Runtimes of packages installed beside haftd (entry point `haft.runtimes`), with all its rights."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from .base import Call, Runtime, RuntimeContext, StartFailed
 
 
 class PackageRuntime:
-    """A runtime imported in a thread on first use; an import error fails that start alone."""
+    """Runtime imported in a thread on first use; an import error fails that start only."""
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry

@@ -1,7 +1,7 @@
-"""Scripted runtime for tests, also for those of other packages: deterministic, starts no process.
+"""Scripted runtime for tests, also of other packages: deterministic, without processes.
 
-A script waits only at `WaitFor`, `TakeInput` and `Ask`, and after its end for the processes of
-`LeaveBehind`. The clock is used only by an abort after `Stubborn`, which waits for the grace.
+A script waits only at `WaitFor`, `TakeInput`, `Ask`, and for the end of `LeaveBehind`. Only an
+abort after `Stubborn` uses the clock, for the grace.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .base import (
 )
 
 _FIRST_PID = 1 << 23
-"""Above the highest pid of Linux (2 to the 22nd): no fake process has the pid of a real one."""
+"""Above Linux's highest pid (2 to the 22nd)."""
 
 _pids = itertools.count(_FIRST_PID)
 
 
 class CannotStart(msgspec.Struct, frozen=True):
-    """Fail the start; only as the first step. `reason` is that of `StartFailed`."""
+    """Fail the start, as the first step; `reason` as in `StartFailed`."""
 
     message: str
     reason: str = "program"
@@ -51,17 +51,15 @@ class Emit(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Ask `question`, await the answer; with `show`, print the answer as JSON and a newline."""
+    """Ask `question`; with `show`, print the answer as a JSON line."""
 
     question: Question
     show: bool = True
 
 
 class TakeInput(msgspec.Struct, frozen=True):
-    """Take the next input, wait if there is none; with `show`, print a text, line, paste or keys.
-
-    An `eof` is an input too. Signals and resizes act at once and are never taken.
-    """
+    """Take the next input (also `eof`); with `show`, print a text, line, paste or keys. Signals and
+    resizes act at once and are never taken."""
 
     show: bool = True
 
@@ -73,20 +71,20 @@ class WaitFor(msgspec.Struct, frozen=True, eq=False):
 
 
 class Stubborn(msgspec.Struct, frozen=True):
-    """Ignore TERM, INT, HUP and QUIT from here on: an abort waits for the grace, then kills."""
+    """Ignore TERM, INT, HUP and QUIT: an abort kills after the grace."""
 
 
 class Unkillable(msgspec.Struct, frozen=True):
-    """Report `pid` as `unconfirmed` at an abort, like a process that survives KILL; start none."""
+    """Report `pid` as `unconfirmed` at an abort."""
 
     pid: int
 
 
 class LeaveBehind(msgspec.Struct, frozen=True, eq=False):
-    """Leave a process that lives from the leader's end until `until` is set, or an abort.
+    """Leave a process that lives until `until` is set, or an abort.
 
     With `holds_output` the end is reported with incomplete output, and `completed` at the next
-    checkpoint, while the process lives on: as by a runtime that has stopped reading.
+    checkpoint, while the process lives.
     """
 
     until: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -103,7 +101,7 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """End with exit status `code`, or by `signal`; without `result` the output is the result."""
+    """End with exit status `code` or by `signal`; without `result` the output is the result."""
 
     code: int | None = 0
     signal: str | None = None
@@ -127,8 +125,8 @@ Step = (
 class FakeControl:
     """Control of one execution.
 
-    `inputs` holds every accepted input in order, also signals and resizes. `alive` has the command
-    of each living process by pid. `take_signal` is called with the names of signals.
+    `inputs` has every accepted input in order, `alive` the commands of living processes by pid.
+    `take_signal` is called with names of signals.
     """
 
     rendering = STRIPPED
@@ -145,13 +143,12 @@ class FakeControl:
         self._queue: deque[tuple[int, Input]] = deque()
         self._arrived = trio.Event()
         self._number = 0
-        """The number of the last queued input."""
+        """Number of the last queued input."""
         self._parked = False
-        """True while `take` waits for input."""
         self._closed = False
         self._size = (call.launch.rows, call.launch.cols)
         self._shown = ""
-        """All output so far."""
+        """All output."""
         self._revision = 0
 
     @property
@@ -240,7 +237,7 @@ class FakeControl:
         self._context.emit(data)
 
     def end_leader(self) -> None:
-        """End the leader: drop queued input and report it as written; ignore later signals."""
+        """End the leader: report queued input as written, ignore later signals."""
         self.alive.pop(self._leader, None)
         self._take_signal = lambda name: None
         if self._queue:
@@ -264,7 +261,7 @@ class FakeRuntime:
     """Runs `call.script`."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        """Run the script; without `Exit` or `Fail` the status is 0."""
+        """Run the script; the status is 0 without `Exit` or `Fail`."""
         await trio.lowlevel.checkpoint()
         steps: deque[Step] = deque(call.script)
         if steps and isinstance(steps[0], CannotStart):
@@ -333,7 +330,6 @@ class _Run:
         return Exit()
 
     async def _leave(self, end: Exit | Fail) -> str | None:
-        """Report the end, wait for the processes left behind, return the result."""
         left = {next(_pids): step for step in self._left if not step.until.is_set()}
         self._control.alive.update({pid: step.command for pid, step in left.items()})
         self._control.end_leader()

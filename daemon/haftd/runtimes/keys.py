@@ -1,8 +1,8 @@
-"""Key names as in tmux, and the bytes that a terminal sends for them.
+"""Key names as in tmux (`a`, `Enter`, `F5`, `C-x` or `^x`, `M-x`, `S-Up`), and the terminal's bytes
+for them.
 
-A name is a character or a named key (`Enter`, `Up`, `F5`), with any of the prefixes `C-`, `M-`,
-`S-`; `^x` is `C-x`. Only keys that every terminal in its initial state sends alike are encoded
-here. A keyboard protocol is used on request only, as another program would take its codes for text.
+Only keys that every terminal sends alike in its initial state are encoded here. A keyboard protocol
+is used on request only: another program would take its codes for text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .base import InputRefused
 
 
 class KeyPress(msgspec.Struct, frozen=True):
-    """A key: `name` of a named key (as in `_NAMES`), else the character `char`."""
+    """A named key (`name`, as in `_NAMES`) or the character `char`."""
 
     name: str = ""
     char: str = ""
@@ -93,7 +93,7 @@ def read_key(name: str) -> KeyPress:
             raise _refuse(name)
         if shift and rest.isalpha():
             capital = rest.upper()
-            # Some capitals have two characters (ß), which no key has.
+            # Some capitals have two characters (ß).
             rest, shift = (capital if len(capital) == 1 else rest), False
         return KeyPress("", rest, ctrl, meta, shift)
     named = _NAMES.get(rest.lower())
@@ -110,13 +110,12 @@ def _control(char: str) -> bytes | None:
     if char in "/-":
         return b"\x1f"
     if not char.isascii():
-        return None  # Also with an ASCII capital, as the dotless i.
+        return None  # also with an ASCII capital, as the dotless i
     code = ord(char.upper())
     return bytes((code & 0x1F,)) if 0x40 <= code <= 0x5F else None
 
 
 def _plain(press: KeyPress) -> bytes | None:
-    """Return the bytes that all terminals send in their initial state, or None."""
     data: bytes | None
     if press.char:
         data = _control(press.char) if press.ctrl else press.char.encode()
@@ -125,7 +124,7 @@ def _plain(press: KeyPress) -> bytes | None:
     elif press.name == "BSpace" and press.ctrl:
         data = b"\b"
     else:
-        # Enter, Tab and Escape have no other form here: control and shift do not change them.
+        # Control and shift do not change Enter, Tab and Escape here.
         data = _PLAIN.get(press.name)
     if data is None:
         return None
@@ -133,7 +132,7 @@ def _plain(press: KeyPress) -> bytes | None:
 
 
 def _common(name: str, press: KeyPress, data: bytes) -> bytes:
-    """Correct the encoder's `data` where terminals differ from it. Raises `InputRefused`."""
+    """Correct the encoder's `data` where terminals differ. Raises `InputRefused`."""
     if _OF_A_PROTOCOL.fullmatch(data):
         raise InputRefused(
             f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
@@ -141,7 +140,7 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
         )
     if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
         return b"\x1b" + data
-    # As in terminfo for the TERM that tools get.
+    # As in terminfo for the tools' TERM.
     modified = _F3.fullmatch(data) if press.name == "F3" else None
     return b"\x1b[1;" + modified[1] + b"R" if modified else data
 
@@ -154,8 +153,8 @@ def are_plain(names: Sequence[str]) -> bool:
 def encode(
     names: Sequence[str], protocol: bool, swapped: bool, encoder: Callable[[KeyPress], bytes]
 ) -> tuple[bytes, ...]:
-    """Encode `names`; raises `InputRefused` before the first. `protocol`: a keyboard protocol is
-    on, so `encoder` encodes every key; `swapped`: the backspace key sends its other code."""
+    """Encode `names`; raises `InputRefused` before the first. `protocol`: `encoder` encodes every
+    key; `swapped`: the backspace key sends its other code."""
     presses = [read_key(name) for name in names]
     if not presses:
         raise InputRefused(
@@ -175,8 +174,7 @@ def encode(
 
 
 def on_pipe(name: str) -> bytes | str:
-    """Return a key's effect without a terminal: bytes, a signal's name, or `eof`. Raises
-    `InputRefused`."""
+    """Return the effect of a key on a pipe: bytes, a signal's name, or `eof`. Raises `InputRefused`."""
     press = read_key(name)
     if press.ctrl and not press.meta:
         meaning = {"c": "INT", "\\": "QUIT", "z": "TSTP", "d": "eof"}.get(press.char.lower())

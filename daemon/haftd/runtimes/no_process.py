@@ -1,4 +1,4 @@
-"""A runtime without a process: the tool is a coroutine, which an abort cancels."""
+"""Runtime of tools without a process: a coroutine that an abort cancels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["NoProcessControl", "NoProcessRuntime"]
 
 
 class NoProcessRuntime(ABC):
-    """Runs `perform` by the rules of `base` (docs/tools.md has an example). The coroutine must not
-    block the loop or start anything that outlives it."""
+    """Runs `perform` by the rules of `base` (example: docs/tools.md). The coroutine must not block
+    the loop or start anything that outlives it."""
 
     @abstractmethod
     async def perform(self, call: Call, context: RuntimeContext) -> str | None:
-        """Run the tool and return its result; None if that is the output. Raises `ToolFailed`."""
+        """Run the tool; return the result, None if that is the output. Raises `ToolFailed`."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         context.started(NoProcessControl(shlex.join(call.launch.argv) or call.tool))
@@ -60,7 +60,7 @@ class NoProcessControl:
         raise InputRefused("It is no program and takes no input.")
 
     def kill(self) -> None:
-        """Do nothing: the aborting task ends the coroutine at once."""
+        """Do nothing: the abort ends the coroutine."""
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
         return ()

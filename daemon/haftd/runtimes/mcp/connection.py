@@ -1,4 +1,4 @@
-"""Connection to an MCP server: the negotiated era, the tools, and the server's requests.
+"""Connection to an MCP server: the era, the tools, the server's requests.
 
 Roots and sampling are not offered: a shared server has no single root, and must not use a client's
 model.
@@ -49,8 +49,7 @@ log = structlog.get_logger("haftd.mcp")
 Era = Literal["auto", "legacy", "modern"]
 
 PROBE_S = 3.0
-"""Seconds to wait for a reply to `server/discover`: a modern server replies at once, an old one
-perhaps never."""
+"""Seconds to wait for a reply to `server/discover`, which a legacy server may never send."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 _MAX_PAGES = 100
@@ -70,22 +69,21 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Unusable(Exception):
-    """The server cannot be used; the message is a clause about it."""
+    """Unusable server; the message is a clause."""
 
 
 class Asker(Protocol):
-    """A call of a tool that can ask a question of the server."""
+    """A call that can ask the server's questions."""
 
     @property
-    def is_asking(self) -> bool:
-        """True while a question of the call is open."""
+    def is_asking(self) -> bool: ...
 
     def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
-        """Ask the question and pass the result to `reply`, unless the call ends before."""
+        """Ask the question; pass the result to `reply` unless the call ends before."""
 
 
 class Connection:
-    """An open connection. `changed` is set when the server announces another list of tools."""
+    """Open connection; `changed` is set when the server announces a changed list of tools."""
 
     def __init__(
         self, peer: Peer, version: str, capabilities: ServerCapabilities, info: ServerInfo
@@ -98,7 +96,7 @@ class Connection:
         self.announces = isinstance(tools, ToolsCapability) and bool(tools.list_changed)
         self.changed = trio.Event()
         self.is_listening = trio.Event()
-        """Set when a modern server has confirmed that it announces changes from now on."""
+        """Set when a modern server has confirmed its announcements."""
         self._held: deque[tuple[Id, Elicitation]] = deque()
         peer.on_request = self._requested
         peer.on_notification = self._notified
@@ -115,7 +113,7 @@ class Connection:
         owner: Asker | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Send a request and return its result. Raises `ServerError`, `Disconnected`."""
+        """Return the result of a request. Raises `ServerError`, `Disconnected`."""
         try:
             return await self.peer.request(
                 method, self._params(params), owner=owner, on_progress=on_progress
@@ -124,7 +122,7 @@ class Connection:
             self.assign()
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request without waiting for the reply."""
+        """11 12 13"""
         self.peer.send(method, self._params(params))
 
     def _params(self, params: dict[str, Any] | None) -> dict[str, Any]:
@@ -194,8 +192,8 @@ class Connection:
                 peer.refuse(id, METHOD_NOT_FOUND, f"haft does not serve {method}")
 
     def assign(self) -> None:
-        """Assign questions to calls, once there are no more calls than questions: outside of a
-        call's stream a legacy server does not name the call."""
+        """Assign questions to calls once there are no more calls than questions: outside a call's
+        stream a legacy server names no call."""
         while self._held:
             calls: list[Any] = [owner for owner in self.peer.owners() if not _is_asking(owner)]
             if not calls:
@@ -243,8 +241,8 @@ def _hints(annotations: Annotations | None) -> Hints | None:
 
 
 async def open_connection(peer: Peer, era: Era) -> Connection:
-    """Open the connection; the caller bounds the time. Raises `Unusable`, `ServerError`, or
-    `Disconnected`, after which the server may be opened again as legacy."""
+    """Open the connection, without a timeout. Raises `Unusable`, `ServerError`, or `Disconnected`,
+    after which a legacy opening may succeed."""
     connection = await (_initialize(peer) if era == "legacy" else _negotiate(peer, era))
     if connection.info.name == SERVER_NAME:
         raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
@@ -261,12 +259,11 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
 
 
 class _Again:
-    """The server refuses the revision, but names it as supported."""
+    """Refusal of a revision that the server names as supported."""
 
 
 async def _probe(peer: Peer, era: Era) -> Connection | _Again:
-    """Send `server/discover`, then `initialize` without a usable reply. Raises `Unusable`,
-    `ServerError`, `Disconnected`."""
+    """Send `server/discover`, then `initialize` without a usable reply."""
     probe = peer.begin("server/discover", {"_meta": dict(_MODERN_META)})
     try:
         with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
@@ -280,7 +277,7 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
         try:
             return await _initialize(peer)
         except ServerError:
-            # A modern server that is slow to start has replied to the probe meanwhile.
+            # A slow modern server has replied to the probe meanwhile.
             outcome = _discovered(peer, probe) if probe.settled.is_set() else ""
             if isinstance(outcome, Connection):
                 return outcome
@@ -290,7 +287,7 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
 
 
 def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
-    """Return the modern connection, or a clause on why there is none."""
+    """Return the modern connection, or a clause about the failure."""
     try:
         discovery: Discovery = convert(probe.result(), Discovery)
     except ServerError as error:

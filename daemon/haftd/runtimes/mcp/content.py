@@ -1,4 +1,4 @@
-"""Translation of a call's result into text and files."""
+"""A call's result as text and files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import msgspec
 from .shapes import Block, CallResult, Resource, convert
 
 SaveFile = Callable[[bytes, str], str | None]
-"""Saves data under a name with this suffix and returns the path; None if the data cannot be saved.
-"""
+"""Saves data to a file with this suffix; returns the path, None on failure."""
 
 
 def text_of(result: CallResult, save: SaveFile) -> str:
     """Return the text of a result. Images, sounds and binary resources become files, each with a
-    line that names type, size and path; so does structured content, unless it is the only text or a
-    text repeats it."""
+    line of type, size and path; so does structured content, unless a text repeats it or it is
+    alone."""
     parts = [part for item in result.content or () for part in _block(item, save)]
     structured = bytes(result.structured_content)
     if structured and structured != b"null":
@@ -73,7 +72,6 @@ def _saved(kind: str, data: bytes, suffix: str, save: SaveFile) -> str:
 
 
 def _same(text: str, structured: bytes) -> bool:
-    """Return True if the text repeats the structured content or the single value in it."""
     try:
         whole = msgspec.json.decode(structured)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

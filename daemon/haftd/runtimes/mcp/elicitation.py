@@ -1,4 +1,4 @@
-"""Translation of a server's questions, and of the answers."""
+"""A server's questions as haft's, and the answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|api[_ -]?key|credential
 _MAX_TEXT = 4096
 _MAX_PROPERTIES = 64
 _NONE = "(none)"
-"""The choice of no value, for a property that may be left out."""
+"""Choice of no value, for an optional property."""
 
 
 class Unaskable(ValueError):
@@ -36,7 +36,7 @@ class Unaskable(ValueError):
 
 
 class WrongValue(ValueError):
-    """The property does not take this value; the message names the accepted ones."""
+    """Value that the property refuses; the message names the accepted ones."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -80,8 +80,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def url_question(elicitation: Elicitation) -> Question:
-    """Return the question for a person to open an address, which haftd never opens. Raises
-    `Unaskable`."""
+    """Return a person's question to open an address, which haftd never opens. Raises `Unaskable`."""
     parts = urlsplit(elicitation.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unaskable("it asks to open what is no address of the web")
@@ -90,9 +89,9 @@ def url_question(elicitation: Elicitation) -> Question:
 
 
 def steps(elicitation: Elicitation) -> tuple[Step, ...]:
-    """Return the questions of a form: one if all properties are choices, else one for each
-    property, under its name, for `questions.<name>` of a definition. Texts that look like secrets
-    are asked as such. Raises `Unaskable`."""
+    """Return the questions of a form: one if all properties are choices, else one per property,
+    under its name (for `questions.<name>` of a definition). Likely secrets are asked as secrets.
+    Raises `Unaskable`."""
     schema = elicitation.requested_schema
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or len(properties) > _MAX_PROPERTIES:
@@ -184,7 +183,6 @@ def _choices(form: Mapping[str, Any], required: bool) -> tuple[Scalar, ...]:
 
 
 def _options(form: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Return the values of a choice with their texts: titles, if unique."""
     options: list[tuple[Any, str]] = []
     titled = form.get("oneOf") or form.get("anyOf")
     if isinstance(titled, list):

@@ -1,4 +1,4 @@
-"""Services of the daemon for MCP servers; imports nothing of a server."""
+"""The daemon's services for MCP servers; imports nothing of a server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..base import Call
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Services of the daemon for a server. `environ` has the variables that headers name;
-    `make_call` and `clear_up` are for a server's program. `listed` receives the tools or the reason
-    for none, `lost` a sentence and the tags of the open calls."""
+    """Services for one server. `environ` has the variables that headers name; `make_call` and
+    `clear_up` are for the program. `listed` receives the tools or the reason for none, `lost` a
+    sentence and the tags of open calls."""
 
     nursery: trio.Nursery
     grace_s: float

@@ -10,15 +10,15 @@ class TooLong(Exception):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event; `data` may be empty."""
+    """Event; `data` may be empty."""
 
     data: bytes
     id: str | None = None
 
 
 class EventParser:
-    """Splits a stream into events; lines end with LF, CR LF or CR. `retry_s` is the server's pause
-    before a stream is opened again."""
+    """Parser of a stream; lines end with LF, CR LF or CR. `retry_s` is the server's pause before a
+    reconnection."""
 
     def __init__(self, limit: int) -> None:
         self.retry_s: float | None = None

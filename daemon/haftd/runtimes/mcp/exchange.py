@@ -30,7 +30,7 @@ from .shapes import (
 _MAX_ROUNDS = 100
 _MAX_TRIES = 20
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Pauses before a call that asked for no input is sent again."""
+"""Pauses before a call that asked for no input is repeated."""
 _POLL_S = 1.0
 _MIN_POLL_S = 0.05
 _URLS_REQUIRED = -32042
@@ -38,7 +38,7 @@ _DONE = ("completed", "failed", "cancelled")
 
 
 class Exchange:
-    """One call, with the tag of its handle (`mark`). `silence_s` bounds the time without progress."""
+    """Call with the tag of its handle (`mark`); `silence_s` bounds the time without progress."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Exchange:
     async def run(
         self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
     ) -> CallResult:
-        """Call the tool and return its result. A question without an answer ends the call. Raises
-        `ToolFailed`, `Disconnected`."""
+        """Return the result of the call; an unanswered question ends it. Raises `ToolFailed`,
+        `Disconnected`."""
         self._restart_clock()
         with self._scope:
             try:
@@ -133,10 +133,10 @@ class Exchange:
             method, params, owner=self, on_progress=self._progressed
         )
 
-    # -- progress
+    # 7 10 11 12
 
     def _restart_clock(self) -> None:
-        """Restart the time without progress, which an open question stops."""
+        """Restart the timeout, which an open question suspends."""
         is_waiting = self._open > 0 or self._silence_s == float("inf")
         self._scope.deadline = float("inf") if is_waiting else trio.current_time() + self._silence_s
 
@@ -211,7 +211,7 @@ class Exchange:
         return {"action": "accept" if agreed is True else "decline"}
 
     async def _ask_step(self, step: forms.Step) -> dict[str, Any] | None:
-        """Ask until the answer fits; None if the answer is no."""
+        """Ask until the answer fits; None after a no."""
         question = step.question
         for _ in range(_MAX_TRIES):
             answer = await self._context.ask(question).wait()
@@ -225,7 +225,7 @@ class Exchange:
         raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
 
     async def _open_urls(self, error: ServerError) -> None:
-        """Ask a person to open addresses that a legacy server requires."""
+        """Ask a person to open the addresses that a legacy server requires."""
         try:
             wanted = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:

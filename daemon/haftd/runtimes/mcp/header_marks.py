@@ -1,7 +1,5 @@
-"""Arguments of an MCP call that HTTP headers repeat, by marks (`x-mcp-header`) in the tool's schema.
-
-Only servers of the stateless protocol (opened by `server/discover`) read these headers.
-"""
+"""Arguments repeated in HTTP headers, by marks (`x-mcp-header`) in the tool's schema; read by
+modern servers only."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ _MARKED_TYPES = ("string", "integer", "boolean")
 _MAX_DEPTH = 16
 
 HeaderMarks = Mapping[tuple[str, ...], str]
-"""Header names, without `PREFIX`, by the path of the argument in the call."""
+"""Header names, without `PREFIX`, by the argument's path."""
 
 
 class InvalidMark(ValueError):
-    """The specification forbids a mark of the schema, and so any call of the tool."""
+    """Mark that the specification forbids, and with it any call of the tool."""
 
 
 def read_marks(schema: Mapping[str, Any]) -> HeaderMarks:
-    """Return the marks of a tool's schema, nested ones too. Raises `InvalidMark` unless each is on a
-    string, integer or boolean and has an HTTP token as its name, unique regardless of case."""
+    """Return the marks of a schema, nested ones too. Raises `InvalidMark` unless each is on a
+    string, integer or boolean and has a unique HTTP token (any case) as its name."""
     marks: dict[tuple[str, ...], str] = {}
     for path, subschema in _marked(schema, ()):
         name = subschema[_MARK]
@@ -58,8 +56,7 @@ def argument_headers(marks: HeaderMarks, arguments: Mapping[str, Any]) -> list[t
 
 
 def encoded_value(text: str) -> str:
-    """Return a header value: printable ASCII as is, any other text, and one that looks encoded, in
-    base64."""
+    """Return a header value: base64 unless printable ASCII that does not look encoded."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

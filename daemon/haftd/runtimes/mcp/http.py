@@ -1,7 +1,7 @@
-"""The transport of streamable HTTP, both eras: each message is a POST over a connection of its own.
+"""Transport of streamable HTTP, both eras: a POST and a connection for each message.
 
-No redirect is followed and no proxy variable counts: the headers, which may hold a credential, go
-to the configured address only, and appear in no message and no log.
+No redirect is followed, no proxy variable read: headers may hold a credential, go to the configured
+address only, and appear in no message or log.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _CONNECT_S = 30.0
 _RETRY_S = 3.0
 _MAX_RESUMED = 20
 _FOLLOW_S = 3.0
-"""Bound of the wait for a legacy server's own stream, once a connection: a server may answer at its first message."""
+"""Seconds to wait for a legacy server's own stream, once a connection."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
 _SUBJECTS = ("name", "uri", "taskId")
-"""Params that a modern request repeats in a header: the first one present."""
+"""Params that a modern request repeats in a header: the first present."""
 
 Headers = list[tuple[str, str]]
 
 
 class _Refused(Exception):
-    """The reply is not of the protocol: its status, and the start of its body."""
+    """Reply outside the protocol: status, and start of the body."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"status {status}")
@@ -58,8 +58,8 @@ class _Refused(Exception):
 
 
 class Endpoint:
-    """One connection, in the protocol's sense, to an address. A legacy server may name a session,
-    which later requests carry until the server forgets it."""
+    """Connection, in the protocol's sense, to an address. Requests carry the session of a legacy
+    server until the server forgets it."""
 
     def __init__(self, settings: McpServer, environ: Mapping[str, str]) -> None:
         self.peer = Peer(self)
@@ -79,7 +79,7 @@ class Endpoint:
         self._header_marks: dict[str, HeaderMarks] = {}
 
     async def start(self) -> None:
-        """Read the headers. Raises `StartFailed` if a variable is missing."""
+        """Read the headers. Raises `StartFailed` for a missing variable."""
         for name, value in self._settings.headers.items():
             for variable in _VARIABLE.findall(value):
                 if variable not in self._environ:
@@ -101,13 +101,12 @@ class Endpoint:
                 await trio.sleep_forever()
 
     def stop(self, reason: str) -> None:
-        """End every request; `reason` is a clause for the open ones."""
+        """End every request; `reason` is a clause."""
         self.peer.lose(Disconnected(reason))
         self._scope.cancel()
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """Return the tools that may be called, and note the arguments that their calls repeat in
-        headers."""
+        """Return the callable tools; note the arguments that calls repeat in headers."""
         if self._version:
             return tools
         kept = []
@@ -127,7 +126,7 @@ class Endpoint:
         self._nursery.start_soon(self._post, message, pending)
 
     def cancel(self, pending: Pending) -> bool:
-        """Cancel a request by closing its connection, which notifies a modern server."""
+        """Close the request's connection, which notifies a modern server."""
         scope = self._requests.get(pending.id)
         if scope is not None:
             scope.cancel()
@@ -149,7 +148,7 @@ class Endpoint:
 
     def _fail(self, pending: Pending | None, error: Exception) -> None:
         if isinstance(error, _Refused) and self._session and error.status in (400, 404):
-            # The server may have been restarted. Nothing was done for the request.
+            # The server may have restarted; nothing was done for the request.
             gone = Disconnected("knows the session no more", was_done=False)
             if pending is not None:
                 pending.fail(gone)
@@ -175,7 +174,7 @@ class Endpoint:
         else:
             pending.fail(failure)
 
-    # -- one request
+    # 15
 
     async def _exchange(self, message: bytes, pending: Pending | None) -> None:
         request: dict[str, Any] = msgspec.json.decode(message)
@@ -201,7 +200,7 @@ class Endpoint:
             await self._resume(resumed, pending)
 
     async def _read(self, reply: _Reply, pending: Pending | None) -> tuple[str, float] | None:
-        """Read the reply. Return where and when to resume a legacy stream that broke off."""
+        """Read the reply; return where and when to resume a broken legacy stream."""
         kind = reply.header("content-type").partition(";")[0].strip().lower()
         if reply.status == 200 and kind == _STREAM:
             return await self._read_stream(reply, pending)
@@ -210,7 +209,7 @@ class Endpoint:
             if reply.status >= 400:
                 raise _Refused(reply.status, body)
         elif not self.peer.receive(body, pending.owner) or not pending.settled.is_set():
-            # The id of an error may be null, where the server could not read the request.
+            # The id of an error may be null if the server could not read the request.
             raise _Refused(reply.status, body)
         return None
 
@@ -241,7 +240,7 @@ class Endpoint:
             place = again
 
     async def _follow(self) -> None:
-        """Read the announcements of a legacy server, if it has a stream for them."""
+        """Read a legacy server's announcements, if it has a stream for them."""
         last, pause = "", _RETRY_S
         with suppress(Exception):
             while True:
@@ -321,7 +320,7 @@ class _Reply:
         return self._headers.get(name, "")
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
-        """Send the request and return when the reply has begun."""
+        """Send the request; return when the reply has begun."""
         sized = [*headers, ("Content-Length", str(len(body)))] if body else headers
         head = self._http.send(h11.Request(method=method, target=target, headers=sized))
         data = self._http.send(h11.Data(data=body)) if body else b""

@@ -1,4 +1,4 @@
-"""One MCP server as a JSON-RPC peer: pairs requests and replies of both sides."""
+"""An MCP server as JSON-RPC peer: pairs requests and replies of both sides."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from .shapes import ErrorObject, Id, Progress, convert
 log = structlog.get_logger("haftd.mcp")
 
 _MAX_STARTS = 8
-"""Positions in a line at which a message is looked for."""
+"""Positions in a line at which a message may begin."""
 _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class ServerError(Exception):
-    """The server replied with an error."""
-
     def __init__(self, error: ErrorObject) -> None:
         super().__init__(error.message)
         self.code = error.code
@@ -38,8 +36,8 @@ class ServerError(Exception):
 
 
 class Disconnected(Exception):
-    """The server is gone or unreachable; the message is a clause about it. `lines` end its standard
-    error. Without `was_done` the server has done nothing for the request."""
+    """Lost or unreachable server; the message is a clause. `lines` end its standard error. Without
+    `was_done` the server has not begun the request."""
 
     def __init__(self, message: str, lines: tuple[str, ...] = (), *, was_done: bool = True) -> None:
         super().__init__(message)
@@ -49,7 +47,7 @@ class Disconnected(Exception):
 
 
 class Pending:
-    """A request without a reply; `owner` is the call that made it, or None."""
+    """Request without a reply; `owner` is its call, or None."""
 
     __slots__ = ("_failure", "_last", "_result", "id", "method", "on_progress", "owner", "settled")
 
@@ -80,7 +78,6 @@ class Pending:
             self.settled.set()
 
     def advance(self, progress: Progress) -> None:
-        """Report progress if it has risen."""
         if self.on_progress is not None and progress.progress > self._last:
             self._last = progress.progress
             self.on_progress(progress)
@@ -93,18 +90,17 @@ class Pending:
 
 
 class Transport(Protocol):
-    """Connection to a server; nothing blocks."""
+    """Connection to a server; never blocks."""
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
-        """Send a message; `pending` if it is a request. Raises `Disconnected`."""
+        """Send a message, a request with `pending`. Raises `Disconnected`."""
 
     def cancel(self, pending: Pending) -> bool:
-        """Cancel a request; return False if the server still needs a notification."""
+        """Cancel a request; return False if the server needs a notification."""
 
 
 RequestHandler = Callable[[Id, str, Raw, object], None]
-"""Handles a request of the server: id, method, params, and the owner of the exchange that it came
-with, if known."""
+"""Handler of a server's request: id, method, params, and the owner of its exchange, if known."""
 
 
 def ignore(method: str, params: Raw) -> None:
@@ -122,7 +118,7 @@ class Peer:
         )
         self.on_notification: Callable[[str, Raw], None] = ignore
         self.on_lost: Callable[[Disconnected, list[object]], None] = lambda reason, owners: None
-        """Called once with the reason and the owners of the open requests."""
+        """Called once, with the reason and the owners of open requests."""
 
     async def request(
         self,
@@ -132,7 +128,7 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Raw:
-        """Send a request and return its result. Raises `ServerError`, `Disconnected`."""
+        """Return the result of a request. Raises `ServerError`, `Disconnected`."""
         pending = self.begin(method, params, owner=owner, on_progress=on_progress)
         try:
             await pending.settled.wait()
@@ -148,7 +144,7 @@ class Peer:
         owner: object = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Pending:
-        """Send a request; `end` must follow in any case. Raises `Disconnected`."""
+        """Send a request, to be followed by `end`. Raises `Disconnected`."""
         if self.lost is not None:
             raise self.lost
         self._count += 1
@@ -165,21 +161,21 @@ class Peer:
         return pending
 
     def end(self, pending: Pending) -> None:
-        """Stop waiting for a request, and cancel it without a reply."""
+        """Stop waiting; cancel the request if unanswered."""
         del self._pending[pending.id]
         if not pending.settled.is_set() and self.lost is None:
             self._give_up(pending)
 
     def _give_up(self, pending: Pending) -> None:
         try:
-            # The specification does not let a client cancel `initialize`.
+            # The specification forbids to cancel `initialize`.
             if not self._transport.cancel(pending) and pending.method != "initialize":
                 self.notify(CANCELLED, {"requestId": pending.id, "reason": "no longer wanted"})
         except Disconnected:
             pass
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request and ignore the reply."""
+        """Send a request; ignore the reply."""
         self._count += 1
         message = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
         with contextlib.suppress(Disconnected):
@@ -193,7 +189,7 @@ class Peer:
         self._transport.send(msgspec.json.encode(message))
 
     def answer(self, id: Id, result: object) -> None:
-        """Send the result of a server's request."""
+        """21"""
         self._reply({"jsonrpc": "2.0", "id": id, "result": result})
 
     def refuse(self, id: Id, code: int, message: str) -> None:
@@ -215,7 +211,7 @@ class Peer:
                 pending.fail(reason)
 
     def owners(self) -> list[object]:
-        """Return the owners of the open requests, oldest first."""
+        """Owners of the open requests, oldest first."""
         owners = dict.fromkeys(
             pending.owner
             for pending in self._pending.values()
@@ -224,8 +220,8 @@ class Peer:
         return list(owners)
 
     def receive(self, line: bytes, owner: object = None) -> bool:
-        """Process one message; return False if the line holds none. `owner` is that of the exchange
-        it came with. Replies to unknown or cancelled requests are ignored."""
+        """Process one message; return False if the line holds none. `owner` is that of its
+        exchange. Unknown or cancelled requests' replies are ignored."""
         message = _read(line)
         if message is None:
             return False
@@ -263,7 +259,7 @@ class Peer:
 
 
 def _read(line: bytes) -> Message | None:
-    """Return the message in a line; a careless server prints something before it."""
+    """Return the message in a line, also after a careless server's print."""
     start = 0 if line.startswith(b"{") else line.find(b"{")
     for _ in range(_MAX_STARTS):
         if start < 0:

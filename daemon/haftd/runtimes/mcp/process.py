@@ -1,7 +1,7 @@
-"""The stdio transport: a server as a process on pipes.
+"""The stdio transport: a server process on pipes.
 
-A stop closes the server's input, then sends TERM, then KILL. Lines without a message count as
-standard error.
+A stop closes the input, then sends TERM, then KILL. Lines without a message count as standard
+error.
 """
 
 from __future__ import annotations
@@ -24,19 +24,16 @@ from ..base import Call, ExecutionControl, PendingAnswer
 from .peer import Disconnected, Peer, Pending
 
 MAX_MESSAGE = 64 << 20
-"""Bytes of one message from a server; a server that sends a longer one is ended."""
+"""Bytes of one message; a longer one ends the server."""
 _MAX_WAITING = 64 << 20
 _CLOSING_S = 0.5
-"""Seconds from the end of standard output to the end of the process: a server that is exiting is
-not ended."""
+"""Seconds from the end of standard output to the end of the process: a server may be exiting."""
 _MAX_STDERR = 8192
 _MAX_LINES = 10
 _MAX_LINE = 400
 
 
 class StderrTail:
-    """The last standard error of a server."""
-
     __slots__ = ("_tail",)
 
     def __init__(self) -> None:
@@ -84,14 +81,14 @@ class _Context:
 
 
 class ServerProcess:
-    """One process of a server and its descendants."""
+    """A server's process and descendants."""
 
     def __init__(self, call: Call, grace_s: float) -> None:
         self.peer = Peer(self)
         self.stderr = StderrTail()
         self.unconfirmed: tuple[int, ...] = ()
         self._call = call
-        # `Child` waits half of this grace for the end of the input to take effect.
+        # `Child` waits half of this grace after the end of the input.
         self._context = _Context(grace_s * 2 / 3, self._ended)
         self._child: Child | None = None
         self._writer: pump.Writer | None = None
@@ -100,7 +97,7 @@ class ServerProcess:
         self._scope = trio.CancelScope()
 
     async def start(self) -> None:
-        """Start the server; `run` must follow at once. Raises `StartFailed`."""
+        """Start the server, to be followed by `run` at once. Raises `StartFailed`."""
         self._child = await Child.start(self._call, self._context, ResourceLimits({}))
         stdin = self._child.launched.stdin
         if stdin is None:
@@ -110,7 +107,7 @@ class ServerProcess:
         )
 
     async def run(self) -> None:
-        """Supervise the server until no process of it is left."""
+        """Supervise until no process of the server is left."""
         child, writer = self._child, self._writer
         if child is None or writer is None:
             raise AssertionError("a server is started before it runs")
@@ -123,14 +120,14 @@ class ServerProcess:
                 await child.run(outputs, self, (writer.run, self._watch_output))
 
     def stop(self, reason: str) -> None:
-        """End the server; `reason` is a clause for the open requests."""
+        """End the server; `reason` is a clause."""
         self.peer.lose(Disconnected(reason, self.stderr.lines()))
         self._scope.cancel()
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
         return tools
 
-    # -- the transport
+    # 11
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
         if self._writer is None:
@@ -164,7 +161,7 @@ class ServerProcess:
     # -- its end
 
     async def _watch_output(self) -> None:
-        """End a server that has closed its standard output, as it can no longer reply."""
+        """End a server that has closed its standard output."""
         await self._closed.wait()
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")

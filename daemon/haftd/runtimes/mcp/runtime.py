@@ -1,4 +1,4 @@
-"""Runtime of tools of MCP servers; a server outlives the call."""
+"""Runtime of MCP servers' tools; a server outlives the call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .servers import Servers
 
 
 class McpRuntime:
-    """The runtime of tools with source `mcp.<server>.<tool>`."""
+    """Runtime of tools with source `mcp.<server>.<tool>`."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -48,7 +48,6 @@ class McpRuntime:
         return result
 
     async def _call(self, call: Call, context: RuntimeContext, name: str, tool: str) -> str:
-        """Call the tool. Raises `ToolFailed`."""
         from .content import text_of
         from .exchange import Exchange
         from .peer import Disconnected

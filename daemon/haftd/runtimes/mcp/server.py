@@ -21,12 +21,12 @@ log = structlog.get_logger("haftd.mcp")
 
 _LISTENING_S = 1.0
 _LIST_PAUSE_S = 1.0
-"""After a list was read again: a server may announce a change at each reading, or without end."""
+"""Pause after a reading of the list: a server may announce a change at each."""
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 class ServerFault(Exception):
-    """The server cannot be used now; the message is a sentence. `reason` is that of a failed start."""
+    """Unusable server; the message is a sentence, `reason` that of a failed start."""
 
     def __init__(self, message: str, reason: str = "server") -> None:
         super().__init__(message)
@@ -35,21 +35,21 @@ class ServerFault(Exception):
 
 
 class Link(Protocol):
-    """Transport of a connection: a process, or an endpoint."""
+    """Transport of a connection."""
 
     peer: Peer
 
     async def start(self) -> None:
-        """Begin; `run` follows at once. Raises `StartFailed`."""
+        """Begin, to be followed by `run` at once. Raises `StartFailed`."""
 
     async def run(self) -> None:
-        """Serve until the end, and return when nothing is left."""
+        """Serve until nothing is left."""
 
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
-        """Return the tools that may be called over this link."""
+        """Return the tools callable over this link."""
 
     def stop(self, reason: str) -> None:
-        """End `run`; `reason` is a clause for the open requests."""
+        """End `run`; `reason` is a clause for open requests."""
 
 
 class _Opening:
@@ -63,8 +63,8 @@ class _Opening:
 
 
 class Server:
-    """One configured server, started on first use and after its end, and shared by all sessions. It
-    lists its tools at each opening, and when it announces a change."""
+    """Configured server, shared by all sessions; started on first use and after its end. Lists its
+    tools at each opening and announced change."""
 
     def __init__(self, name: str, settings: McpServer, environment: Environment) -> None:
         self.name = name
@@ -82,15 +82,15 @@ class Server:
 
     @property
     def is_due(self) -> bool:
-        """True if an opening is under way, or may begin after a failed one."""
+        """True unless in the pause after a failed opening."""
         return self._opening is not None or trio.current_time() >= self._retry_at
 
     def find(self, tool: str) -> ServedTool | None:
         return next((candidate for candidate in self.tools or () if candidate.name == tool), None)
 
     async def connect(self) -> Connection:
-        """Return the open connection, opening the server if need be. Callers share one opening,
-        which no caller's cancellation ends. Raises `ServerFault`."""
+        """Return the connection, opened if need be: callers share one opening, regardless of their
+        cancellation. Raises `ServerFault`."""
         while True:
             connection = self._connection
             if connection is not None and connection.peer.lost is None:
@@ -107,8 +107,7 @@ class Server:
             self._link.stop(reason)
 
     def _open(self) -> _Opening:
-        """Begin to open the server. Raises `ServerFault` within the doubling pause after failed
-        starts."""
+        """Begin to open the server. Raises `ServerFault` within the doubling pause after failures."""
         if self._is_closed:
             raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
         left = self._retry_at - trio.current_time()
@@ -154,11 +153,11 @@ class Server:
                 self._environment.clear_up(call, not process.unconfirmed)
             if is_over:
                 return
-            # The server ended at the first request of the modern era.
+            # The server ended at the first modern request.
             era = "legacy"
 
     async def _serve_endpoint(self, opening: _Opening, era: Era) -> None:
-        # Imports an HTTP library, which only such a server needs.
+        # Imports an HTTP library.
         from .http import Endpoint
 
         environ = self._environment.environ
@@ -166,8 +165,7 @@ class Server:
             await self._serve_link(opening, Endpoint(self.settings, environ), "legacy")
 
     async def _serve_link(self, opening: _Opening, link: Link, era: Era) -> bool:
-        """Open the server over a link and serve until its end; False if a legacy connection may
-        succeed."""
+        """Open and serve over a link; return False if a legacy connection may succeed."""
         try:
             await link.start()
         except StartFailed as failed:
@@ -186,7 +184,7 @@ class Server:
                 await link.run()
                 nursery.cancel_scope.cancel()
         finally:
-            # A new link may have been opened while the rest of this one ended.
+            # The next link may be open while this one ends.
             if self._link is link:
                 self._link = self._connection = None
         return opening.over.is_set()
@@ -202,7 +200,7 @@ class Server:
             try:
                 connection = await open_connection(peer, era)
                 if connection.is_modern and connection.announces:
-                    # Listen first, or a change before the announcements begin would be missed.
+                    # Listen first, or a change before the announcements would be missed.
                     nursery.start_soon(self._listen, connection)
                     with trio.move_on_after(_LISTENING_S):
                         await connection.is_listening.wait()
@@ -224,7 +222,7 @@ class Server:
             return
         peer.on_lost = self._lost
         if not connection.is_modern:
-            self._era = "legacy"  # The next start need not wait for a reply to the probe.
+            self._era = "legacy"  # the next start sends no probe
         self._connection = connection
         self._opening = self._fault = None
         self._failures = 0
@@ -236,7 +234,6 @@ class Server:
         await self._keep_list(connection, link)
 
     async def _listen(self, connection: Connection) -> None:
-        """Listen, and again if the stream of an endpoint breaks off."""
         for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
             try:
                 await connection.listen()

@@ -1,4 +1,4 @@
-"""All configured servers; none is imported before its first use."""
+"""All configured servers; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ LIST_S = 10.0
 
 
 class Servers:
-    """The servers by name."""
-
     def __init__(self, settings: Mapping[str, McpServer], environment: Environment) -> None:
         self._settings = dict(settings)
         self._environment = environment
@@ -36,21 +34,19 @@ class Servers:
         return self._servers[name]
 
     def due(self, names: Iterable[str]) -> list[Server]:
-        """Return those of these servers that can list their tools now."""
+        """Return those servers that can list their tools now."""
         servers = (self.get(name) for name in names)
         return [server for server in servers if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
-        """Return when these servers have listed their tools or failed, or after `within_s`; a slow
-        one goes on opening."""
+        """Wait until the servers have listed their tools or failed, or `within_s`; openings continue."""
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as nursery:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
     def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
-        """Serve these settings from now on and return the changed names. Changed servers are ended,
-        eager ones started again."""
+        """Apply the settings: end changed servers, restart eager ones; return the changed names."""
         before, self._settings = self._settings, dict(settings)
         changed = {
             name for name in before.keys() | settings if before.get(name) != settings.get(name)
@@ -61,7 +57,7 @@ class Servers:
         return changed
 
     def start_eager(self, names: Iterable[str]) -> None:
-        """Start the servers with `start = "eager"` among these."""
+        """Start those with `start = "eager"`."""
         eager = [
             name
             for name in names
@@ -81,4 +77,4 @@ async def _connect(server: Server) -> None:
     try:
         await server.connect()
     except ServerFault:
-        pass  # `Environment.listed` has the reason.
+        pass  # `Environment.listed` has the reason

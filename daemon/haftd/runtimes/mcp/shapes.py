@@ -1,8 +1,5 @@
-"""Params and results of MCP, read leniently.
-
-A missing field has a default, an unknown one is ignored; a malformed tool or block is left out
-alone.
-"""
+"""Params and results of MCP, read leniently: missing fields have defaults, unknown ones are
+ignored, a malformed tool or block is left out."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Id = int | str
 
 
 def convert(data: Raw | bytes, kind: type[Any]) -> Any:
-    """Decode a part of a message; raises `msgspec.MsgspecError` for another shape."""
+    """Decode a part of a message; raises `msgspec.MsgspecError`."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (RecursionError, UnicodeDecodeError) as error:
@@ -36,7 +33,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class ToolsCapability(msgspec.Struct, frozen=True, rename="camel"):
-    """Support of tools; a server without it has none."""
+    """Support of tools."""
 
     list_changed: bool | None = None
 
@@ -50,7 +47,7 @@ class _ServerMeta(msgspec.Struct, frozen=True):
 
 
 class Discovery(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of `server/discover`; `supported_versions` is required."""
+    """Result of `server/discover`."""
 
     supported_versions: tuple[str, ...]
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -66,7 +63,7 @@ class Initialized(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Annotations(msgspec.Struct, frozen=True, rename="camel"):
-    """Hints of a tool; None stands for the careful default."""
+    """Hints of a tool; None is the careful default."""
 
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
@@ -124,7 +121,7 @@ class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class InputRequest(msgspec.Struct, frozen=True):
-    """A request in an `input_required` result or a task."""
+    """Request in an `input_required` result or a task."""
 
     method: str
     params: Raw = Raw(b"{}")
@@ -139,7 +136,7 @@ class LegacyTask(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """A task of the tasks extension, as in the first reply to a call and those to `tasks/get`."""
+    """Task of the tasks extension, in replies to a call and `tasks/get`."""
 
     task_id: str = ""
     status: str = "working"
@@ -151,13 +148,13 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WrappedTask(msgspec.Struct, frozen=True):
-    """A created task of 2025-11-25; its notifications have the task itself."""
+    """Created task of 2025-11-25; notifications have the bare task."""
 
     task: LegacyTask
 
 
 class CallResult(msgspec.Struct, frozen=True, rename="camel"):
-    """Result of `tools/call`: complete, waiting for input, or a task."""
+    """Result of `tools/call`: complete, a question, or a task."""
 
     content: list[Raw] | None = None
     structured_content: Raw = Raw(b"")
@@ -175,7 +172,7 @@ class _Url(msgspec.Struct, frozen=True):
 
 
 class UrlsRequired(msgspec.Struct, frozen=True):
-    """Data of the legacy error -32042: addresses for a person to open."""
+    """Data of the legacy error -32042: addresses to open."""
 
     elicitations: tuple[_Url, ...] = ()
 

@@ -1,9 +1,8 @@
-"""A started process: its bytes, its end, and the processes it leaves behind.
-
+"""A started process: its bytes, its end, its descendants.
 - The end is the leader's, reported after all bytes available by then. Output that another process
-  holds is read for `_DETACH_AFTER_S` more. A terminal that no process has open while the leader lives is
-  not at its end.
-- Bytes go on moving during an abort: a process that cleans up may print.
+  holds is read for `_DETACH_AFTER_S` more; a terminal without a process may be reopened while the
+  leader lives.
+- Bytes move during an abort, too: a process that cleans up may print.
 - Limits hold until no process is left; those on a sum are polled, as no kernel event reports one.
 """
 
@@ -43,7 +42,7 @@ _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
 class Output(msgspec.Struct, eq=False):
-    """A descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
+    """Descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
 
     fd: int
     take: Callable[[bytes], None]
@@ -54,8 +53,7 @@ class Output(msgspec.Struct, eq=False):
 
 
 def _launch(call: Call) -> LaunchedProcess:
-    """Launch, once more if descriptors ran out and some could be freed: that failure precedes the
-    record of the start."""
+    """Launch; once more after EMFILE if descriptors could be freed, as that failure precedes the record."""
     start = partial(
         launch, call.launch, call.record, cgroup=call.cgroup, limit_group=call.limit_group
     )
@@ -68,7 +66,7 @@ def _launch(call: Call) -> LaunchedProcess:
 
 
 class Child:
-    """A started process and its descendants, as an async context manager that leaves none."""
+    """Started process and descendants; the context manager leaves none."""
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class Child:
         self._nursery: trio.Nursery | None = None
         self._early_io: list[Callable[[], Awaitable[None]]] = []
         self._io: set[trio.CancelScope] = set()
-        """A scope for each task that moves bytes."""
+        """Scopes of the tasks that move bytes."""
         self._is_detached = False
         self._connects = trio.CancelScope(shield=True)
         self._lifetime = trio.CancelScope()
@@ -99,7 +97,7 @@ class Child:
         self._io_ended: trio.Event | None = None
         self._passed: str | None = None
         self._pause: trio.CancelScope | None = None
-        """Of the watch of sums; output, as a sign of work, shortens it."""
+        """The watch of sums, which output shortens as a sign of work."""
         self._is_terminated = False
         self._reported = False
         self._complete = False
@@ -121,8 +119,7 @@ class Child:
 
     @classmethod
     async def start(cls, call: Call, context: RuntimeContext, limits: ResourceLimits) -> Child:
-        """Start the program of `call` and return when it runs; enter the child at once. Raises
-        `StartFailed`."""
+        """Start the program; return when it runs. Enter the child at once. Raises `StartFailed`."""
         try:
             launched = _launch(call)
         except LaunchFailed as failed:
@@ -165,7 +162,7 @@ class Child:
         return tuple(LeftBehind(pid, command) for pid, command in self.tree.left_behind().items())
 
     def kill(self) -> None:
-        """Send KILL to all processes; the supervising task reports the end."""
+        """Send KILL to all processes; the supervisor reports the end."""
         if not self._is_closed:
             self.tree.signal(signal.SIGKILL)
 
@@ -207,8 +204,8 @@ class Child:
         tasks: Sequence[Callable[[], Awaitable[None]]] = (),
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Supervise until no process is left and report the end. `tasks` run while bytes may move;
-        `at_end` is called before the report."""
+        """Supervise until no process is left. `tasks` run while bytes may move; `at_end` precedes
+        the report."""
         self._outputs = outputs
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
@@ -241,7 +238,7 @@ class Child:
         self.launched.close()
 
     def start_io(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run `task` while bytes may move, at the earliest from `run` on."""
+        """Run `task` while bytes may move, from `run` on."""
         if self._is_detached:
             return
         if self._nursery is None:
@@ -273,7 +270,7 @@ class Child:
             self._outputs_ended.set()
 
     def _is_final(self) -> bool:
-        """True if the end of an output is final; a terminal may be reopened."""
+        """True if the end of output is final; a terminal may be reopened."""
         return self.launched.master is None or self.ended
 
     async def _supervise(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
@@ -308,7 +305,6 @@ class Child:
         await self._watch_limits_during(self.launched.wait_exit)
 
     async def _watch_limits_during(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Run `wait` while the use of resources is watched."""
         group, polled = self._limits.group, self._limits.are_polled
         if group is None and not polled:
             await wait()
@@ -337,7 +333,7 @@ class Child:
         self.pass_limit(await group.wait_passed())
 
     def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """Report the leader's own end after reading the remaining output."""
+        """Report the leader's own end after the remaining output."""
         self._drain()
         at_end()
         result = interpreter.finish(exit)
@@ -359,7 +355,7 @@ class Child:
 
     def _drain(self) -> None:
         for output in self._outputs:
-            # A terminal may have been at its end only while no process had it open.
+            # A terminal may only have been at its end while no process had it open.
             output.at_end = pump.drain(output.fd, output.take) or output.at_end
         self._complete = all(output.at_end for output in self._outputs)
         if self._complete:
@@ -372,7 +368,7 @@ class Child:
                     await self._outputs_ended.wait()
             await self._detach_outputs()
             if not self._reported:
-                # The handle goes on with another run: end the rest of this one.
+                # The handle continues with another run.
                 await self.tree.end(self._context.grace_s)
             await self._wait_rest()
         except BaseException as error:
@@ -383,7 +379,7 @@ class Child:
             raise
 
     async def _wait_rest(self) -> None:
-        """Wait for the processes left behind, or kill them at a limit."""
+        """Wait for descendants, or kill them at a limit."""
         if self.tree.is_over():
             return
         with self._lifetime:
@@ -396,7 +392,7 @@ class Child:
 
     async def _detach_outputs(self) -> None:
         self._cancel_io()
-        # Only after every task has released the descriptors: their numbers are reused.
+        # After every task has released the descriptors: numbers are reused.
         if self._io:
             self._io_ended = trio.Event()
             with trio.CancelScope(shield=True):
@@ -425,7 +421,7 @@ class Child:
             exit = await self.launched.wait_exit()
         exit = exit or Exit()
         # A process with an exit code ended before the signal if TERM would have killed it or was
-        # not sent: a shell blocks signals for a moment after its command has ended.
+        # not sent.
         untouched = dies_of_term or not (asked_to_stop or self.tree.leader_was_signalled)
         natural = natural or self._is_terminated or (untouched and exit.code is not None)
         self._drain()
@@ -462,7 +458,7 @@ def _require_fd(fd: int | None) -> int:
 async def _handles_term(pid: int) -> bool:
     """Return True if the process handles, ignores or blocks TERM.
 
-    A shell blocks all signals for a moment after each command: one that only blocks is looked at again.
+    Checks one that only blocks again: a shell blocks all signals for a moment after each command.
     """
     for _ in range(_LOOKS_AT_MASK):
         masks = _masks_with_term(pid)

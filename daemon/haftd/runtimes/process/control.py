@@ -1,4 +1,4 @@
-"""Control of a process, on pipes or a terminal, also after the end."""
+"""Control of a process, also after its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_COMMAND_LENGTH = 200
 
 
 class ChildControl:
-    """The part of `base.ExecutionControl` that pipes and terminals share."""
+    """Part of `base.ExecutionControl` shared by pipes and terminals."""
 
     def __init__(self, call: Call, child: Child) -> None:
         self.child = child

@@ -1,7 +1,7 @@
-"""Refused accesses in the output of a sandboxed process.
+"""Refused accesses in a sandboxed process's output: a hint only.
 
-The kernel reports a refusal to the process alone, as EACCES or EPERM; most programs print it with the path.
-Another program's permissions read the same, so the hint is no more than one.
+The kernel reports a refusal (EACCES, EPERM) to the process alone; most programs print the path,
+also of ordinary refusals.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ _MAX_TAIL = 4096
 _DENIED = re.compile(
     rb"permission denied|operation not permitted|\bEACCES\b|\bEPERM\b", re.IGNORECASE
 )
-# Linear: a quoted text begins behind no other quote.
+# Linear: no quoted text begins behind another quote.
 _QUOTED = re.compile(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n]++)['\"`\xe2]")
 
 
 class DenialWatch:
-    """The last 4 KiB of output, where a refusal is looked for once the process has failed.
-
-    `destination` returns the one that haft's proxy has refused.
-    """
+    """Last 4 KiB of output, to find a refusal in once the process has failed; `destination` returns
+    one that haft's proxy refused."""
 
     __slots__ = ("_destination", "_tail")
 
@@ -35,7 +33,7 @@ class DenialWatch:
         self._tail = (self._tail + data[-_MAX_TAIL:])[-_MAX_TAIL:]
 
     def hint(self, tool: str) -> str:
-        """Return a sentence with the path of the last refusal, if printed; empty without a refusal."""
+        """Return a sentence with the path of the last refusal, or an empty string."""
         if destination := self._destination():
             return (
                 f"A connection to {shown(destination)} was refused by the tool's rules: "
@@ -53,7 +51,6 @@ class DenialWatch:
 
 
 def _path(line: bytes, at: int) -> str:
-    """Return the path that the line names: in quotes, or the word before the refusal."""
     for quoted in _QUOTED.finditer(line):
         if not _DENIED.search(quoted[1]):
             return quoted[1].decode(errors="replace")

@@ -1,7 +1,7 @@
-"""A live tool: reports its states as lines of JSON while it runs (docs/definitions.md).
+"""A live tool: reports states as lines of JSON (docs/definitions.md).
 
-A malformed state is output and the tool's failure, and ends the tool as `stopped` does. A question
-is asked in one step with its `content`: a reader sees both or neither.
+A malformed state is output and a failure, and ends the tool like `stopped`. A question is asked in
+one step with its `content`: a reader sees both or neither.
 """
 
 from __future__ import annotations
@@ -60,33 +60,33 @@ def _call_context(call: Call) -> Any:
 
 
 class Requests(Protocol):
-    """Requests of the process to the daemon, beside the states."""
+    """Requests of the process, beside its states."""
 
     @property
     def methods(self) -> Sequence[str]:
         """Names of methods, for the process."""
 
     def __len__(self) -> int:
-        """Return the number of requests without a reply."""
+        """Number of unanswered requests."""
 
     def take(self, line: bytes) -> bool:
-        """Accept a line that is a request; return False for any other."""
+        """Accept a request; return False for any other line."""
 
     def keep_up(self) -> Awaitable[None] | None:
-        """Return an awaitable while there are too many requests."""
+        """Return an awaitable while too many requests wait."""
 
     async def serve(self, control: LiveControl) -> None:
-        """Answer the requests until cancelled."""
+        """Answer requests until cancelled."""
 
     def stop(self) -> None:
-        """End the work on all requests: the process is being ended."""
+        """Cancel all requests: the process is being ended."""
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of the processes that work on requests."""
+        """Pids of processes that work on requests."""
 
 
 class LiveControl(PipeControl):
-    """Control that sends input as notifications; `questions` are the unanswered ones."""
+    """Sends input as notifications; `questions` are the unanswered ones."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class LiveControl(PipeControl):
 
 
 class Live:
-    """One run; without `requests`, requests of the process are output."""
+    """One run; without `requests`, requests are output."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Live:
         self._is_raw_line = False
         self._stderr = bytearray()
         self._late_question: str | None = None
-        """The id of a question that was read after the process had ended."""
+        """Id of a question read after the process's end."""
         self._final: ToolResult | None = None
         self._event = trio.Event()
 
@@ -251,7 +251,6 @@ class Live:
             pending.withdraw()
 
     async def _answer(self) -> None:
-        """Send each answer until the final state. Raises `ToolFailed` without an answer."""
         while self._final is None:
             if not self._questions:
                 self._event = trio.Event()
@@ -265,8 +264,7 @@ class Live:
                     self._notify("apply", {"question": name, "input": answer})
 
     async def _serve_questions(self) -> None:
-        """Answer the questions; after the final state close the input and end the tool after the
-        grace."""
+        """Answer the questions; after the final state close the input and end the tool after the grace."""
         try:
             await self._answer()
         except ToolFailed as failure:
@@ -292,7 +290,7 @@ class Live:
         return self._final or ToolResult()
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
-        """Return the failure of a tool that ended without a final state, if any."""
+        """Return the failure of an end without a final state."""
         status = exit_state(exit)
         clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question

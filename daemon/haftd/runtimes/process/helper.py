@@ -1,4 +1,4 @@
-"""Programs that run for their output only."""
+"""Programs run for their output only."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Bytes of standard output; a program that prints more is ended."""
+"""Bytes of standard output, beyond which the program is ended."""
 
 _MAX_STDERR_BYTES = 4096
 _GRACE_S = 0.5
 
 
 class Failed(Redacted, frozen=True):
-    """The output does not count. `why` is a clause about the program; for `start` a sentence.
-    `stderr_tail` is for the program's author alone."""
+    """Failed run. `why` is a clause, for `start` a sentence; `stderr_tail` is for the program's
+    author only."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("stderr_tail",)
 
@@ -55,7 +55,7 @@ class _Context:
         pass
 
     def ended(self, termination: Termination, *, complete: bool = True) -> None:
-        """Record the end; processes left behind are killed, not awaited."""
+        """Record the end; other processes are killed."""
         self.end = termination
         self.scope.cancel()
 
@@ -70,7 +70,7 @@ class _Context:
 
 
 class Captured(Redacted, frozen=True):
-    """The output of an ended program: `stderr` is the end of standard error."""
+    """Output of an ended program, with the end of standard error."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
         "stdout",
@@ -89,9 +89,9 @@ async def run_captured(
     max_stderr: int = _MAX_STDERR_BYTES,
     children: set[Child] | None = None,
 ) -> Captured:
-    """Run the program of `call`, with all its descendants, to the end. Raises `StartFailed`, and
-    `InputRefused` for too long a request. `clear_up` as in `run_helper`; `children` has the program's
-    process while it runs."""
+    """Run the program of `call` and its descendants to the end. Raises `StartFailed`, and
+    `InputRefused` for too long a request. `clear_up` as in `run_helper`; `children` has the process
+    while it runs."""
     context = _Context()
     stderr_tail = bytearray()
     try:
@@ -106,10 +106,10 @@ async def run_captured(
 async def run_helper(
     call: Call, clear_up: Callable[[Call, bool], None], request: bytes | None = None
 ) -> bytes | Failed:
-    """Run the program of `call`, with all its descendants, and return its standard output or the
-    failure. `request` needs `pipe` as standard input; `call.launch.output` must not be `raw`.
-    `clear_up` is called after the last process, also on cancellation, with False if some may be
-    left. Neither input nor output is logged."""
+    """Run the program of `call` and its descendants; return standard output or the failure.
+    `request` needs `pipe` as standard input; `call.launch.output` must not be `raw`. `clear_up`
+    follows the last process, also on cancellation; False: some may be left. Input and output are
+    never logged."""
     try:
         captured = await run_captured(call, clear_up, request)
     except StartFailed as failed:

@@ -1,4 +1,4 @@
-"""Translation of the kernel's wait state into an input state."""
+"""Input states from the kernel's wait states."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ def translate(wait: ReadState) -> Wanted:
     """Return the input state of a wait state.
 
     A wait without timeout, or of `_PATIENT_MS` or more, is for input: a question with a time limit,
-    a periodic redraw (vim, top), a garbage collection (node). A shorter wait is routine: the rest
-    of an escape sequence, a poll of the keyboard. Unknown are processes that relay input, and event
-    loops that work beside, or have a timer while the terminal is canonical: the terminal may be in
-    the loop's set from an earlier question."""
+    a redraw (vim, top), a garbage collection (node). A shorter wait is routine: the rest of an
+    escape, a poll of the keyboard. Unknown are relays of input, and event loops that work beside,
+    or have a timer while the terminal is canonical: it may be in the loop's set from an earlier
+    question.
+    """
     unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_settled=wait.is_settled)
     if wait.state != "reads":
         return Wanted("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown

@@ -1,8 +1,7 @@
 """A one-shot tool: prints an outcome at its end, or asks by ending (docs/definitions.md).
 
-A tool that asked is run again with the answer, up to `_MAX_RUNS` times; a repeated question fails
-it. Standard output is held back while it may become an outcome; after death by a signal all of it
-is output.
+With the answer it is run again, up to `_MAX_RUNS` times; a repeated question fails it. Possible
+outcomes are held back; after death by a signal all is output.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class OneShot:
         self._control: PipeControl | None = None
 
     async def run(self) -> str | None:
-        """Run until an outcome. Raises `StartFailed` if the first run cannot start."""
+        """Run until an outcome. Raises `StartFailed` from the first run only."""
         answers: dict[str, Any] = {}
         outcome = await self._run_once(
             await Child.start(self._call, self._context, self._limits), may_ask=_MAX_RUNS > 1
@@ -121,8 +120,6 @@ class OneShot:
 
 
 class _Outcome:
-    """Parser of one run's standard output."""
-
     def __init__(self, child: Child, *, may_ask: bool) -> None:
         self._child = child
         self._may_ask = may_ask
@@ -131,7 +128,7 @@ class _Outcome:
         self.question: Question | None = None
         self.result = ToolResult()
         self._content = b""
-        """The `content` of the question, emitted when it is asked."""
+        """`content` of the question, emitted when asked."""
 
     def feed(self, data: bytes) -> None:
         if not self._holding:

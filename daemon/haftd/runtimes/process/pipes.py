@@ -1,4 +1,4 @@
-"""Control of a process on pipes: C-c sends INT to the leader's process group, C-d closes the input."""
+"""Control of a process on pipes: C-c sends INT to the leader's group, C-d closes the input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .input_state import translate
 
 
 class _Room:
-    """Repeatable event: each report of a write wakes the tasks that wait for room in the queue."""
+    """Repeatable event: each written chunk wakes the tasks that wait for room."""
 
     __slots__ = ("_event",)
 
@@ -36,11 +36,8 @@ class _Room:
 
 
 class PipeControl(ChildControl):
-    """Control of a process on pipes.
-
-    A one-shot tool that asked is run again with the answer: the control then `attach`es to the new
-    process, and the numbers of inputs go on.
-    """
+    """Control of a process on pipes. When a one-shot tool is run again, `attach` joins the new
+    process and the input numbers continue."""
 
     terminal = False
 
@@ -59,12 +56,12 @@ class PipeControl(ChildControl):
             self._writer = None
             return
         context, room, head = self._context, self._room, child.stdin_head
-        # Each writer numbers its items from 1. The head (the JSON of the call, for a WebAssembly
-        # module) is the first item and no input of a caller: it has no number in the context.
+        # Writers number from 1. The head (a WebAssembly module's call) is the first item, but no
+        # caller's input: no number in the context.
         has_head = bool(head)
         offset = self._number - has_head
 
-        # A closure over `self` would make a reference cycle: control, writer, closure.
+        # A closure over `self` would make a reference cycle.
         def written(number: int) -> None:
             if number > has_head:
                 context.written(offset + number)
@@ -77,7 +74,7 @@ class PipeControl(ChildControl):
             self._writer.put(head)
 
     async def wait_put(self, data: bytes) -> None:
-        """Wait for room in the queue, then queue `data`. Raises `InputRefused` if the input closes."""
+        """Queue `data` once there is room. Raises `InputRefused` if the input closes."""
         while True:
             writer = self.open_writer()
             if not writer.waiting or writer.waiting + len(data) <= writer.limit:
@@ -86,7 +83,7 @@ class PipeControl(ChildControl):
             await self._room.wait()
 
     def close(self) -> None:
-        """Report queued input as written, as the process has ended. Closes no descriptor."""
+        """Report queued input as written, after the process's end. Closes no descriptor."""
         if self._writer is not None and self._writer.waiting:
             self._context.written(self._number)
 
@@ -103,11 +100,8 @@ class PipeControl(ChildControl):
         return None
 
     def wanted(self) -> Wanted:
-        """Return the input state.
-
-        The process waits for input if it sleeps in a read of its standard input, all input has been
-        read, and the daemon has read all output.
-        """
+        """Return the input state: waiting if the process sleeps in a read of standard input, with
+        all input and output read."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -120,11 +114,11 @@ class PipeControl(ChildControl):
             wait = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
-        # The process may have printed, and then begun to wait, since the first check.
+        # The process may have printed and begun to wait since.
         return Wanted("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
-        """Return True if the daemon has not read all output."""
+        """True if output is unread."""
         launched = self.child.launched
         return any(
             fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
@@ -164,7 +158,7 @@ class PipeControl(ChildControl):
         except (pump.InputFull, pump.Closed) as refused:
             self._number -= 1
             raise InputRefused(str(refused)) from None
-        if writer.closed:  # found by this write, after `open_writer` had found it open
+        if writer.closed:  # found by this write
             raise InputRefused("The program has closed its input; it reads no more.")
 
     def open_writer(self) -> pump.Writer:
@@ -179,8 +173,8 @@ class PipeControl(ChildControl):
         return self._writer
 
     def _press(self, names: tuple[str, ...]) -> None:
-        """Send all keys in order, or refuse them all."""
-        # A step is the text of adjacent keys, the name of a signal, or `eof`.
+        """Send all keys, or refuse them all."""
+        # Text of adjacent keys, a signal's name, or `eof`.
         steps: list[bytearray | str] = []
         text: bytearray | None = None
         for effect in map(keys.on_pipe, names):
@@ -211,14 +205,14 @@ class PipeControl(ChildControl):
                 except InputRefused:
                     if not index:
                         raise
-                    return  # an earlier step's signal has ended the program
+                    return  # an earlier signal has ended the program
 
     def _admit(self, steps: Sequence[bytearray | str]) -> None:
-        """Raise `InputRefused` unless the queue takes the texts of all steps."""
+        """Raise `InputRefused` unless the queue takes all texts."""
         texts = [len(step) for step in steps if isinstance(step, bytearray)]
         if not texts and "eof" not in steps:
             return
         writer = self.open_writer()
-        # As in `Writer.put`, a single text may exceed the limit when nothing waits.
+        # As in `Writer.put`, a single text may exceed the limit of an empty queue.
         if (writer.waiting or len(texts) > 1) and writer.waiting + sum(texts) > writer.limit:
             raise InputRefused(str(pump.InputFull(writer.waiting, writer.limit)))

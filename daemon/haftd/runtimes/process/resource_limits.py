@@ -1,9 +1,8 @@
 """Limits of a handle, and the one that ended it.
 
-`cpu_s`, `memory` and `processes` become rlimits of each process before exec; rlimits know no sum
-over a handle and do not bind the superuser. Where a `LimitGroup` counts, the kernel reports a limit;
-other sums are looked at, the more rarely the farther they are, and rarely while the processes sleep. A process with status 0 has passed no
-limit.
+`cpu_s`, `memory` and `processes` are rlimits of each process, which know no sum and do not bind the
+superuser. A `LimitGroup` has the kernel count; other sums are polled, the more rarely the farther
+off, and rarely while the processes sleep. With status 0 no limit is passed.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from haftd.host.process import rlimit_tag, usage
 
 _TAIL = 4096
 _LONGEST_PAUSE_S = (0.5, 4.0)
-"""Longest pause between looks at a sum near a limit; and at one far from it, or of sleeping processes."""
+"""Longest pause between polls of a sum near a limit; and of a far one, or of sleeping processes."""
 _MEMORY_RATE = 1 << 30
-"""Bytes a second that processes take at most, roughly: pages are cleared first."""
+"""Approximate maximum of bytes a second that processes take: pages are cleared first."""
 _SPENT = ("XCPU", 128 + 24)
 _NO_MEMORY = re.compile(
     rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
@@ -59,9 +58,9 @@ class ResourceLimits:
         self.group: LimitGroup | None = None
         self._looked: tuple[Sequence[int], float] = (), 0.0
         self.longest_pause_s = _LONGEST_PAUSE_S[0]
-        """The longest pause until the next look."""
+        """Longest pause until the next poll."""
         self.wall_left: float | None = limits.get("wall_s")
-        """Remaining seconds of wall clock, None without a limit."""
+        """Remaining seconds of wall clock, or None."""
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
         """Count output; return the part within the limit, and True beyond it."""
@@ -78,7 +77,7 @@ class ResourceLimits:
             self.wall_left = max(0.0, self.wall_left - seconds)
 
     def follow(self, mark: str, group: LimitGroup | None = None) -> None:
-        """Count the use of ended processes with this tag, until `unfollow`; `group` counts the rest."""
+        """Count ended processes' use by this tag until `unfollow`; `group` counts the rest."""
         self.group = group
         if group is not None:
             self._polled = self._polled - group.limits.keys()
@@ -96,7 +95,7 @@ class ResourceLimits:
         return bool(self._polled)
 
     def passed(self, pids: Sequence[int]) -> str | None:
-        """Return the limit that all processes of the handle have passed together, unless the kernel counts."""
+        """Return the limit passed by the handle's processes together, unless the kernel counts."""
         shortest, pause = _LONGEST_PAUSE_S
         used_s = usage.cpu_s(pids)
         before, self._looked = self._looked, (pids, used_s)
@@ -104,7 +103,7 @@ class ResourceLimits:
             if usage.tasks(pids) > self._limits["processes"]:
                 return "processes"
             if os.geteuid() == 0:
-                pause = shortest  # no rlimit bounds how many are started until the next look
+                pause = shortest  # no rlimit bounds the starts until the next poll
         if "cpu_s" in self._polled:
             left_s = self._limits["cpu_s"] - used_s - (usage.ended[self._tag] if self._tag else 0.0)
             if left_s < 0:
@@ -122,7 +121,7 @@ class ResourceLimits:
         return None
 
     def exceeded(self, exit: Exit) -> str | None:
-        """Return the rlimit that ended a process, by its status and last output."""
+        """Return the rlimit that ended a process, by status and last output."""
         if exit.code == 0:
             return None
         if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):

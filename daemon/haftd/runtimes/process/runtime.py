@@ -13,8 +13,7 @@ from .resource_limits import ResourceLimits
 
 
 class ProcessRuntime:
-    """The runtime `stdio`. Raw output is one pipe for both streams, which keeps their order, unless the
-    launch splits them."""
+    """Runtime `stdio`. Raw output is one pipe for both streams, in order, unless the launch splits them."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         limits = ResourceLimits(call.launch.limits)

@@ -1,4 +1,4 @@
-"""Draw scheduler: bounds the time of drawing in one pass of the loop, over all terminals."""
+"""Bounds the time of drawing in a pass of the loop, over all terminals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 class LoopPass(trio.abc.Instrument):
-    """The current pass of the loop, and the seconds spent on drawing in it."""
+    """Current pass of the loop, and its seconds of drawing."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -24,7 +24,7 @@ _loop_pass: trio.lowlevel.RunVar[LoopPass] = trio.lowlevel.RunVar("drawing")
 
 
 def current() -> LoopPass | None:
-    """Return the loop's current pass; None outside a loop, where drawing is not bounded."""
+    """Return the current pass; None outside a loop, where drawing is unbounded."""
     try:
         return _loop_pass.get()
     except LookupError:
@@ -37,7 +37,7 @@ def current() -> LoopPass | None:
 
 
 async def in_turn(draw: Callable[[], bool]) -> bool:
-    """Run `draw` after all that are queued, one turn in a pass; return its result."""
+    """Run `draw` in order, one a pass; return its result."""
     now = current()
     if now is None:
         raise AssertionError("only a task of the loop waits in line")

@@ -1,4 +1,4 @@
-"""Bytes of keyboard, mouse and paste, encoded by the library with the terminal's current modes."""
+"""Bytes of keys, mouse and paste, encoded by the library in the terminal's modes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress
 
 CELL = (8, 16)
-"""Width and height of a cell in pixels, as reported to the program."""
+"""Width and height of a cell in pixels, as reported to the process."""
 
 _MARKERS = ("\x1b[200~", "\x1b[201~")
 _KEYS = {
@@ -39,7 +39,7 @@ _KEYS = {
     **{f"F{n}": f"F{n}" for n in range(1, 21)},
 }
 _ONLY_SHIFTED = b"\x1b[27;2;"
-"""modifyOtherKeys of a character that needs only shift: xterm sends the character."""
+"""modifyOtherKeys with shift alone: xterm sends the character."""
 
 _TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
 _BUTTONS = {"left": "LEFT", "middle": "MIDDLE", "right": "RIGHT"}
@@ -60,9 +60,8 @@ class KeyEncoder:
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
     def encode(self, terminal: Any | None, press: KeyPress, *, protocol: bool = True) -> bytes:
-        """Encode a key by the modes of `terminal`, if given, and without the keyboard protocol
-        unless `protocol`; empty for a key that a terminal does not report. Raises `InputRefused`.
-        """
+        """Encode a key by the modes of `terminal`, if any, without the keyboard protocol unless
+        `protocol`; empty for a key never reported. Raises `InputRefused`."""
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
         yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
         if terminal is not None:
@@ -87,7 +86,7 @@ class KeyEncoder:
         lib.ghostty_key_event_set_key(event, key)
         lib.ghostty_key_event_set_mods(event, shift | press.ctrl << 1 | press.meta << 2)
         lib.ghostty_key_event_set_consumed_mods(event, int(shift and bool(press.char)))
-        # The event borrows the text, which must outlive the encoding call.
+        # The event borrows the text until the encoding call.
         utf8 = ffi.new("char[]", text.encode() or b"\0")
         lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
         small = text.lower() if len(text.lower()) == 1 else text
@@ -112,7 +111,7 @@ class MouseEncoder:
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
     def encode(self, terminal: Any, rows: int, cols: int, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode a mouse action, one part for each report. Raises `InputRefused`."""
+        """Encode a mouse action, one part a report. Raises `InputRefused`."""
         lib = self._core.lib
         size = self._core.init_sized("GhosttyMouseEncoderSize")
         size.cell_width, size.cell_height = CELL
@@ -135,7 +134,7 @@ class MouseEncoder:
         which = getattr(lib, "GHOSTTY_MOUSE_ACTION_" + _ACTIONS.get(action, "PRESS"))
         lib.ghostty_mouse_event_set_action(event, which)
         lib.ghostty_mouse_event_set_mods(event, sum(_MODS[mod] for mod in mouse.mods))
-        # The middle of the cell.
+        # The cell's middle.
         x, y = (
             (place + 0.5) * side for place, side in zip((mouse.col, mouse.row), CELL, strict=True)
         )
@@ -146,8 +145,8 @@ class MouseEncoder:
 
 
 def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
-    """Encode a paste without paste codes and control characters: none ends the paste or acts as a
-    key. Raises `InputRefused`."""
+    """Encode a paste, without paste codes and control characters that would end it or act as keys.
+    Raises `InputRefused`."""
     for marker in _MARKERS:
         while marker in text:
             text = text.replace(marker, "")
@@ -175,8 +174,7 @@ def _check(core: Any, status: int, action: str) -> None:
 
 
 def _key_of(lib: Any, char: str) -> int:
-    """Return the library's key of a character; capitals of other alphabets may have two characters,
-    or be ASCII."""
+    """Return the library's key; other alphabets' capitals may have two characters, or be ASCII."""
     if char.isascii() and char.isalpha():
         return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
     if char.isascii() and char.isdigit():

@@ -7,7 +7,7 @@ import re
 _MAX_FRAME = 1 << 20
 
 _TAIL = 128
-"""Bytes kept of a sequence that continues in the next chunk."""
+"""Bytes kept of an incomplete sequence."""
 
 _MODE = b"2026"
 _SWITCH = re.compile(rb"\x1b(?:c|\[\?([\d;]{0,64}+)([hl]))")
@@ -17,19 +17,17 @@ _QUERY = re.compile(
 
 
 class Frames:
-    """The offset of the unfinished frame. A frame ends when the mode or the terminal is reset, or
-    by `end`."""
+    """Offset of the unfinished frame, which a reset of mode or terminal, or `end`, ends."""
 
     __slots__ = ("_tail", "start")
 
     def __init__(self) -> None:
         self.start: int | None = None
-        """The offset of the frame not yet shown; None without one."""
         self._tail = b""
 
     def see(self, data: bytes, offset: int) -> None:
-        """Parse `data` at `offset`. A frame with a query, or of more than `_MAX_FRAME` bytes, is
-        shown at once: the process may wait for the reply."""
+        """Parse `data` at `offset`. A frame with a query, or above `_MAX_FRAME` bytes, is shown at
+        once: the process may await the reply."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
         if self.start is None and _MODE not in whole:
@@ -50,5 +48,4 @@ class Frames:
             self.start = None
 
     def end(self) -> None:
-        """Show the unfinished frame."""
         self.start = None

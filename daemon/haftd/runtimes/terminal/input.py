@@ -1,12 +1,10 @@
-"""Terminal input: writes each input in the form that the process and its modes expect.
-
-- A process that reads single characters takes the bytes of one read for a paste: a key waits, up to
-  `_PATIENCE_S`, until all earlier input is read.
-- A secret is written only with the echo off: before, the terminal would show it, and a process that
-  flushes input as it turns the echo off would drop it.
-- The modes of the tty take precedence over those of the screen, which outlive a killed process.
-- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, while the asking group is in
-  the foreground.
+"""Terminal input, written in the form that the process and its modes expect.
+- A process that reads single characters takes one read's bytes for a paste: a key waits, up to
+  `_PATIENCE_S`, until earlier input is read.
+- A secret waits for the echo to go off: before, it would be shown, or flushed by the process.
+- The tty's modes take precedence over the screen's, which outlive a killed process.
+- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, while the asking group is
+  in the foreground.
 """
 
 from __future__ import annotations
@@ -35,18 +33,18 @@ _LAST_LOOK_S = 0.25
 _MAX_WAITING = 1 << 20
 _MAX_ANSWERS = 64
 _LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
-"""The characters of `_BEGINS_ANEW`: a full line can still be erased."""
+"""Those of `_BEGINS_ANEW`: a full line can be erased."""
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
-"""Characters that end, submit or erase the current line in canonical mode."""
+"""Characters that end, submit or erase a line in canonical mode."""
 
 
 _ROW_END = re.compile(r"\r\n|\n")
 _BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
-"""Characters that a paste would change."""
+"""Characters that a paste changes."""
 
 
 def _may_be_pasted(item: Input) -> bool:
-    """Return True for a line with a tab or several rows that a paste does not change."""
+    """True for a line with a tab or several rows that a paste leaves unchanged."""
     text = item.text
     return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
 
@@ -63,8 +61,8 @@ class _Typed(msgspec.Struct, frozen=True):
 
 
 class TerminalInput:
-    """The keyboard of one terminal: writes inputs in order, at once where possible, else by `run`, with which
-    `on_waiting` is called when the first input has to wait. Call `recheck_echo` at every output."""
+    """Keyboard of one terminal: writes inputs in order, at once or by `run`, with which
+    `on_waiting` is called when the first has to wait. Call `recheck_echo` at every output."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class TerminalInput:
         self._slave = slave
         self._screen = shown
         self._on_written = on_written
-        # `type` bounds the queue; the writer itself refuses nothing.
+        # `type` bounds the queue.
         self._keyboard_owner = KeyboardOwner(self._foreground)
         self._writer = pump.Writer(
             master, self._wrote, limit=sys.maxsize, on_waiting=lambda _: self._begin()
@@ -106,8 +104,8 @@ class TerminalInput:
         return self._number
 
     def type(self, item: Input) -> int:
-        """Write or queue `item` and return its number. Raises `InputRefused`, also for a line that
-        a canonical terminal would truncate."""
+        """Write or queue `item`; return its number. Raises `InputRefused`, also for a line that a
+        canonical terminal would truncate."""
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
@@ -135,7 +133,7 @@ class TerminalInput:
         return self._number
 
     def answer(self, data: bytes) -> None:
-        """Write the screen's reply to a query, once the echo is off."""
+        """Write the screen's reply to a query once the echo is off."""
         modes = self._modes()
         if modes is None:
             return
@@ -155,7 +153,7 @@ class TerminalInput:
         self._keyboard_owner.note_output(data)
 
     def recheck_echo(self) -> None:
-        """Check the echo: the process has printed."""
+        """13"""
         self._printed.set()
 
     def drop_secrets(self) -> None:
@@ -169,7 +167,7 @@ class TerminalInput:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """Drop all waiting input and report it as written."""
+        """Drop queued input, reported as written."""
         self._queue.clear()
         self._size = 0
         self._completions.clear()
@@ -201,7 +199,7 @@ class TerminalInput:
 
     @property
     def holds_secret(self) -> bool:
-        """True if the input waits for the echo to go off."""
+        """True if input waits for the echo to go off."""
         return bool(self._queue) and self._queue[0].item.secret and not self._busy
 
     def _modes(self) -> pseudo_terminal.Modes | None:
@@ -223,11 +221,10 @@ class TerminalInput:
         if done:
             self._on_written(done)
 
-    # -- encoding ----------------------------------------------------------------------------
+    # 25 34
 
     def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of an input, or none without the library; refuse before any byte is
-        written."""
+        """Return the bytes of an input, or none without the library; refuse before any write."""
         if item.kind == "keys":
             keys.encode(item.keys, True, False, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
@@ -257,19 +254,19 @@ class TerminalInput:
                 return True
             case "line":
                 return self._screen.has_modes and _may_be_pasted(item)
-            case "mouse":  # Refused without a mode, which needs no library.
+            case "mouse":  # refused without a mode, which needs no library
                 return self._screen.has_modes
             case "keys":
                 return self._screen.has_modes or not keys.are_plain(item.keys)
         return False
 
     def _has_to_wait(self, item: Input) -> bool:
-        """Return True if earlier input must be read first: text may follow text."""
+        """True if earlier input must be read first: text may follow text."""
         is_key = item.kind in ("keys", "mouse", "eof") or (item.kind == "line" and not item.text)
         return is_key or self._last_was_key
 
     def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of `item`, one part for each that needs a read of its own."""
+        """Return the bytes of `item`, one part a read."""
         match item.kind:
             case "text":
                 return (item.text.replace("\r\n", _enter(modes)).encode(),)
@@ -285,7 +282,7 @@ class TerminalInput:
             case "keys":
                 shown = self._screen
                 if modes.canonical:
-                    # The kernel edits the line and knows no protocol.
+                    # The kernel edits the line, without a protocol.
                     plain = keys.encode(item.keys, False, False, shown.encode_plain_key)
                     return (b"".join(plain),)
                 swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
@@ -304,8 +301,7 @@ class TerminalInput:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
 
     def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if typing would change the line: line editors complete on tab and indent
-        rows."""
+        """True if typing would change the line: line editors complete on tab and indent rows."""
         return (
             _may_be_pasted(item)
             and not modes.canonical
@@ -314,7 +310,7 @@ class TerminalInput:
         )
 
     def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Encode like `_encode`, or to nothing: a queued input can no longer be refused."""
+        """Encode, to nothing if refused: the input is queued already."""
         try:
             return self._encode(item, modes)
         except InputRefused:
@@ -344,7 +340,7 @@ class TerminalInput:
 
     def _done(self, typed: _Typed) -> None:
         self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
-        # With an empty queue the inputs dropped meanwhile are complete, too.
+        # With an empty queue the dropped inputs are complete, too.
         number = typed.number if self._queue else self._number
         if self._writer.waiting:
             self._completions.append((self._writer.last, number))
@@ -368,7 +364,7 @@ class TerminalInput:
         self._busy = True
         try:
             for place, part in enumerate(self._encode_late(typed.item, modes)):
-                # Text may follow unread input; a key, or input after a key, may not.
+                # Text may follow unread input; a key, or input after one, may not.
                 if place or self._has_to_wait(typed.item):
                     await self._read_up()
                 self._put(part, modes)
@@ -391,23 +387,22 @@ class TerminalInput:
             self._answers.clear()
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
-        """Wait until the echo is off; False if the secret was dropped."""
+        """Wait for the echo to go off; False if the secret was dropped."""
         return await self._no_echo(
             lambda: bool(self._queue) and self._queue[0] is typed, self._hides
         )
 
     def _hides(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a secret would not be shown. A process that takes keys must wait for input
-        and edit no line, as a shell does at its prompt; a shell turns the echo on before a command
-        can ask."""
+        """True if a secret would not be shown. A process that takes keys must wait for input and
+        edit no line, unlike a shell at its prompt, which turns the echo on before a command can
+        ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()
 
     def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if a process edits and shows the typed line: it takes pastes, or has taken
-        Enter from the tty but left the interrupt, as readline, zsh and fish do and password prompts
-        do not."""
+        """True if a process edits and shows the typed line: it takes pastes, or has taken Enter
+        from the tty but left the interrupt, like readline, zsh, fish, and unlike password prompts."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
     async def _no_echo(
@@ -419,8 +414,8 @@ class TerminalInput:
             modes = self._modes()
             if modes is None or hides(modes):
                 return True
-            # The output of a prompt triggers a check. The echo may change before or after it, and
-            # packet mode reports the change only with EXTPROC.
+            # A prompt's output triggers a check. The echo may change before or after it, and packet
+            # mode reports changes only with EXTPROC.
             if self._printed.is_set():
                 self._printed = trio.Event()
             printed = self._printed
@@ -432,7 +427,7 @@ class TerminalInput:
     # -- reads by the process -------------------------------------------------------------------
 
     def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
-        """Return True if input is unread; always False in canonical mode."""
+        """True if input is unread; always False in canonical mode."""
         if not self._unread or modes.canonical:
             return False
         self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0

@@ -1,4 +1,4 @@
-"""Owner of a keyboard protocol (kitty's, or modifyOtherKeys): the process group that asked for it."""
+"""The process group that asked for a keyboard protocol (kitty's, or modifyOtherKeys)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MAX_DEPTH = 16
 
 
 class KeyboardOwner:
-    """The owners of one terminal's keyboard protocol, which a killed process leaves on. kitty's
-    requests are a stack."""
+    """Owners of a terminal's keyboard protocol, which a killed process leaves on. kitty's requests
+    are a stack."""
 
     __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")
 
@@ -29,7 +29,6 @@ class KeyboardOwner:
         self._unfinished = b""
 
     def note_output(self, data: bytes) -> None:
-        """Parse requests in output of the foreground group."""
         if self._unfinished:
             data = self._unfinished + data
         elif b"\x1b" not in data:
@@ -50,8 +49,8 @@ class KeyboardOwner:
                     self._modify_other_keys = self._foreground()
 
     def is_left_over(self) -> bool:
-        """Return True if the active protocol is stale: another group is in the foreground, and the
-        owner is gone or suspended."""
+        """True if the active protocol is stale: another group is in the foreground, the owner gone
+        or suspended."""
         owner = self._kitty[-1] if self._kitty else self._modify_other_keys
         foreground = self._foreground()
         if owner is None or foreground is None or owner == foreground:

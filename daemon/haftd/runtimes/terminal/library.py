@@ -18,17 +18,16 @@ _loading = threading.RLock()
 
 
 def is_loading() -> bool:
-    """Return True if the library is loaded or being loaded."""
     return _has_begun
 
 
 def is_loaded() -> bool:
-    """Return True if `load` returns at once."""
+    """True if `load` returns at once."""
     return _is_warm
 
 
 def load() -> ModuleType:
-    """Load the terminal library; blocks a quarter of a second the first time."""
+    """Load the library; blocks a quarter of a second the first time."""
     global _core, _has_begun, _is_warm
     _has_begun = True
     if _core is not None and _is_warm:
@@ -45,13 +44,13 @@ def load() -> ModuleType:
 
 
 def used_first(use: Callable[[], None]) -> Callable[[], None]:
-    """Run `use` once within `load`: half of the time is the first call of each function."""
+    """Run `use` within `load`: half of the time is each function's first call."""
     _first_uses.append(use)
     return use
 
 
 def hooks() -> dict[str, Any]:
-    """Return the callbacks for replies to the process, the same for all terminals."""
+    """Return the callbacks for replies to the process."""
     core = load()
     lib, ffi = core.lib, core.ffi
     if _hooks:

@@ -1,10 +1,9 @@
-"""Serialise a screen: the bytes that draw it on an empty terminal of the same size.
-
-- Lines above the screen, changed palette colours, links, the saved cursor and synchronized output
-  are not drawn. Below an alternate screen lies the primary one, for a process that leaves it.
+"""Serialise a screen: the bytes that draw it on an empty terminal of its size.
+- Not drawn: scrollback, changed palette colours, links, the saved cursor, synchronized output.
+  Below an alternate screen lies the primary one.
 - An unfinished escape comes last: the next output may complete it.
-- Painting blocks the loop: rows after `_MAX_STYLED` bytes are plain text, and a screen of more than
-  `_MAX_CELLS` lacks colours of blank cells, the cursor's shape and the primary screen.
+- Painting blocks the loop: rows after `_MAX_STYLED` bytes are plain, and a screen above `_MAX_CELLS`
+  lacks colours of blank cells, cursor shape and primary screen.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from collections.abc import Iterator
 from typing import Any
 
 KEPT_UNFINISHED = 65_536
-"""Bytes of an unfinished escape that a terminal must keep for painting."""
+"""Bytes of an unfinished escape to keep for painting."""
 
 _MAX_STYLED = 400_000
-"""Bytes; some two milliseconds, as for each of the next two."""
+"""Bytes; some two milliseconds, as the next two."""
 
 _MAX_CELLS = 20_000
 _MAX_COLOURS = 800
 _BAND = 4_000
-"""Cells drawn in one call."""
+"""Cells a call."""
 
 _MAX_AT_ONCE = 131_072
-"""Bytes written without asking for the size first, which takes as long as writing."""
+"""Bytes written without asking the size first, which takes as long."""
 
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
 _REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
@@ -36,12 +35,12 @@ _STYLES = re.compile(rb"^(?:\x1b\[[\d:;]*m)+")
 _ALTERNATE = (b"?1049", b"?1047", b"?47")
 _ORIGIN, _MARGINS, _KEYPAD, _CLUSTERS = b"?6", b"?69", b"?66", b"?2027"
 _APART = (*_ALTERNATE, _ORIGIN, _MARGINS, _CLUSTERS, b"?3", b"?40", b"?1048", b"?2026")
-"""Modes that are set elsewhere, or not at all."""
+"""Modes set elsewhere, or not at all."""
 
 _OF_TERMINAL = frozenset({"modes", "scrolling_region", "tabstops", "keyboard"})
 _OF_CURSOR = ("cursor", "style", "protection", "kitty_keyboard", "charsets")
 _SHAPES = {0: 5, 1: 1, 2: 3}
-"""The number of a blinking bar, block and underline; a steady one has the next."""
+"""Numbers of blinking shapes; the steady ones are the next."""
 
 _FIRST_SHAPE = (1, False)
 
@@ -52,13 +51,13 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     modes = {match[1]: match[2] for match in _MODE.finditer(picture.before("modes"))}
     parts = []
     if picture.is_alternate():
-        # The flag of a mode only records the last way to this screen.
+        # A mode's flag only records the last way to this screen.
         entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
         if picture.cells <= _MAX_CELLS:
             parts.append(_below(core, handle, entered))
         parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
     if modes.get(_CLUSTERS) == b"h":
-        parts.insert(0, _set(_CLUSTERS, b"h"))  # it decides the width of text
+        parts.insert(0, _set(_CLUSTERS, b"h"))  # decides the width of text
     parts += [picture.tabstops(), picture.text, picture.colours]
     shown = "".join(char for char in title if char.isprintable())
     if shown:
@@ -80,7 +79,7 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
 
 
 def digest(core: Any, handle: Any) -> int | None:
-    """Hash all cells of the active screen; None if it is too large."""
+    """Hash the active screen's cells; None if too large."""
     cells = _Cells(core, handle)
     return cells.digest() if cells.cells <= _MAX_CELLS else None
 
@@ -127,7 +126,7 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
     finally:
         lib.ghostty_snapshot_decoder_free(decoder[0])
     try:
-        # The copy includes an unfinished escape; CAN ends it.
+        # CAN ends an unfinished escape of the copy.
         leave = b"\x18" + _set(entered, b"l")
         lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
         picture = _Picture(core, copy[0])
@@ -161,7 +160,7 @@ class _Cells:
             return hash(tuple(tuple(row) for row in self._rows(state)))
 
     def _rows(self, state: Any) -> Iterator[list[int]]:
-        """Yield the cells of each row as packed by the library, 0 if empty."""
+        """Yield each row's cells as the library packs them, 0 if empty."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
@@ -194,7 +193,7 @@ class _Cells:
         return int(out[0])
 
     def styled(self) -> list[bytes]:
-        """Return each row as text with SGR sequences, also a row that has colours only."""
+        """Return each row as text with SGR sequences, also rows of colours only."""
         with self._rendered() as state:
             return [self._styled(number, row) for number, row in enumerate(self._rows(state))]
 
@@ -229,7 +228,7 @@ class _Cells:
     def _format(
         self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
     ) -> bytes:
-        """Return these rows as text with styles, and `extras` around them."""
+        """Return these rows as styled text, between the library's `extras`."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         options = core.init_sized("GhosttyFormatterTerminalOptions")
@@ -237,7 +236,7 @@ class _Cells:
             lib.GHOSTTY_FORMATTER_FORMAT_VT if styled else lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
         )
         options.trim = True
-        # Without a selection the lines above the screen would be drawn too.
+        # Without a selection the scrollback would be drawn.
         selection = core.init_sized("GhosttySelection")
         selection.start, selection.end = self._place(0, top), self._place(right, bottom)
         options.selection = selection
@@ -299,16 +298,16 @@ class _Picture(_Cells):
         return self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen") != 0
 
     def before(self, *extras: str) -> bytes:
-        """Return the library's bytes before the text for `extras`."""
+        """Return the bytes for `extras` before the text."""
         return self._format(0, 0, 0, *extras).removesuffix(self._corner)
 
     def behind(self, *extras: str) -> bytes:
-        """Return the library's bytes after the text for `extras`."""
+        """Return the bytes for `extras` after the text."""
         return self._format(0, 0, 0, *extras).removeprefix(self._corner)
 
     def cursor(self) -> bytes:
-        """Return the bytes that place the cursor. A cursor about to wrap needs its character
-        written again: by the library, or here if blank."""
+        """Return the bytes that place the cursor. Before a wrap its character must be written
+        again: by the library, or here if blank."""
         placed = self.behind(*_OF_CURSOR)
         at = _CURSOR.match(placed)
         if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
@@ -323,7 +322,6 @@ class _Picture(_Cells):
         return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
 
     def _shape(self, state: Any) -> bytes:
-        """Return the cursor's shape, unless initial."""
         core = self._core
         cursor = core.init_sized("GhosttyRenderStateCursor")
         key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR
@@ -334,7 +332,7 @@ class _Picture(_Cells):
         return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
 
     def _coloured(self, state: Any) -> bytes:
-        """Return coloured cells in rows without text, which the library does not draw."""
+        """Return coloured cells in rows without text, which the library omits."""
         parts: list[bytes] = []
         colours: dict[int, bytes | None] = {}
         for number, row in enumerate(self._rows(state)):
@@ -354,7 +352,7 @@ class _Picture(_Cells):
         return b"".join(parts)
 
     def _has_colours_only(self, row: list[int], colours: dict[int, bytes | None]) -> bool:
-        """Return True for a row with colours only, which are added to `colours`."""
+        """True for a row of colours only, which are added to `colours`."""
         is_coloured = False
         for cell in set(row):
             if cell not in colours:

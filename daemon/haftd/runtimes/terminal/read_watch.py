@@ -1,4 +1,4 @@
-"""Reads of a terminal by its process, from the kernel: the number of unread bytes, and inotify."""
+"""Reads of a terminal by its process: the kernel's count of unread bytes, and inotify."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unread_bytes(slave: str) -> int:
-    """Return the number of unread bytes; 0 when the terminal is gone."""
+    """Return the number of unread bytes; 0 without a terminal."""
     try:
         fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return 0
     try:
-        # Polling the terminal makes the kernel deliver pending input.
+        # Polling makes the kernel deliver pending input.
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         poll.poll(0)
@@ -38,8 +38,7 @@ def unread_bytes(slave: str) -> int:
 
 
 class _Watcher:
-    """The loop's one inotify instance: closing one blocks for up to 15 ms, removing a watch does
-    not."""
+    """The loop's inotify instance: closing one blocks up to 15 ms, removing a watch does not."""
 
     def __init__(self) -> None:
         self.fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,7 +47,7 @@ class _Watcher:
             trio.lowlevel.spawn_system_task(self._run)
 
     def watch(self, reads: Reads, path: str) -> int:
-        """Add a watch and return its number; -1 on failure."""
+        """Add a watch; return its number, -1 on failure."""
         if self.fd < 0:
             return -1
         number: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), _IN_ACCESS)
@@ -65,7 +64,7 @@ class _Watcher:
             while True:
                 await trio.lowlevel.wait_readable(self.fd)
                 data = os.read(self.fd, 65_536)
-                # No name follows an event of the file itself.
+                # Events of the file itself have no name.
                 for number, *_ in _EVENT.iter_unpack(data):
                     if reads := self._reads.get(number):
                         reads.came.set()
@@ -91,7 +90,7 @@ def _the_watcher() -> _Watcher:
 
 
 class Reads:
-    """The reads of one terminal, watched while entered; one object at a time for each terminal."""
+    """Reads of one terminal, watched while entered; one object a terminal."""
 
     def __init__(self, slave: str) -> None:
         self.came = trio.Event()
@@ -115,5 +114,5 @@ class Reads:
     async def wait(self) -> None:
         if self._number >= 0:
             await self.came.wait()
-        else:  # not watchable: the timeout alone decides
+        else:  # not watchable: the timeout decides
             await trio.sleep_forever()

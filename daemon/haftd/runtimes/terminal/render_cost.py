@@ -1,19 +1,17 @@
-"""Estimated cost of drawing output: a few bytes can take long. `screen` finds other slow sequences
-by the clock.
-"""
+"""Estimated cost of drawing output; `screen` finds other slow sequences by the clock."""
 
 from __future__ import annotations
 
 import re
 
 PIECE = 128
-"""Bytes drawn in one call at first, and at most where their cost is not known."""
+"""Bytes of a first call, and the maximum at unknown cost."""
 
 MAX_PIECE = 4_096
-"""Bytes of cheap output drawn in one call at most, less on a large screen."""
+"""Maximum bytes of cheap output in a call, less on a large screen."""
 
 _MAX_CELLS_BYTES = 10_000 * MAX_PIECE
-"""The product of a cheap piece's bytes and the screen's cells: a line feed may move all rows."""
+"""Product of a cheap piece's bytes and the screen's cells: a line feed may move all rows."""
 
 _MAX_COST_US = 250.0
 
@@ -39,8 +37,8 @@ def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:
 
 
 def split_by_cost(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
-    """Return the end of the piece of `data` at `at`: at most `most` bytes, of which more than `PIECE`
-    are text, colours and moves of the cursor; or before an expensive sequence."""
+    """Return the end of the piece at `at`: at most `most` bytes, beyond `PIECE` only text, colours
+    and cursor moves; or before an expensive sequence."""
     end = min(at + most, len(data))
     if end - at > PIECE:
         stop = max(min(end, at + _MAX_CELLS_BYTES // (rows * cols)), at + PIECE)

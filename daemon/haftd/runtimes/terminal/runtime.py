@@ -33,7 +33,7 @@ _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
 
 class TerminalRuntime:
-    """The runtime `pty`."""
+    """Runtime `pty`."""
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
@@ -98,8 +98,7 @@ class TerminalControl(ChildControl):
         return self._input.last
 
     def screen(self) -> Screen | None:
-        """Return the screen, after the end the last one; blocks only if the library is not yet
-        loaded."""
+        """Return the screen, after the end the last one; blocks only to load the library."""
         return self._last if self._is_finished else self._screen.snapshot()
 
     def paint(self) -> bytes | None:
@@ -112,7 +111,7 @@ class TerminalControl(ChildControl):
         return None if self._is_finished else self._screen.digest()
 
     def wanted(self) -> Wanted:
-        """Return the input state, by the kernel alone: name, output and silence are no evidence."""
+        """Return the input state, by the kernel alone."""
         if not self._input.waits:
             return self._kernel_state()
         state = self._kernel_state() if self._input.holds_secret else None
@@ -126,9 +125,9 @@ class TerminalControl(ChildControl):
         if child.ended or pump.is_readable(self.master):
             return Wanted("busy")
         if self._screen.frame is not None:
-            return Wanted("busy")  # The program is drawing a frame.
+            return Wanted("busy")  # the program is drawing a frame
         if self._screen.is_behind:
-            return Wanted("busy")  # the output may contain an unanswered query
+            return Wanted("busy")  # output may contain an unanswered query
         try:
             wait = read_state.of_terminal(self.master, child.launched.slave, (child.pid,))
         except OSError:
@@ -142,7 +141,6 @@ class TerminalControl(ChildControl):
         return replace(state, kind="line") if state.kind == "key" and self._edits_line() else state
 
     def _edits_line(self) -> bool:
-        """Return True if a process in raw mode edits a line."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -170,17 +168,17 @@ class TerminalControl(ChildControl):
     def show(self, data: bytes) -> None:
         self._input.note_output(data)
         if self.child.ended:
-            self._screen.hold(data)  # no query can be answered; `finish` draws
+            self._screen.hold(data)  # queries go unanswered; `finish` draws
         else:
             self._screen.feed(data)
         self._input.recheck_echo()
         self._note_frame()
         if self._screen.must_load:
             self._must_load.set()
-        self.child.emit(data)  # last: a listener may look at the screen
+        self.child.emit(data)  # last: a listener may read the screen
 
     def _note_frame(self) -> None:
-        """Set the deadline of a frame that has begun: its process may be killed."""
+        """Set the deadline of a begun frame: its process may be killed."""
         if self._screen.frame in (None, self._frame):
             return
         self._frame = self._screen.frame
@@ -202,7 +200,7 @@ class TerminalControl(ChildControl):
         self._ends_frames = False
 
     def _redraw_soon(self) -> None:
-        """Report a redraw in a task of its own: the caller may be a listener of the handle."""
+        """Report a redraw in its own task: the caller may be a listener of the handle."""
         if not self._is_redraw_due:
             self._is_redraw_due = True
             self.child.start_io(self._report_redraw)
@@ -227,7 +225,7 @@ class TerminalControl(ChildControl):
             await draw_scheduler.in_turn(self._screen.draw)
 
     async def load(self) -> None:
-        """Load the library in a thread, for the first terminal; terminals that need it meanwhile wait."""
+        """Load the library in a thread, for all terminals that wait."""
         if library.is_loading():
             await self._must_load.wait()
         await trio.to_thread.run_sync(library.load, abandon_on_cancel=True)
@@ -238,7 +236,7 @@ class TerminalControl(ChildControl):
         self._input.close()
 
     async def finish(self) -> None:
-        """Keep the last screen; wait for the library if it is not yet loaded."""
+        """Keep the last screen, once the library is loaded."""
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
             if self._screen.waits:
@@ -253,7 +251,7 @@ class TerminalControl(ChildControl):
             self._input.answer(data)
 
     def _signal(self, name: str) -> None:
-        """Send a signal to the foreground group, as from a keyboard; without one, to all processes."""
+        """Signal the foreground group, like a keyboard; without one, all processes."""
         number = signal.Signals[f"SIG{name}"]
         if name in _INTERRUPTS:
             self._input.drop_secrets()

@@ -1,4 +1,4 @@
-"""Scratch terminal: renders some output once as text, without answering queries."""
+"""Renders output once as text, without answers to queries."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from .library import load, used_first
 from .variation import SelectorFilter, restore
 
 _MAX_BLANK = 256
-"""Consecutive blank lines that are counted singly."""
+"""Consecutive blank lines counted singly."""
 
 
 class Scratch:
-    """A terminal for one rendering, to be closed; `history` is the size in bytes of the lines above
-    the screen."""
+    """Terminal for one rendering, to be closed; `history` is the scrollback in bytes."""
 
     __slots__ = ("_cols", "_core", "_filter", "_rows", "_terminal")
 
@@ -36,11 +35,11 @@ class Scratch:
 
     @property
     def column(self) -> int:
-        """Column of the cursor, from 0."""
+        """Cursor column, from 0."""
         return int(self._terminal.cursor[0])
 
     def around_cursor(self) -> tuple[str, str]:
-        """Return the text of all lines held, before and after the cursor; wrapped lines are joined."""
+        """Return the text before and after the cursor, with wrapped lines joined."""
         terminal, cols = self._terminal, self._cols
         above = terminal.get("scrollback_rows", "size_t")
         col, row = terminal.cursor

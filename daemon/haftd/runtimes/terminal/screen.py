@@ -1,12 +1,9 @@
 """The screen of a terminal, and the encoding of its keyboard.
-
-- Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. From the first escape on every
-  byte is drawn at once, as the process may wait for a reply.
-- Drawing blocks the daemon: it is done in pieces, for `_TURN_S` at a time over all terminals.
-  Snapshots, keys and resizes draw the backlog for at most `_SNAPSHOT_S` in a pass of the loop, and
-  beyond that see the screen drawn so far.
-- Escapes that read files, keep pictures or report the title are off: output must not reach beyond
-  its screen.
+- Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. After the first escape every
+  byte is drawn at once: the process may await a reply.
+- Drawing blocks the daemon: pieces take `_TURN_S` at a time over all terminals. Snapshots, keys and
+  resizes draw the backlog for at most `_SNAPSHOT_S` in a pass of the loop.
+- Escapes that read files, keep pictures or report the title are off.
 """
 
 from __future__ import annotations
@@ -35,40 +32,39 @@ from .variation import SelectorFilter, restore, restore_bytes
 
 _MAX_WAITING = 16_384
 _MAX_UNLOADED = 65_536
-"""Bytes that may wait for the library."""
+"""Bytes that may await the library."""
 
 _TURN_S = 0.001
-"""Bounds of drawing are processor time, so that a busy machine draws as much."""
+"""Seconds of processor time, so that a busy machine draws as much."""
 
 _SNAPSHOT_S = 0.004
 
 _SLOW_S = 0.002
-"""A slower piece has a cost that `render_cost` does not know: the next ones are smaller."""
+"""Beyond this the cost is unknown to `render_cost`: the next pieces are smaller."""
 
 _FAST_S = 0.0002
-"""After a faster piece the next one is twice as large."""
+"""Below this the next piece is twice as large."""
 
 _WARY_BYTES = 1 << 20
-"""Bytes after a slow piece that are drawn in small ones."""
+"""Bytes drawn in small pieces after a slow one."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
-"""The reply to queries for colours: dark."""
+"""Reply to queries for colours: dark."""
 
 _SCROLLBACK_BYTES = 2 << 20
-"""Memory of the lines above the screen: more than 2,000 at 80 columns."""
+"""Memory of the scrollback: over 2,000 lines of 80 columns."""
 
 _SCROLLBACK_LINES = 100_000
-"""Never reached: dropping single lines at a line limit costs ten times the time of dropping a
-page."""
+"""Never reached: dropping lines at a limit takes ten times as long as dropping a page."""
 
 _BRACKETED_PASTE = 2004
 _BACKARROW = 67
 _PROBE_KEY, _PROBE_BYTES = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
-"""Nothing but a key tells of modifyOtherKeys."""
+"""Only a key reveals modifyOtherKeys."""
 
 
 class Screen:
-    """A terminal's screen, with rows and columns from 0; loads the library on first use."""
+    """Screen, with rows and columns from 0; loads the library on first use."""
 
     __slots__ = (
         "_at",
@@ -104,9 +100,9 @@ class Screen:
         self._waiting: deque[bytes | tuple[int, int]] = deque()  # output, or a new size
         self._at = 0  # bytes drawn of the first
         self._piece = PIECE
-        self._wary_until = 0  # the pieces do not grow before this offset
-        self._snapshot_pass = -1  # the pass of the last snapshot
-        self._snapshot_spent = 0.0  # the seconds spent on snapshots in it
+        self._wary_until = 0  # no larger pieces before this offset
+        self._snapshot_pass = -1  # pass of the last snapshot
+        self._snapshot_spent = 0.0  # its seconds of snapshots
         self._waiting_size = 0
         self._prompt_at = -1  # offset of the last prompt, if no output followed
         self._frames = Frames()
@@ -123,22 +119,22 @@ class Screen:
 
     @property
     def revision(self) -> int:
-        """Count of bytes, resizes and cancelled strings drawn."""
+        """Count of drawn bytes, resizes and cancelled strings."""
         return self._bytes + self._redraws
 
     @property
     def must_load(self) -> bool:
-        """True if waiting bytes need the library: the owner then runs `load` and draws."""
+        """True if waiting bytes need the library: the owner runs `load` and draws."""
         return self._wants_feeding and not library.is_loaded()
 
     @property
     def waits(self) -> bool:
-        """True if drawing the backlog would load the library."""
+        """True if the backlog would load the library."""
         return bool(self._waiting) and not library.is_loaded()
 
     @property
     def is_behind(self) -> bool:
-        """True if the backlog should be drawn before the next output."""
+        """True if the backlog should be drawn before more output."""
         if library.is_loaded():
             return self._wants_feeding
         return self._waiting_size >= _MAX_UNLOADED
@@ -163,13 +159,13 @@ class Screen:
         self._frames.end()
 
     def end_string(self) -> bool:
-        """Cancel a control string (OSC, DCS, APC) that a killed process left open, and draw its
+        """Cancel a control string (OSC, DCS, APC) that a killed process left open and draw its
         lines after the first; return True if there was one."""
         self._prompt_at = self._bytes + self._waiting_size
         return self._end_string()
 
     def _end_string(self) -> bool:
-        """Cancel a string that ends in a prompt, once the bytes before it are drawn."""
+        """Cancel a string that ends in a prompt, after the bytes before it."""
         if not self._eager or self._terminal is None:
             return False
         if self._waiting or self._prompt_at != self._bytes:
@@ -205,7 +201,7 @@ class Screen:
         return self._may_draw
 
     def catch_up(self) -> None:
-        """Draw the backlog within the limit of a snapshot."""
+        """Draw the backlog within a snapshot's limit."""
         self._open()
         if not self._waiting:
             return
@@ -220,7 +216,7 @@ class Screen:
             self._snapshot_spent += self._draw_for(left)
 
     def _draw_for(self, seconds: float) -> float:
-        """Draw pieces for that many seconds of processor time; return the seconds spent."""
+        """Draw for these seconds of processor time; return those spent."""
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")
@@ -255,7 +251,6 @@ class Screen:
         return last - began
 
     def _adapt_piece(self, seconds: float) -> None:
-        """Adapt the size of the next piece to the time of the last one."""
         if seconds > _SLOW_S:
             self._piece = max(1, min(PIECE, self._piece) // 8)
             self._wary_until = self._bytes + _WARY_BYTES
@@ -263,7 +258,7 @@ class Screen:
             self._piece = min(2 * self._piece, MAX_PIECE)
 
     def _keep_size(self) -> None:
-        """Undo DECCOLM: the terminal keeps its size."""
+        """Undo DECCOLM."""
         rows, cols = self._drawn_size
         if self._terminal.get("cols") != cols:
             self._terminal.resize(cols, rows, *CELL)
@@ -278,7 +273,7 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
             self._set("SCROLLBACK_MAX_BYTES", "size_t", _SCROLLBACK_BYTES)
             self._set("CONTINUATION_MAX_BYTES", "size_t", KEPT_UNFINISHED)
-            # Reporting titles and reading pictures from files are off by default.
+            # Title reports and pictures from files are off by default.
             self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t", 0)
             self._set("COLOR_CURSOR", "GhosttyColorRgb", dict(zip("rgb", _FOREGROUND, strict=True)))
             for option, hook in hooks().items():
@@ -298,7 +293,7 @@ class Screen:
         core.check(status, f"set {option}")
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size and reflow, after drawing earlier output."""
+        """Resize and reflow, after earlier output."""
         self._rows, self._cols = rows, cols
         self._frames.end()
         if self._waiting:
@@ -317,7 +312,7 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> states.Screen:
-        """Return the screen as text; each of `lines` is a row without trailing blanks."""
+        """Return the screen as text; `lines` are rows without trailing blanks."""
         if self._waiting or self._shot is None:
             self.catch_up()
         if self._shot is not None and self._shot.revision == self.revision:
@@ -374,7 +369,7 @@ class Screen:
 
     @property
     def has_modes(self) -> bool:
-        """True if the process may have set a mode: it has printed an escape."""
+        """True if the process may have set a mode, by an escape."""
         return self._eager
 
     @property
@@ -383,7 +378,7 @@ class Screen:
 
     @property
     def keyboard_protocol(self) -> bool:
-        """True if kitty's keyboard protocol is on, or xterm's modifyOtherKeys."""
+        """True if kitty's keyboard protocol or modifyOtherKeys is on."""
         if not self._eager:
             return False
         self.catch_up()
@@ -404,7 +399,7 @@ class Screen:
 
     def _mode(self, number: int) -> bool:
         if not self._eager:
-            return False  # no escape yet: all modes are initial
+            return False  # no escape: all modes are initial
         self.catch_up()
         return bool(self._terminal.mode(number))
 
@@ -416,32 +411,31 @@ class Screen:
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen") != 0)
 
     def encode_paste(self, text: str, *, plain: bool = False) -> bytes:
-        """Encode a paste, bracketed if that is on and not `plain`. Raises `InputRefused`."""
+        """Encode a paste, bracketed if the mode is on, unless `plain`. Raises `InputRefused`."""
         return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
-        """Encode a key by initial modes; empty if none is sent. Raises `InputRefused`."""
+        """Encode a key by initial modes, perhaps to nothing. Raises `InputRefused`."""
         if self._plain_keys is None:
             self._plain_keys = KeyEncoder(library.load())
         return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
-        """Encode a key by the current modes; empty if none is sent. Raises `InputRefused`."""
+        """Encode a key by current modes, perhaps to nothing. Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press)
 
     def encode_common_key(self, press: KeyPress) -> bytes:
-        """Encode like `encode_key`, without a keyboard protocol."""
+        """Encode a key by current modes without a keyboard protocol."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press, protocol=False)
 
     def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode a mouse action, one part for each report. Raises `InputRefused` if reports are
-        off."""
+        """Encode a mouse action, one part a report. Raises `InputRefused` if reports are off."""
         if not self.wants_mouse:
             raise InputRefused(
                 "The program takes no mouse: it has not turned reports of it on. Use keys."
@@ -462,7 +456,7 @@ class Screen:
         return parts
 
     def close(self) -> states.Screen | None:
-        """Free the memory and return the last snapshot; None if that would load the library."""
+        """Free the memory; return the last snapshot, None if that would load the library."""
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
             self.snapshot()

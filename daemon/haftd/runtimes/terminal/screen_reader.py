@@ -1,4 +1,4 @@
-"""Read a screen's rows, cursor and title in four calls of the library, with buffers that all terminals share."""
+"""Rows, cursor and title in four calls of the library, with buffers shared by all terminals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATA = {
 
 
 class Contents(NamedTuple):
-    """`lines` are the rows without trailing blanks, perhaps without the last empty ones."""
+    """`lines` are rows without trailing blanks, perhaps without the last empty ones."""
 
     lines: list[str]
     cursor: tuple[int, int]
@@ -27,7 +27,7 @@ class Contents(NamedTuple):
 
 
 class ScreenReader:
-    """The arguments of the library's calls, made once; for the thread of the loop alone."""
+    """Arguments of the library's calls, made once, for the loop's thread alone."""
 
     def __init__(self, core: Any) -> None:
         from pyghostty._ffi import union_fn
@@ -95,7 +95,7 @@ _readers: list[ScreenReader] = []
 
 
 def read_screen(core: Any, terminal: Any, rows: int, cols: int) -> Contents:
-    """Return the contents of the active screen of the terminal."""
+    """Return the contents of the active screen."""
     if not _readers:
         _readers.append(ScreenReader(core))
     return _readers[0].read(terminal, rows, cols)

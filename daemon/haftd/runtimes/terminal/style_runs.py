@@ -9,7 +9,7 @@ _STRING = re.compile(rb"\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
 
 
 def runs_of(row: bytes) -> tuple[tuple[str, str], ...]:
-    """Split a row of text with SGR sequences; links are left out, as are blanks without style at the end."""
+    """Split a row of text with SGR sequences, without links and trailing blanks."""
     runs: list[tuple[str, str]] = []
     style: list[str] = []
     at = 0

@@ -1,15 +1,11 @@
-"""The text of a terminal's output, line by line, as a user would have read it.
-
-- The text depends on the bytes alone; those before a stretch are drawn first, for the cursor and
-  the lines it changes.
+"""The text of a terminal's output, by lines, as a user would have read it.
+- The text depends on the bytes alone; earlier ones are drawn for the cursor and changed lines.
 - Output that only appends is stripped of colours, titles and modes. Other output is drawn on a
-  scratch terminal, and the text is the changed lines: a progress bar in its last form, of a line
-  that has grown the new part.
-- Output that would take long to draw gives the last text of a rewritten line.
-- The alternate screen gives its changed rows with the blank ones between.
+  scratch terminal for its changed lines: a progress bar's last form, a grown line's new part.
+- Output slow to draw gives the last text of a rewritten line.
+- The alternate screen gives its changed rows, with blank ones between.
 - A control string that a killed process left open ends at the line end.
-- The mark and padding by which a shell begins a row with its prompt (zsh's PROMPT_SP, fish) are a
-  line end.
+- Mark and padding before a shell's prompt (zsh's PROMPT_SP, fish) are a line end.
 """
 
 from __future__ import annotations
@@ -30,18 +26,18 @@ _CONTEXT = 16_384
 """Bytes drawn before a stretch: a few screens."""
 
 _MAX_WORK = 10_000
-"""Cost of whole-screen sequences drawn in one call, in about microseconds."""
+"""Cost of whole-screen sequences in one call, in about microseconds."""
 
 _MAX_ESCAPES = 8_192
-"""More than any program prints for one read; parsing each takes time, too."""
+"""More than a program prints for one read; each takes time to parse."""
 
 _HISTORY = 256 << 20
-"""Bytes of lines that a scratch terminal may hold: more than `WHOLE` can make."""
+"""Bytes of scrollback: more than `WHOLE` can make."""
 
 _MAX_CELLS = 100_000
-"""Cells of a terminal whose output is drawn."""
+"""Cells of a terminal that is drawn."""
 
-# Bounded counts limit backtracking to a few bytes.
+# Bounded counts limit backtracking.
 _HEAVY = re.compile(
     rb"(?P<cheap>\x1b\[[\d;:]{0,32}+[mHfABCDEFGKd`]|\x1b[()]B|\x1b[=>78])"
     rb"|(?P<reset>\x1bc)|(?P<many>\x1b\[\??[\d;]{0,32}\d{3}[\d;]{0,32}+[@-~])|\x1b|[\n\x0b\x0c]"
@@ -65,13 +61,13 @@ _DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
 _LINE_ENDS = re.compile("(?<!\r)\r++\n")
 _AT_LINE_START_RAW = re.compile(rb"(?<!\r)\r*+\n\r*+")
 _MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
-"""Marks of a shell; the library inserts a line break at one, which the program did not print."""
+"""A shell's marks, at which the library inserts a line break."""
 
 _AT_LINE_START = re.compile("(?<=\n)\r+")
 _STYLE = rb"(?:\x1b\[[\d;:]{0,32}+m|\x1b\(B)"
 _PAD = re.compile(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
-"""The padding of a shell: a row of blanks, less the width of the mark before them; then blanks over
-the mark, in case the row was empty. The mark may appear again in between."""
+"""A shell's padding: a row of blanks, less the width of the mark before; then blanks over the mark.
+The mark may appear again in between."""
 
 _PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
 _MAX_PAD_MARK_LENGTH = 256
@@ -80,7 +76,7 @@ _ALTERNATE = {b"47", b"1047", b"1049"}
 
 
 class Transcript:
-    """The rendering of one terminal's output; see `core.text.Rendering`."""
+    """Rendering of one terminal's output; see `core.text.Rendering`."""
 
     __slots__ = ("_cols", "_rows")
 
@@ -96,7 +92,7 @@ class Transcript:
 
     def pending(self, tail: bytes) -> int:
         """Return the length of the incomplete tail: a carriage return waits for the line end or the
-        text that replaces the line."""
+        replacing text."""
         returns = len(tail) - len(tail.rstrip(b"\r"))
         return max(returns, escapes.pending(tail))
 
@@ -138,7 +134,7 @@ def _long_text(data: bytes, *, at_line_start: bool) -> str:
 
 
 def _appended(data: bytes, *, at_line_start: bool) -> str | None:
-    """Return the text of output that only appends; None for any other."""
+    """Return the text of output that only appends, else None."""
     parts: list[str] = []
     for piece in escapes.lines(data):
         text = _appended_lines(piece, at_line_start=at_line_start or bool(parts))
@@ -159,14 +155,14 @@ def _appended_lines(data: bytes, *, at_line_start: bool) -> str | None:
 
 
 def _written_last(data: bytes) -> str:
-    """Keep only the text after the last carriage return of each line."""
+    """Keep only each line's text after its last carriage return."""
     text = escapes.decode(_without_pads(data))
     lines = _LINE_ENDS.sub("\n", text).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def _pads(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the paddings of a shell, from its mark to the prompt."""
+    """Yield a shell's paddings, from mark to prompt."""
     if b" \r" not in data:
         return
     for pad in _PAD.finditer(data):
@@ -198,7 +194,7 @@ def _feed(terminal: Scratch, data: bytes) -> None:
 
 
 def _work(data: bytes, cells: int) -> float:
-    """Return the microseconds, as measured, of the expensive sequences in `data`."""
+    """Return the measured microseconds of the expensive sequences."""
     once, each = 0.0, 1 + cells / 1_500
     for heavy in _HEAVY.finditer(data):
         match heavy.lastgroup:
@@ -238,8 +234,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """All lines of a terminal, and the cursor's, without blanks after the cursor and trailing blank
-    lines: line editors pad with them."""
+    """All lines, and the cursor's, without blanks after the cursor and trailing blank lines: line
+    editors pad."""
 
     lines: list[str]
     line: int

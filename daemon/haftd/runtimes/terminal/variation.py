@@ -1,8 +1,7 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes.
 
-Without mode 2027 the terminal library drops this selector after a character that is no emoji, as in
-the keycap 1️⃣. An unassigned selector, which the library keeps, is drawn instead, and translated
-back on every read.
+Without mode 2027 the library drops it after a non-emoji, as in the keycap 1️⃣; an unassigned
+selector, which the library keeps, is drawn instead and translated back on read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _SET_CLUSTERS = re.compile(rb"\x1b(?:c|\[\?[\d;]{0,32}?2027[\d;]{0,32}[hl])")
 
 
 class SelectorFilter:
-    """Filter for drawing on one terminal; a selector may come in pieces."""
+    """Filter for one terminal; a selector may come in pieces."""
 
     __slots__ = ("_last", "_terminal")
 
@@ -47,7 +46,6 @@ class SelectorFilter:
 
 
 def restore(text: str) -> str:
-    """Undo the translation in a text of the library."""
     return text.replace(_STAND_IN, _EMOJI)
 
 

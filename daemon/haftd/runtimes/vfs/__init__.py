@@ -1,5 +1,5 @@
-"""Mediated tools: a process without access of its own, whose requests the daemon answers.
+"""Mediated tools: processes without access of their own, whose requests the daemon answers.
 
-`runtime` starts `mediated`, one call; `requests` queues and answers requests, `programs` runs the programs of
+`runtime` starts `mediated`, one call; `requests` queues and answers, `programs` serves
 `process.run`.
 """

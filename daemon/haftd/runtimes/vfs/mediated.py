@@ -1,4 +1,4 @@
-"""One mediated call, from the check of the rules to the end of the last process."""
+"""One mediated call, from the check of the rules to the last process's end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
 
 
 async def _prepared(access: HostAccess) -> HostAccess:
-    """Resolve the links of the rules' paths; raises `StartFailed`."""
+    """Resolve links in the rules' paths. Raises `StartFailed`."""
     try:
         return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
     except RuleThroughLink as out:

@@ -1,4 +1,4 @@
-"""Programs of `process.run`: each in a sandbox by the tool's rules, and ended with the tool."""
+"""Programs of `process.run`: sandboxed by the tool's rules, ended with the tool."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ _MAX_STDERR = 65_536
 
 
 class Programs:
-    """The programs of one tool."""
-
     def __init__(self, call: Call, mediation: Mediation) -> None:
         self._limits = call.launch.limits
         self._mediation = mediation
         self._children: set[Child] = set()
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of all living processes of programs."""
+        """Return the pids of living processes."""
         return tuple(pid for child in self._children for pid in child.members())
 
     async def run(self, params: Run, envs: tuple[str, ...], folder: str) -> RunResult:
-        """Run a permitted program to the end; cancellation ends the program. Raises `HostCallError`."""
+        """Run a permitted program to the end, or cancellation. Raises `HostCallError`."""
         if not 0 < params.timeout_s <= MAX_S:
             raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
         wall_s = min(params.timeout_s, self._limits.get("wall_s", MAX_S))
         limits = {**self._limits, "wall_s": wall_s}
-        # A rule names a file of the root, wherever the tool has it work.
+        # A rule names a file of the root, regardless of the working folder.
         is_relative = "/" in params.program and not params.program.startswith("/")
         program = (
             f"{self._mediation.access.root}/{params.program}" if is_relative else params.program

@@ -1,7 +1,7 @@
-"""Requests of a mediated process: answered beside each other, each reply when ready.
+"""Requests of a mediated process, answered concurrently.
 
-Beyond `MAX_OUTSTANDING` requests without a reply the process's output is not read; a reply waits until the
-process reads its input.
+Beyond `MAX_OUTSTANDING` unanswered requests the output is not read; replies wait for the process to
+read its input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_AT_ONCE = 8
 
 
 class HostRequests:
-    """The requests of one process; `members` returns the pids of programs that run for requests."""
+    """Requests of one process; `members` returns the pids of their programs."""
 
     def __init__(self, calls: HostCalls, members: Callable[[], tuple[int, ...]]) -> None:
         self.members = members
@@ -66,7 +66,7 @@ class HostRequests:
             self.stop()
 
     def stop(self) -> None:
-        """Drop what waits and cancel what runs."""
+        """Drop waiting and cancel running requests."""
         self._is_stopped = True
         self._waiting.clear()
         self._room.set()

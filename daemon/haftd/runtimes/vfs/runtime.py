@@ -1,4 +1,4 @@
-"""The runtime `vfs`: a live tool in an empty sandbox, with host calls beside the states."""
+"""Runtime `vfs`: a live tool in an empty sandbox, with host calls beside the states."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ..wasm.runtime import CompiledModules, is_module
 
 
 class VfsRuntime:
-    """Runs calls with `mediation`; every process of theirs is confined."""
+    """Runs calls with `mediation`, all processes confined."""
 
     def __init__(self, modules: CompiledModules | None = None) -> None:
         self._modules = modules
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        from .mediated import run_mediated  # TLS and HTTP, which most daemons never need
+        from .mediated import run_mediated  # imports TLS and HTTP, rarely needed
 
         if self._modules is not None and is_module(call):
             call = await self._modules.prepared(call)

@@ -1,5 +1,5 @@
-"""WebAssembly modules as tools: each runs in a process of its own, never in the daemon.
+"""WebAssembly modules as tools, each in its own process.
 
-`plan` turns the launch of a module into that of a worker, `worker` is the program of that process, and
-`runtime` compiles a module once, then runs the worker as a tool on pipes.
+`plan` turns a module's launch into that of a worker, `worker` is the program of that process,
+`runtime` compiles a module once and runs the worker on pipes.
 """

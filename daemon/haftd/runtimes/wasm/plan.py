@@ -1,6 +1,6 @@
-"""From the launch of a module to the launch of its worker. Pure but for real paths.
+"""The launch of a module's worker. Pure but for real paths.
 
-The worker is a tool's process like any other: limits, sandbox and tag are those of the module's launch.
+Limits, sandbox and tag are those of the module's launch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from . import worker
 from .worker import Order
 
 WORKER_MEMORY = 256 << 20
-"""Bytes that the worker may use beside the memory of the module, mostly to compile."""
+"""Bytes of the worker beside the module's memory, mostly to compile."""
 WORKER_THREADS = 8
 _OF_COMPILER = {"wall_s": 600.0, "memory": float(4 << 30)}
-"""Limits of the process that compiles into the cache, which no call waits for."""
+"""Limits of the process that compiles into the cache, outside any call."""
 
 _WRITE = frozenset({"create", "update", "delete"})
 _READ_EXECUTE = frozenset({"read", "execute"})
@@ -34,10 +34,10 @@ def worker_launch(
     cache: str,
     call: str,
 ) -> LaunchSpec:
-    """Return the launch of the worker that runs the module `launch.argv[0]`.
+    """Return the launch of the worker for the module `launch.argv[0]`.
 
-    `grants` are the module's rights at absolute paths, `env` the names of its variables, `call` is the
-    JSON of the call, `cache` the folder of compiled modules.
+    `grants` are the module's rights at absolute paths, `env` names of variables, `call` the call's
+    JSON, `cache` the folder of compiled modules.
     """
     program = os.path.join(launch.cwd, launch.argv[0])  # noqa: PTH118
     limits = launch.limits
@@ -63,7 +63,7 @@ def worker_launch(
 
 
 def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
-    """Return the launch of a worker that compiles the module of another worker's launch."""
+    """Return the launch of a compiling worker from a running one's."""
     program = launch.argv[len(_INTERPRETER)]
     sandbox = launch.sandbox
     if sandbox is not None:
@@ -83,7 +83,7 @@ def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
 
 
 def module_of(launch: LaunchSpec) -> str:
-    """Return the path of the module of a worker's launch."""
+    """Return the module's path of a worker's launch."""
     return launch.argv[len(_INTERPRETER)]
 
 
@@ -91,14 +91,14 @@ def worker_argv(program: str, words: Sequence[str]) -> tuple[str, ...]:
     return (*_INTERPRETER, program, *words)
 
 
-# The real path: a sandbox follows no link in a folder that the tool may change.
+# Real paths: a sandbox follows no link in a folder that the tool may change.
 _INTERPRETER = (os.path.realpath(sys.executable), "-I", "-S", os.path.realpath(worker.__file__))
 
 
 def folders_of(grants: Iterable[Grant], cwd: str) -> tuple[tuple[str, str, bool], ...]:
     """Return the module's folders: path, name for the module, may be changed.
 
-    Each has its path as name; the working folder and those below also have their relative names.
+    The name is the path; the working folder and those below also have relative names.
     """
     folders: dict[str, tuple[str, bool]] = {}
     covering = ""
@@ -122,13 +122,13 @@ def _whole(value: float | None) -> int | None:
 
 
 def _with_worker(limits: Mapping[str, float]) -> Mapping[str, float]:
-    """Add what the worker itself needs to the module's limits."""
+    """Add the worker's needs to the module's limits."""
     more = {"memory": WORKER_MEMORY, "processes": WORKER_THREADS}
     return {name: value + more.get(name, 0) for name, value in limits.items()}
 
 
 def _with_worker_files(sandbox: Sandbox | None, order: Order, program: str) -> Sandbox | None:
-    """Let the worker read its libraries, the module and the cache; the module has its folders only."""
+    """Let the worker read libraries, module and cache; the module has its folders only."""
     if sandbox is None:
         return None
     prefixes = {sys.base_prefix, sys.base_exec_prefix}

@@ -1,6 +1,6 @@
-"""Runtime of WebAssembly modules: runs a module's worker as a tool on pipes, and keeps modules compiled.
+"""Runs a module's worker as a tool on pipes, and keeps modules compiled.
 
-The compiled form is made by a process that runs no module, so that no module can change another's.
+Only a process that runs no module compiles into the cache, so that no module can change another's.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .worker import Order
 log = structlog.get_logger("haftd.runtimes.wasm.runtime")
 
 MAX_MODULE = 256 << 20
-"""Bytes of a module's file, which the daemon reads for its hash."""
+"""Bytes of a module's file, read for its hash."""
 _PIECE = 1 << 20
 _MAX_NAMES = 64
 
 
 class CompiledModules:
-    """The cache of compiled modules, for calls whose launch `plan.worker_launch` has made.
+    """Cache of compiled modules, for launches of `plan.worker_launch`.
 
-    No call waits for the compiler: a module that is not in the cache is compiled in the memory of the worker,
-    and beside that into the cache, by a process in a task of `nursery`. `make_call` makes the call of that
-    process, `clear_up` is called after the end.
+    No call waits for the compiler: an uncached module is compiled in the worker's memory, and into
+    the cache by a process in a task of `nursery`. `make_call` makes that process's call, `clear_up`
+    follows its end.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class CompiledModules:
         self._make_call = make_call
         self._clear_up = clear_up
         self._names: dict[tuple[object, ...], str] = {}
-        """Names of compiled modules, by the files' identity."""
+        """Compiled modules' names by file identity."""
         self._tried: set[str] = set()
-        """Names that are being compiled, or could not be."""
+        """Names being compiled, or failed."""
 
     async def prepared(self, call: Call) -> Call:
-        """Return the call with the name of the compiled module. Raises `StartFailed`."""
+        """Return the call with the compiled module's name. Raises `StartFailed`."""
         order = _order_of(call)
         name = await self._name(module_of(call.launch), has_fuel=order.fuel is not None)
         if name not in self._tried and _is_wanting(order.cache, name):
@@ -91,7 +91,7 @@ class CompiledModules:
 
 
 class WasmRuntime:
-    """The runtime `wasm`."""
+    """Runtime `wasm`."""
 
     def __init__(self, modules: CompiledModules) -> None:
         self._modules = modules
@@ -102,7 +102,7 @@ class WasmRuntime:
 
 
 def is_module(call: Call) -> bool:
-    """Return whether the call's process is the worker of a module."""
+    """Return True if the call's process is a module's worker."""
     return worker.VARIABLE in call.launch.env
 
 
@@ -125,7 +125,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
 
 
 def _is_wanting(folder: str, name: str) -> bool:
-    """Return whether the cache can be used and lacks that module; makes the folder, for this user alone."""
+    """Return True if the cache is usable and lacks the module; makes the folder, private to this user."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         os.close(worker.open_private(folder))
@@ -136,7 +136,7 @@ def _is_wanting(folder: str, name: str) -> bool:
 
 
 def _with_cached(call: Call, name: str) -> Call:
-    """Return the call with the name of the compiled module, also when run again."""
+    """Return the call with the compiled module's name, also for a further run."""
     env = {**call.launch.env, worker.VARIABLE: _order_of(call)._replace(cached=name).text()}
     again = call.again
 

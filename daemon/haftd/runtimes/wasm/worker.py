@@ -1,12 +1,10 @@
 """Program of the process that compiles or runs one WebAssembly module.
-
-- It stands on the standard library and wasmtime, and starts as a script without `site`: a sandbox need not
-  grant more than these.
-- The variable HAFT_WASM has an `Order`; the words are those of the module, its file first.
-- A module has the folders and variables of its order, and the three standard streams. Without input of
-  its own its standard input is the call, one line of JSON.
-- A compiled module is native code. It is loaded only from a folder and a file that no other user may
-  change, and written only by a process that runs no module.
+- Starts as a script without `site`, on the standard library and wasmtime: a sandbox need grant no more.
+- HAFT_WASM has an `Order`; the words are the module's, its file first.
+- A module has the folders and variables of its order, and standard streams. Without input of its own,
+  standard input is the call, one line of JSON.
+- A compiled module is native code: loaded only from a folder and file that no other user may change,
+  written only by a process that runs no module.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ from typing import Any, NamedTuple, NoReturn
 
 VARIABLE = "HAFT_WASM"
 TRAPPED = 134
-"""Status of a module that has trapped: that of a process which aborts, in a shell."""
+"""Status of a trapped module: a shell's for an abort."""
 UNUSABLE = 126
-"""Status for a file that is no module, or one that cannot run here."""
+"""Status for a file that is no module, or cannot run here."""
 MISSING = 127
 
 NO_FUEL = "the module has used up its fuel"
@@ -32,7 +30,7 @@ _OUT_OF_FUEL = "all fuel consumed"
 _OVER_MEMORY = "exceeds memory limits"
 
 HEAD = 8
-"""Bytes that tell the kind of a module."""
+"""Bytes that identify the kind of a module."""
 _MAGIC = b"\0asm"
 _COMPONENT = b"\x0d\0\x01\0"
 _OF_COMPONENTS = "component"
@@ -42,11 +40,11 @@ _PAGE = 65536
 
 
 class Order(NamedTuple):
-    """The work of a worker: to run the module, or to `compile` it into the cache.
+    """Work of a worker: run the module, or `compile` it into the cache.
 
-    `engine` is the folder with the package wasmtime. `cached` is the name of the compiled module in the
-    folder `cache`. `folders` are (path, name for the module, may be changed); `env` are names of variables.
-    `has_call`: standard input is the call.
+    `engine` is the folder of the package wasmtime, `cached` the compiled module's name in `cache`.
+    `folders` are (path, name for the module, may be changed), `env` names of variables. `has_call`:
+    standard input is the call.
     """
 
     engine: str
@@ -72,16 +70,16 @@ def kind_of(head: bytes) -> str:
 
 
 def cached_name(head: bytes, digest: str, version: str, *, has_fuel: bool) -> str:
-    """Return the name of the compiled form: another engine or another source has another name.
+    """Return the compiled form's name, unique to engine and source.
 
-    `digest` is the SHA-256 of the source, which begins with `head`.
+    `digest` is the SHA-256 of the source, `head` its start.
     """
     fuel = "-fuel" if has_fuel else ""
     return f"{digest}-{version}-{os.uname().machine}{fuel}.{kind_of(head)}"
 
 
 def open_private(folder: str) -> int:
-    """Return a descriptor of a folder that only this user may enter. Raises OSError."""
+    """Open a folder that only this user may enter. Raises OSError."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
@@ -91,7 +89,7 @@ def open_private(folder: str) -> int:
 
 
 def open_compiled(folder: int, name: str) -> int:
-    """Return a descriptor of a compiled module that only this user may write. Raises OSError."""
+    """Open a compiled module that only this user may write. Raises OSError."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     facts = os.fstat(fd)
     is_private = facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
@@ -102,7 +100,7 @@ def open_compiled(folder: int, name: str) -> int:
 
 
 def main(words: Sequence[str]) -> NoReturn:
-    # Python's own handlers would wait for the module's end.
+    # Python's handlers would wait for the module's end.
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     order = Order(**json.loads(os.environ.pop(VARIABLE)))
@@ -123,7 +121,7 @@ def main(words: Sequence[str]) -> NoReturn:
         os._exit(ended.code)
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         worker.report(str(error))
-    except UnicodeEncodeError:  # with a value that may be secret
+    except UnicodeEncodeError:  # the value may be secret
         _fail(
             "a folder or a variable of the module is no UTF-8, which a module cannot have", UNUSABLE
         )
@@ -148,13 +146,13 @@ class _Worker:
         self._memory_size: Callable[[], int] = lambda: 0
         config = wasmtime.Config()
         config.consume_fuel = order.fuel is not None
-        # A limit of processes counts threads.
+        # A process limit counts threads.
         config.parallel_compilation = False
         self._engine = wasmtime.Engine(config)
 
     def compile(self) -> None:
-        """Compile the module into the cache; a cache that takes no module is no failure."""
-        from hashlib import sha256  # needless where the module is cached
+        """Compile into the cache; a failed write is no failure."""
+        from hashlib import sha256  # needless for a cached module
 
         order, source = self._order, self._source()
         version = order.cached.split("-")[1]
@@ -196,7 +194,7 @@ class _Worker:
             self._run_component(module, store)
 
     def is_full(self) -> bool:
-        """Return whether the module's memory cannot grow by another page within its limit."""
+        """True if another page would exceed the memory limit."""
         most = self._order.memory
         return most is not None and self._memory_size() + _PAGE > most
 
@@ -226,7 +224,7 @@ class _Worker:
         return source
 
     def _class(self, name: str) -> Any:
-        """Return the class for a compiled form of that name."""
+        """Return the class of a compiled form."""
         if not name.endswith(_OF_COMPONENTS):
             return self._wasmtime.Module
         from wasmtime import component
@@ -234,7 +232,7 @@ class _Worker:
         return component.Component
 
     def _cached(self) -> Any:
-        """Return the module of the cache; None if absent, or of another processor or engine."""
+        """Return the cached module; None if absent, or for another processor or engine."""
         order = self._order
         try:
             fd = open_compiled(open_private(order.cache), order.cached)
@@ -277,7 +275,7 @@ class _Worker:
 
 
 def _give_call() -> None:
-    """Make the call, of HAFT_CALL, the standard input."""
+    """Make HAFT_CALL the standard input."""
     call = os.environ.get("HAFT_CALL", "")
     if call.startswith("/"):
         with open(call, encoding="utf-8") as file:
@@ -305,7 +303,6 @@ def _write(folder: int, name: str, data: bytes) -> None:
 
 
 def _prune(folder: int) -> None:
-    """Remove the oldest files above `_MAX_CACHED`."""
     found = []
     for name in os.listdir(folder):
         try:
