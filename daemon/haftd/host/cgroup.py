@@ -1,4 +1,4 @@
-"""One child cgroup (version 2) per handle, where the kernel permits it.
+"""One child cgroup (version 2) per handle, where permitted.
 
 A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
 that joins after a write survives it.
@@ -24,7 +24,7 @@ def _unescape(field: str) -> str:
 
 
 def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the (root, mount point) of every hierarchy of version 2, or of a controller's of version 1."""
+    """Yield (root, mount point) of each hierarchy of version 2, or of a controller's of version 1."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.split()
@@ -63,7 +63,7 @@ def find_own(controller: str = "") -> Path | None:
 
 
 def _is_root(folder: Path) -> bool:
-    # cgroup.events and cgroup.kill exist in every cgroup but the root one.
+    # Both files exist in every cgroup but the root.
     return not (folder / "cgroup.events").exists()
 
 
@@ -79,8 +79,8 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     """Return the parent cgroup for handles. `setting`: `auto` for the daemon's own if delegated,
     `off`, or a path.
 
-    `declared`: the service manager declares the delegation; systemd set no attribute for a user's
-    units for years. Raises OSError if a path is no writable cgroup of version 2.
+    `declared`: by the service manager, as systemd set no attribute for a user's units for years.
+    Raises OSError if a path is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -113,12 +113,12 @@ class Cgroup:
         return self.path.name.removeprefix(PREFIX)
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises ProcessLookupError, or another OSError."""
+        """Move a process into the cgroup. Raises ProcessLookupError, OSError."""
         with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
             file.write(b"%d" % pid)
 
     def procs(self) -> list[int]:
-        """Return the pids here and below, without processes of other namespaces."""
+        """Return the pids here and below, without those of other namespaces."""
         pids: list[int] = []
         for folder in self._tree():
             with contextlib.suppress(OSError):
@@ -132,7 +132,7 @@ class Cgroup:
         return b"populated 1" in events if events else bool(self.procs())
 
     def is_frozen(self) -> bool:
-        """Return whether every process has halted since the freeze."""
+        """True once every process has halted."""
         return b"frozen 1" in self._events()
 
     def _events(self) -> bytes:
@@ -152,13 +152,13 @@ class Cgroup:
         try:
             (self.path / "cgroup.kill").write_bytes(b"1")
         except FileNotFoundError:
-            self._kill_each()  # Before Linux 5.14 there is no cgroup.kill.
+            self._kill_each()  # no cgroup.kill before Linux 5.14
         except OSError:
             self._kill_each()  # refused by a threaded cgroup
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Freeze the cgroup during the context, from Linux 5.2 on; signals stay pending."""
+        """Freeze the cgroup during the context (Linux 5.2); signals stay pending."""
         self._freeze(b"1")
         try:
             yield
@@ -170,7 +170,7 @@ class Cgroup:
             (self.path / "cgroup.freeze").write_bytes(state)
 
     def empty(self, timeout_s: float) -> bool:
-        """Kill until no process is left, blocking for `timeout_s` at most; return whether none is."""
+        """Kill until no process is left, for at most `timeout_s`; return True if empty."""
         deadline = time.monotonic() + timeout_s
         while True:
             events = self._open_events()
@@ -185,7 +185,7 @@ class Cgroup:
                     poll = select.poll()
                     if events is not None:
                         poll.register(events, select.POLLPRI)
-                    # The bound is for a child that joined unseen.
+                    # Bounded for a child that joined unseen.
                     poll.poll(min(left, 0.02) * 1000)
             finally:
                 if events is not None:
@@ -202,7 +202,7 @@ class Cgroup:
             fd = os.open(self.path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        os.read(fd, 4096)  # Arms the notification: POLLPRI reports changes after this.
+        os.read(fd, 4096)  # POLLPRI reports changes after this read
         return fd
 
     def _tree(self) -> Iterator[Path]:
@@ -217,7 +217,7 @@ class Cgroup:
             except OSError:
                 continue
             try:
-                # Still listed with the pidfd open: the pidfd is of a process of ours.
+                # Listed with the pidfd open: the pidfd is of a process of ours.
                 if pid in self.procs():
                     with contextlib.suppress(OSError):
                         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -226,7 +226,7 @@ class Cgroup:
 
 
 def is_ours(path: Path, home: str) -> bool:
-    """Return whether an instance of `home` made this existing cgroup."""
+    """True if an instance of `home` made this cgroup."""
     named = path.is_absolute() and path.name.startswith(f"{PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False

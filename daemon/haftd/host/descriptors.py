@@ -1,8 +1,7 @@
 """Reserve file descriptors by purpose.
 
-The kernel assigns the lowest free number, so a descriptor as high as the bound means that all below
-are taken. Waits for the ends of processes stop first, then starts, then output files, and
-connections last.
+The kernel assigns the lowest free number: one at the bound means that all below are taken. Waits
+for ends of processes stop first, then starts, output files, connections.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Literal
 Use = Literal["wait", "start", "output", "client"]
 
 SPARE = 32
-"""Reserved from connections: for short-lived descriptors, logs and files."""
+"""Reserved from connections, for short-lived descriptors, logs and files."""
 _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
-"""Where descriptors are few, one in so many is for clients."""
+"""The clients' share where descriptors are few: one in so many."""
 
 
 def has_room(fd: int, use: Use) -> bool:
-    """Return whether a just opened descriptor leaves enough for uses of higher priority."""
+    """True if a new descriptor leaves enough for uses of higher priority."""
     return fd < _bound(use)
 
 

@@ -1,4 +1,4 @@
-"""An event of which most are never awaited: the object of trio comes with the first waiting task."""
+"""An event that makes trio's object for the first waiting task."""
 
 from __future__ import annotations
 

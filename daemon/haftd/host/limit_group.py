@@ -1,11 +1,10 @@
-"""Limits that the kernel counts: the controllers `pids` and `memory` of a handle's cgroup.
-
-- Version 2: the handle's own cgroup, once its parent passes the controllers on. A cgroup with
-  controllers below holds no process, so the daemon moves into a child of its own cgroup.
-- Version 1: a cgroup in the hierarchy of `pids`, which bounds processes only. As it takes no place of
-  a service manager's, it is used only where there is none, as in a container.
-- The kernel refuses a fork, or ends a process, at the limit; the files of events report either. Those
-  of version 1 wake no reader, and are read now and then.
+"""Limits that the kernel counts: controllers `pids` and `memory` of a handle's cgroup.
+- Version 2: the handle's cgroup, once its parent passes the controllers on. A cgroup with controllers
+  below holds no process: the daemon moves into a child of its own.
+- Version 1: a cgroup in the hierarchy of `pids`, for processes only; used only without a service
+  manager, as in a container.
+- At the limit the kernel refuses a fork or ends a process, and reports either in files of events.
+  Those of version 1 wake no reader, and are polled.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _EVENTS: Final = {"pids.events": ("processes", "max"), "memory.events": ("memory
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """The folder for the cgroups of limited handles, and the controllers there."""
+    """Folder for limited handles' cgroups, and its controllers."""
 
     base: Path
     names: frozenset[str]
@@ -42,7 +41,7 @@ class Controllers:
     def group(
         self, mark: str, limits: Mapping[str, float], own: Cgroup | None
     ) -> LimitGroup | None:
-        """Return the group that counts for these limits; None where there is nothing to count.
+        """Return the group that counts for these limits, or None.
 
         `own` is the handle's cgroup of version 2. Raises OSError.
         """
@@ -64,42 +63,42 @@ class Controllers:
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """The cgroups of a daemon's handles: `base` is the parent of those of version 2, if any."""
+    """Cgroups of a daemon's handles: `base` is the parent of those of version 2, if any."""
 
     base: Path | None = None
     controllers: Controllers | None = None
 
     @property
     def parents(self) -> tuple[Path, ...]:
-        """Return each folder in which a previous daemon may have left cgroups."""
+        """Return the folders where a previous daemon may have left cgroups."""
         found = (self.base, None if self.controllers is None else self.controllers.base)
         return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class LimitGroup:
-    """A cgroup that counts for a handle; `is_separate` from the one that contains its processes."""
+    """Cgroup that counts for a handle; `is_separate` from that of its processes."""
 
     cgroup: Cgroup
     limits: Mapping[str, int]
     is_separate: bool
     _earlier: dict[str, int] = field(default_factory=dict, compare=False)
-    """Events of earlier runs of the handle, by file."""
+    """Events of earlier runs, by file."""
 
     def armed(self) -> LimitGroup:
         """Set the limits. Raises OSError."""
         for limit, most in self.limits.items():
             self._write(f"{_LIMITS[limit]}.max", b"%d" % most)
         if "memory" in self.limits:
-            # Memory that is swapped out would be outside the limit, and one of several processes
-            # killed would leave the others in an unknown state.
+            # Swapped memory would escape the limit, and one killed process of several leave an
+            # unknown state.
             for file, value in (("memory.swap.max", b"0"), ("memory.oom.group", b"1")):
                 with contextlib.suppress(OSError):
                     self._write(file, value)
         return self
 
     def add(self, pid: int) -> None:
-        """Move the leader of a run into the group, after an earlier run with the forks of its own. Raises OSError."""
+        """Move a run's leader into the group and permit forks again. Raises OSError."""
         self.armed()
         self._earlier.update(
             (file, self._count(file, event)) for file, (_, event) in _EVENTS.items()
@@ -108,7 +107,7 @@ class LimitGroup:
             self.cgroup.add(pid)
 
     def stop_forks(self) -> None:
-        """Let no process of the group start another until the next run."""
+        """Forbid forks in the group until the next run."""
         if "processes" in self.limits:
             with contextlib.suppress(OSError):
                 self._write("pids.max", b"0")
@@ -121,7 +120,7 @@ class LimitGroup:
         return None
 
     async def wait_passed(self) -> str:
-        """Wait until the kernel has enforced a limit, and return the limit."""
+        """Wait for a limit enforced by the kernel; return it."""
         pause, longest = _PAUSE_S
         while self.is_separate:
             if (limit := self.passed()) is not None:
@@ -129,7 +128,7 @@ class LimitGroup:
             await trio.sleep(pause)
             pause = min(pause * 2, longest)
         with contextlib.ExitStack() as stack:
-            # Each file is readable at all times; only its priority event reports a change.
+            # The files are always readable; only a priority event reports a change.
             events = stack.enter_context(contextlib.closing(select.epoll()))
             for file, (counted, _) in _EVENTS.items():
                 if counted in self.limits:
@@ -160,7 +159,7 @@ class LimitGroup:
 
 
 def find_controllers(setting: str, base: Path | None) -> Controllers | None:
-    """Return the controllers for limited handles; None where the kernel counts nothing for the daemon.
+    """Return the controllers for limited handles, or None.
 
     `setting` is `daemon.cgroup`, `base` the parent of the handles' cgroups of version 2.
     """
@@ -177,7 +176,7 @@ def find_controllers(setting: str, base: Path | None) -> Controllers | None:
 
 
 def _passed_on(base: Path) -> frozenset[str]:
-    """Return the controllers that `base` passes on to its children, after an attempt at each."""
+    """Return the controllers that `base` passes on, after an attempt at each."""
     wanted = frozenset(_LIMITS.values())
     control = base / "cgroup.subtree_control"
     try:

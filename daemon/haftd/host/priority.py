@@ -1,7 +1,6 @@
-"""The daemon's place in the queue of the processor: before the programs that it holds.
+"""The daemon's priority above its handles, so that a runaway keeps none waiting.
 
-A handle that runs away must not keep the others waiting. The kernel grants a higher priority to the
-superuser, or by RLIMIT_NICE; children get the usual one back at their fork.
+The kernel grants it to the superuser, or by RLIMIT_NICE; children lose it at their fork.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ _NICE = -10
 
 
 def prefer_daemon() -> bool:
-    """Raise the priority of this thread, unless a person has chosen one; return whether it was raised."""
+    """Raise this thread's priority, unless a person has chosen one; return True if raised."""
     if os.getpriority(os.PRIO_PROCESS, 0) != 0:
         return False
     usual, parameters = os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0)
@@ -22,7 +21,7 @@ def prefer_daemon() -> bool:
     except OSError:
         return False
     if os.getsid(0) == os.getpid():
-        # The sessions of handles have groups of their own, among which a nice value inside one does nothing.
+        # Handles' sessions are groups, within which alone a nice value counts.
         try:
             with open("/proc/self/autogroup", "w", encoding="ascii") as file:
                 file.write(str(_NICE))

@@ -1,10 +1,8 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
-
-- Input that fits is written at once, by the caller; the writer's task writes the rest.
-- The end of a pipe is final. A terminal's, EIO, is temporary: a process may open the terminal
-  again.
-- Descriptors do not block. The owner closes them, through `close` where a task may be waiting,
-  which then gets `trio.ClosedResourceError`.
+- The caller writes input that fits at once; the writer's task writes the rest.
+- A pipe's end is final. A terminal's, EIO, is temporary: a process may reopen it.
+- Descriptors do not block. The owner closes them, through `close` where a task may wait, which then
+  gets `trio.ClosedResourceError`.
 """
 
 from __future__ import annotations
@@ -26,18 +24,18 @@ from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 CHUNK = 65_536
 _MIN_GATHERED = 1_024
 _MAX_GATHERED = 16_384
-"""Reads of a flood are joined to chunks of up to this size, as a terminal gives 4 KiB a read; not for a
-consumer that has not kept up with the last chunk."""
+"""Reads of a flood are joined to this size, as a terminal gives 4 KiB a read, unless the consumer
+has not kept up."""
 _READS_A_TURN = 8
 _TURN_S = 0.001
 _INT = struct.Struct("i")
 _NO_ITEMS: deque[tuple[int, memoryview]] = deque()
-"""The queue before the first input: an empty deque takes 0.7 KiB."""
+"""Queue before the first input: an empty deque takes 0.7 KiB."""
 _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
 class InputFull(Exception):
-    """The input queue of a process that does not read is full. Nothing was queued."""
+    """The input queue of a process that does not read is full; nothing was queued."""
 
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
@@ -48,7 +46,7 @@ class InputFull(Exception):
 
 
 class Closed(Exception):
-    """The process, or an earlier call, has closed this input. Nothing was queued."""
+    """The process or an earlier call has closed this input; nothing was queued."""
 
 
 def close(fd: int) -> None:
@@ -56,12 +54,12 @@ def close(fd: int) -> None:
     try:
         trio.lowlevel.notify_closing(fd)
     except RuntimeError:
-        pass  # no loop runs in this thread, so no task waits
+        pass  # no loop in this thread, so no task waits
     os.close(fd)
 
 
 def _read(fd: int) -> bytes | None:
-    """Return the available data: empty at the end, None when there is none yet."""
+    """Return available data: empty at the end, None if there is none yet."""
     while True:
         try:
             return os.read(fd, CHUNK)
@@ -76,7 +74,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _gather(fd: int, data: bytes, until: float) -> tuple[bytes, int]:
-    """Return `data` and the bytes that follow in `fd` now, some `_MAX_GATHERED` until the time `until`;
+    """Return `data` and the bytes that follow in `fd`, some `_MAX_GATHERED` until the time `until`;
     and the number of reads."""
     parts, size = [data], len(data)
     while size < _MAX_GATHERED - len(data) and trio.current_time() < until and (more := _read(fd)):
@@ -93,9 +91,9 @@ async def pump(
 ) -> None:
     """Pass all data from `fd` to `emit`, until the end. Closes nothing.
 
-    An awaitable from `keep_up` is awaited before the next read: backpressure. `is_final` decides
-    about each end of a terminal; after one that is not final, the pump goes on when the terminal is
-    opened again. Cancellation loses nothing: read data was emitted.
+    An awaitable from `keep_up` is awaited before the next read: backpressure. `is_final` decides on
+    each end of a terminal; after another the pump continues at its reopening. Cancellation loses
+    nothing.
     """
     reads, began = 0, trio.current_time()
     is_slow = False
@@ -127,7 +125,7 @@ async def pump(
 
 
 def is_readable(fd: int) -> bool:
-    """Return whether a read would not block. On a terminal, the poll delivers data on its way."""
+    """True if a read would not block; the poll delivers a terminal's data on its way."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
@@ -140,7 +138,7 @@ def unread(fd: int) -> int:
 
 
 def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
-    """Emit the available data, some `most` bytes; return whether the end was reached."""
+    """Emit available data, some `most` bytes; return True at the end."""
     taken = 0
     while taken < most:
         data = _read(fd)
@@ -156,9 +154,9 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 class Writer:
     """Input queue of one process. The caller closes `fd`.
 
-    `on_written(number)` reports an item that was written, or dropped because the process reads no
-    more; numbers only grow. `put` may call it. `on_end` closes the descriptor once `end` is
-    reached. `on_waiting` is called with `run` when the first item has to wait and `run` has not begun.
+    `on_written(number)` reports a written or dropped item, perhaps within `put`; numbers only grow.
+    `on_end` closes the descriptor once `end` is reached. `on_waiting` is called with `run` when the
+    first item has to wait and `run` has not begun.
     """
 
     __slots__ = (
@@ -199,7 +197,7 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Return whether writing is over: the process closed its end, or `end` was called."""
+        """True if the process closed its end, or `end` was called."""
         return self._closed or self._ending
 
     @property
@@ -213,7 +211,7 @@ class Writer:
     def put(self, data: bytes) -> int:
         """Queue `data`; return its number. Raises InputFull, Closed.
 
-        An item may exceed the limit when nothing else waits.
+        An item may exceed the limit of an empty queue.
         """
         if self.closed:
             raise Closed("The program reads no more input.")
@@ -243,7 +241,7 @@ class Writer:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write queued data that did not fit at once; return when the input is closed."""
+        """Write the queued data; return when the input is closed."""
         self._is_running = True
         while not self._closed:
             if self._queue:
@@ -294,7 +292,7 @@ class Writer:
             self._finish()
 
     def _drop(self) -> None:
-        """Report every item as written, because the process reads no more."""
+        """Report every item as written: the process reads no more."""
         self._queue.clear()
         self._held = 0
         self._closed = True

@@ -1,4 +1,4 @@
-"""Query the kernel about one socket, by sock_diag(7), which answers before the request returns."""
+"""Query the kernel about one socket, by sock_diag(7), which answers at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _MAX_ANSWER = 4096
 
 
 def ask(request: bytes) -> bytes | None:
-    """Return the answer without its head; None where the kernel knows no such socket. Raises
-    OSError."""
+    """Return the answer without its head; None for no such socket. Raises OSError."""
     head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _REQUEST, 1, 0)
     kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as netlink:

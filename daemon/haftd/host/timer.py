@@ -1,7 +1,7 @@
-"""High-resolution timer: trio's own deadlines are as coarse as epoll's milliseconds.
+"""High-resolution timer: trio's deadlines have epoll's milliseconds.
 
-Each trio run has one timerfd, armed for its earliest callback. If the kernel grants none, no
-callback is called, so callers also set a trio deadline.
+Each trio run has one timerfd, for its earliest callback. If the kernel grants none, no callback is
+called: callers also set a trio deadline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 import trio
 
 LOOP_RESOLUTION_S = 0.001
-"""Resolution of trio's deadlines, which are rounded up; they serve for delays from this on."""
+"""Resolution of trio's deadlines, which are rounded up; use them from this delay on."""
 
 _CLOCK_MONOTONIC = 1
 _NEVER = float("inf")
@@ -39,7 +39,7 @@ class _Timer:
 
     def _arm(self, when: float) -> None:
         self._armed = when
-        # Zero would disarm the timer, and a past time is to fire at once.
+        # Zero would disarm the timer; a past time fires at once.
         ns = max(1, int((when - time.monotonic()) * _NS))
         _libc.timerfd_settime(self.fd, 0, _SPEC.pack(0, 0, ns // _NS, ns % _NS), None)
 
@@ -67,9 +67,9 @@ _run_timer: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("timer")
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> None:
-    """Call `callback` once after `seconds`; a second call for an equal callback replaces its time.
+    """Call `callback` once after `seconds`; an equal callback's time is replaced.
 
-    There is no cancellation: the callback runs even if its task has ended. It must not raise.
+    No cancellation: the callback runs even if its task has ended. It must not raise.
     """
     try:
         timer = _run_timer.get()

@@ -1,7 +1,6 @@
 """Files below a folder, by descriptors: openat2(2) and renameat2(2), which Python lacks.
-
-- A path is resolved beneath the folder: no `..`, link or mount of /proc leads out, in no race.
-- `pin` opens without effect on the file: no FIFO blocks, no device acts. `reopen` opens the pinned file itself.
+- No `..`, link or mount of /proc leads out, in no race.
+- `pin` never blocks or acts on a device; `reopen` opens the pinned file itself.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ import struct
 from typing import Final
 
 _RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276}
-_OPENAT2 = 437  # the same number on every machine
+_OPENAT2 = 437  # the same on every machine
 _NO_REPLACE = 1
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
 _MAX_TRIES = 128
-"""A rename of any folder during the resolution makes the kernel give up (EAGAIN)."""
+"""A folder's rename during resolution makes the kernel give up (EAGAIN)."""
 _OF_KERNEL = frozenset(
     [
         *(0x9FA0, 0x62656572, 0x64626720, 0x73636673, 0x74726163, 0x6165676C, 0x27E0EB),
         *(0x63677270, 0xCAFE4A11, 0x1CD1, 0x62656570, 0xDE5E81E4, 0xF97CFF8C),
     ]
 )
-"""Magic numbers of proc, sysfs, debugfs, securityfs, tracefs, pstore, cgroup, cgroup2, bpf, devpts, configfs,
-efivarfs and selinuxfs (statfs(2))."""
+"""Magic numbers (statfs(2)) of proc, sysfs, debugfs, securityfs, tracefs, pstore, cgroup, cgroup2,
+bpf, devpts, configfs, efivarfs, selinuxfs."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False) -> int:
     """Return an `O_PATH` descriptor of `path` below `folder`; raises OSError, EXDEV for a way out.
 
-    Without `follow`, no link is followed, and a link at the end is opened itself.
+    Without `follow`, no link is followed, and a final link opened itself.
     """
     flags = os.O_PATH | os.O_CLOEXEC
     flags |= os.O_DIRECTORY if is_folder else 0
@@ -52,13 +51,13 @@ def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False)
 
 
 def reopen(pinned: int, flags: int) -> int:
-    """Return a descriptor for input and output of a pinned file; never waits for a FIFO."""
+    """Open a pinned file for input and output, without waiting for a FIFO."""
     more = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     return os.open(f"/proc/self/fd/{pinned}", flags | more)
 
 
 def real_path(fd: int) -> str:
-    """Return the present path of an open file, without links; raises FileNotFoundError once deleted."""
+    """Return an open file's present path without links; raises FileNotFoundError once deleted."""
     path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
     if path.endswith(" (deleted)") and not os.fstat(fd).st_nlink:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -66,7 +65,7 @@ def real_path(fd: int) -> str:
 
 
 def is_of_kernel(fd: int) -> bool:
-    """Return whether the file belongs to a file system that shows the kernel's state."""
+    """True for a file system of kernel state."""
     buffer = ctypes.create_string_buffer(256)
     if _libc.fstatfs(fd, buffer) < 0:
         code = ctypes.get_errno()

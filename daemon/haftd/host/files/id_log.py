@@ -1,8 +1,8 @@
-"""Log of used handle ids, in the state folder, for the next daemon.
+"""Log of used handle ids in the state folder, for the next daemon.
 
-A use is a line of JSON, `["session","id",generation]`, appended without fsync before the tool
-starts; generation 0 takes the use back. A line that cannot be written is dropped: after a restart
-the id is reported as never used, instead of expired.
+A use is a JSON line, `["session","id",generation]`, appended without fsync before the tool starts;
+generation 0 takes it back. After a failed write and a restart the id is reported as unused instead
+of expired.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_LINES = 20_000
 _MAX_READ = 8 << 20
 
 Use = tuple[str, str, int]
-"""A session, an id, and the id's last generation."""
+"""Session, id, and the id's last generation."""
 
 
 class IdLog:
-    """The log at `path`; `known` returns the ids for a rewritten file, the longest unused first."""
+    """Log at `path`; `known` returns the ids for a rewritten file, the longest unused first."""
 
     def __init__(self, path: Path, known: Callable[[], Iterable[Use]]) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class IdLog:
         self._lines = 0
 
     def load(self) -> list[Use]:
-        """Return the ids in the file, the longest unused first."""
+        """Return the file's ids, the longest unused first."""
         generations: dict[tuple[str, str], int] = {}
         lines = self._read().split(b"\n")
         for line in lines:
@@ -55,7 +55,7 @@ class IdLog:
             self._lines += 1
 
     def close(self) -> None:
-        """Close the file; the next note opens it again."""
+        """Close the file until the next note."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -79,7 +79,7 @@ class IdLog:
         self._fd = fd
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
-            self._write(b"\n")  # a cut line must not swallow the next one
+            self._write(b"\n")  # a cut line must not swallow the next
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:

@@ -1,9 +1,7 @@
-"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's lock of a
-state folder.
-
-- A POSIX lock would vanish with any close of the file, so the lock is a flock.
-- The descriptor is close-on-exec: a child would hold the lock after the daemon.
-- The file is never unlinked: a lock on an unlinked file excludes no daemon.
+"""Locks of one daemon: `daemon.lock` of a runtime folder, and the machine's lock of a state folder.
+- A flock: a POSIX lock would vanish with any close of the file.
+- Close-on-exec: a child would hold the lock after the daemon.
+- Never unlinked: a lock on an unlinked file excludes no daemon.
 - A suspended holder is alive: a second daemon touches nothing.
 """
 
@@ -29,11 +27,11 @@ from haftd.host.process.machine import boot_id, pid_namespace
 
 _PF_EXITING = 0x4
 _LINE = 1024
-"""Bytes of the first line: one write and one read, below a page, so no reader sees half."""
+"""Bytes of the first line: one write below a page, so no reader sees half."""
 
 
 class LockHeld(Exception):
-    """Another daemon holds the lock; `pid` and `socket` as recorded, None if absent."""
+    """Held by another daemon; `pid` and `socket` as recorded, or None."""
 
     def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
         process = "" if pid is None else f" (process {pid})"
@@ -54,8 +52,8 @@ class DaemonLock:
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
         """Take the lock. Raises LockHeld, or OSError of opening the file.
 
-        Blocks for `patience_s` at most, while the recorded holder is dead: a child between fork and
-        exec still holds the descriptors.
+        Blocks up to `patience_s` while the recorded holder is dead: a child between fork and exec
+        still has the descriptors.
         """
         deadline = time.monotonic() + patience_s
         while True:
@@ -75,8 +73,7 @@ class DaemonLock:
             except BaseException:
                 os.close(fd)
                 raise
-            # The file may have been replaced between open and flock: that lock excludes no other
-            # daemon.
+            # A file replaced between open and flock excludes no daemon.
             if not lock.is_in_place():
                 os.close(fd)
                 if time.monotonic() > deadline:
@@ -86,13 +83,13 @@ class DaemonLock:
             return lock
 
     def announce(self, socket: str | None) -> None:
-        """Record this process and its socket; a failed write is skipped."""
+        """Record this process and its socket; ignores a failed write."""
         self._socket = socket
         with contextlib.suppress(OSError):
             _write_holder(self._fd, socket)
 
     def restore(self) -> None:
-        """Lock again after the file was removed. Raises as `acquire`."""
+        """Lock again after the file's removal. Raises as `acquire`."""
         if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)
@@ -127,7 +124,7 @@ def _write_holder(fd: int, socket: str | None) -> None:
         line = json.dumps(holder).encode() + b"\n"
     finally:
         os.close(pidfd)
-    # In place, because a rename would release the lock. Blanks cover the former content.
+    # In place: a rename would release the lock. Blanks cover the former content.
     os.pwrite(fd, line.ljust(_LINE), 0)
 
 
@@ -152,8 +149,7 @@ def _read_holder(fd: int) -> _Holder:
 
 
 def holds_daemon_lock(pid: int) -> bool:
-    """Return whether the process has a `daemon.lock` open, as no child of a daemon has; True for a
-    process that may not be examined."""
+    """True if the process has a `daemon.lock` open, as no child of a daemon has, or may not be examined."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)  # noqa: PTH208

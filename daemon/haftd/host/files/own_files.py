@@ -1,7 +1,7 @@
-"""Which of haft's own files a folder gives access to, under any name: links and bind mounts included.
+"""Access of a folder to haft's own files, under any name: links and bind mounts included.
 
-A path counts together with each link that leads to it: replacing the link replaces the file. Mounts are compared by
-device and place on the device (proc_pid_mountinfo(5)); a hard link cannot be seen from the other name.
+Each link to a path counts: replacing the link replaces the file. Mounts are compared by device and
+place (proc_pid_mountinfo(5)); hard links cannot be seen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """`root` is the folder of the device that appears at `point`."""
+    """`root` is the folder of the device shown at `point`."""
 
     device: str
     root: str
@@ -29,7 +29,7 @@ class Mount:
 
 
 def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
-    """Return the mounts of this process, later ones over earlier ones."""
+    """Return this process's mounts, later ones over earlier."""
     if mountinfo is None:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mountinfo = file.read()
@@ -45,10 +45,9 @@ def own_file_in(
     installed: Iterable[str] = (),
     table: tuple[Mount, ...] | None = None,
 ) -> str:
-    """Return one of the own paths that `folder` holds, or that holds `folder`; empty without.
+    """Return one of the own paths that `folder` holds, or that holds `folder`, or an empty string.
 
-    `linked` is an own folder with files that may be links; `installed` are own paths from `ways`, which stay as
-    they are.
+    `linked` is an own folder of files that may be links; `installed` are own paths from `ways`.
     """
     granted = os.path.realpath(folder)
     own = [
@@ -72,7 +71,7 @@ def own_file_in(
 
 
 def ways(path: str) -> tuple[str, ...]:
-    """Return each link on the way to a path, and the path itself without links."""
+    """Return each link on the way to a path, and the path without links."""
     real = os.path.realpath(path)
     if real == path:
         return (path,)
@@ -85,7 +84,7 @@ def ways(path: str) -> tuple[str, ...]:
 
 
 def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
-    """Return the devices of which a folder may have several names."""
+    """Return the devices whose folders may have several names."""
     seen: set[str] = set()
     shared: set[str] = set()
     for mount in table:
@@ -96,7 +95,7 @@ def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
 
 
 def _links_in(folder: str) -> Iterator[str]:
-    """Yield the links in a folder and its subfolders, also in those that a link leads to."""
+    """Yield the links in a folder and its subfolders, also linked ones."""
     folders, seen = [folder], set[tuple[int, int]]()
     while folders and len(seen) < _MAX_FOLDERS:
         path = folders.pop()
@@ -116,7 +115,7 @@ def _links_in(folder: str) -> Iterator[str]:
 
 
 def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the place of a path on a device, and those of the mounts below the path."""
+    """Yield a path's place on its device, and those of mounts below."""
     above = Mount("", "/", "/")
     for mount in table:
         if is_within(path, mount.point) and len(mount.point) >= len(above.point):
@@ -132,7 +131,7 @@ def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether an absolute path is the folder or below."""
+    """True if an absolute path is the folder or below."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

@@ -1,4 +1,4 @@
-"""Regular files for reading: a FIFO in the place of one would wait for a writer, and a device act."""
+"""Regular files only: a FIFO would wait for a writer, and a device act."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file without waiting; raises OSError, EINVAL for a file of another kind."""
+    """Open a regular file; raises OSError, EINVAL for another kind."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

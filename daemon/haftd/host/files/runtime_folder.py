@@ -1,12 +1,10 @@
-"""The runtime folder, checks of owner and mode, and the socket bound in the folder.
-
-- A folder that others can write to is refused: its content may be anyone's.
-- A socket gets its mode before the bind, so that it is never open to others. A stale socket is
-  probed, then unlinked.
-- A path is unlinked only while it leads to the inode seen there: a service manager binds its own
-  socket in that place, regardless of locks.
-- An age cleaner (systemd-tmpfiles, tmpfiles.d(5)) skips a locked folder and sticky files. Other
-  cleaners may not, so the files are watched as well.
+"""The runtime folder, checks of owner and mode, and the socket inside.
+- A folder that others can write to is refused.
+- A socket gets its mode before the bind. A stale socket is probed, then unlinked.
+- A path is unlinked only while it leads to the same inode: a service manager binds its own socket
+  there, regardless of locks.
+- systemd-tmpfiles (tmpfiles.d(5)) skips a locked folder and sticky files. Other age cleaners may
+  not: the files are watched as well.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ import trio
 from haftd.ownership import why_replaceable
 
 MAX_SOCKET_PATH = 107
-"""Bytes of a socket's path; the kernel's field has 108 with the closing NUL."""
+"""Bytes of a socket's path; the kernel's field has 108 with the NUL."""
 
 _WRITABLE_BY_OTHERS = 0o002
 _WRITABLE_BY_GROUP_OR_OTHERS = 0o022
@@ -39,17 +37,17 @@ Inode = tuple[int, int]
 
 
 class FolderRefused(Exception):
-    """The folder, or a path below, is unusable; the message gives reason and remedy."""
+    """Unusable folder or path below; the message has reason and remedy."""
 
 
 class SocketInUse(Exception):
-    """A server answers at the socket's path."""
+    """A server answers at the path."""
 
 
 def prepare(folder: Path, *, ours: bool = True) -> None:
-    """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
+    """Create or check the runtime folder. Raises FolderRefused, OSError.
 
-    `ours`: the mode is corrected. A folder that the user chose stays unchanged: it may be a home.
+    `ours`: the mode is corrected; a folder of the user's choice, perhaps a home, stays unchanged.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -65,10 +63,10 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 
 
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
-    """Create the state folder with these folders inside, or check the existing ones.
+    """Create or check the state folder with these folders inside.
 
-    Each may be a link to a place with more room that others cannot write to. Homes may be open to a
-    group with one member. Raises FolderRefused, OSError.
+    Each may be a link to a place that others cannot write to. Homes may be open to a group of one
+    member. Raises FolderRefused, OSError.
     """
     for place in (folder, *(folder / name for name in inner)):
         _make(place)
@@ -121,7 +119,7 @@ def _check_parent(parent: Path, closed_to: int) -> None:
 
 
 def _check_way(path: Path) -> None:
-    """Check that no other user can redirect the path, by a folder further up or by a link."""
+    """Check that no other user can redirect the path, by a parent folder or a link."""
     if why := why_replaceable(str(path)):
         raise FolderRefused(f"{why}; name another folder")
 
@@ -140,7 +138,7 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        # Linux gives the socket's mode to the file, see unix(7); the umask is the whole process's.
+        # The file gets the socket's mode, see unix(7); a umask is the whole process's.
         os.fchmod(listener.fileno(), 0o600)
         listener.bind(name)
         listener.listen(backlog)
@@ -159,7 +157,7 @@ def _clear(path: Path) -> None:
         raise FolderRefused(
             f"{path} is not a socket; remove it, or set HAFT_SOCKET to another path"
         )
-    # EAGAIN is a full backlog: a server listens there, however slowly.
+    # EAGAIN is a full backlog of a slow server.
     if _probe(path) in (0, errno.EAGAIN, errno.EINPROGRESS):
         raise SocketInUse(f"somebody else serves {path}")
     unlink_inode(path, (facts.st_dev, facts.st_ino))
@@ -196,14 +194,14 @@ def unlink_inode(path: Path, inode: Inode | None) -> None:
 def keep_from_cleaners(folder: Path) -> int:
     """Lock the folder against age cleaners until the returned descriptor is closed."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    # Shared: other daemons, and cleaners that ignore locks, are excluded from nothing.
+    # Shared: excludes no other daemon.
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return fd
 
 
 async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
-    """Wait until `is_done`, called at once and whenever one of the paths may have changed."""
+    """Wait until `is_done`, called at once and at each change near the paths."""
     if is_done():
         return
     with contextlib.ExitStack() as stack:
@@ -232,7 +230,7 @@ _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 
 
 class _ChangeWatcher:
-    """Becomes readable after a change near the paths; the caller identifies the change.
+    """Readable after a change near the paths, for the caller to identify.
 
     The mount table reports changes by POLLPRI, which trio cannot await: hence the epoll.
     """
@@ -269,7 +267,7 @@ class _ChangeWatcher:
         return self._epoll.fileno()
 
     def clear(self) -> None:
-        """Consume the pending events, so that the next one wakes the caller."""
+        """Consume the pending events."""
         if self._inotify >= 0:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._inotify, 65536):

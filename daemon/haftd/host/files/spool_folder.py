@@ -1,7 +1,7 @@
-"""The folder of spools: unnamed files, and named ones for output that a user is to read.
+"""Folder of spools: unnamed files, and named ones for a user to read.
 
-An unnamed file vanishes with its descriptor, also after a crash. A name begins with the home of its
-daemon, because daemons may share the folder.
+An unnamed file vanishes with its descriptor, also in a crash. Names begin with the daemon's home:
+daemons may share the folder.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from haftd.host.descriptors import has_room
 
 
 class SpoolFolder:
-    """Opens files in `path`; `make_room` closes descriptors when none is left, and returns whether
-    it did."""
+    """Opens files in `path`; `make_room` closes descriptors if none is left, and returns True if it did."""
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path
@@ -41,9 +40,9 @@ class SpoolFolder:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self._path))
 
     def link(self, fd: int, suffix: str = "") -> str:
-        """Give an unnamed file a name with this suffix; return the path. Raises OSError."""
+        """Name an unnamed file with this suffix; return the path. Raises OSError."""
         path = self._path / f"{self._home}.{secrets.token_hex(8)}{suffix}"
-        # Only with a folder given does Python make the kernel follow the link.
+        # Only with a folder Python has the kernel follow the link.
         folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder, follow_symlinks=True)

@@ -1,6 +1,6 @@
-"""Find out whether a process waits for input, from the kernel's wait state alone.
+"""Detect a process that waits for input, from the kernel's wait state alone.
 
 `read_state` decides, from a `wait_snapshot` of processes. `thread_wait` decodes the system call
-that a thread is blocked in (numbers in `syscalls`), `fd_peers` finds the other end of a pipe,
-socket or terminal.
+that blocks a thread (numbers in `syscalls`), `fd_peers` finds the other end of a pipe, socket or
+terminal.
 """

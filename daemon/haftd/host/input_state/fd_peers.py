@@ -1,7 +1,7 @@
-"""Find the process at the other end of a Unix socket, a pipe, or a terminal's master.
+"""The process at the other end of a Unix socket, a pipe, or a terminal's master.
 
-Nothing waits, and nothing is raised. A peer that the kernel does not reveal (another network's
-socket, a kernel without unix_diag, another user's process) counts as none.
+Never waits or raises: a peer hidden by the kernel (another network or user, no unix_diag) counts as
+none.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def writes_to(pid: int, pipes: frozenset[int]) -> bool:
 
 
 def terminal_of(pid: int, master: int) -> int:
-    """Return the terminal's number for a master that a process holds; -1 where unknown."""
+    """Return the terminal's number of a process's master; -1 where unknown."""
     return _fdinfo_number(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
-    """Return whether a read would not block; None if unknown.
+    """True if a read would not block; None if unknown.
 
-    The poll delivers input on its way to a terminal's master.
+    The poll delivers input on its way to a master.
     """
     copy = _copy(pid, fd)
     if copy is None:
@@ -120,7 +120,7 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 
 def peer_of(inode: int) -> int | None:
-    """Return the inode of a Unix socket's peer; None where unknown."""
+    """Return the inode of a Unix socket's peer, or None."""
     request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)

@@ -1,13 +1,12 @@
-"""Determine whether a process waits for input right now: on a terminal, or at the end of a pipe.
-
-- A read or a poll of the terminal in which a thread of the foreground group sleeps proves a wait,
+"""Decide if a process waits for input right now: on a terminal, or at the end of a pipe.
+- A sleeping read or poll of the terminal, in a thread of the foreground group, proves a wait
   while no typed input is unread.
-- `reads` is always certain. `busy` is, unless the terminal is not canonical and the process sleeps
-  with a timeout (it may check the keyboard in between) or waits for an outside peer, which may hold
-  the terminal (tmux). Where a process may not be examined (another user's, such as sudo) and no
-  other reads, the state is `unknown`.
-- The reader of a terminal within the terminal (script, expect) is the reader.
-- The other end of the terminal is opened for the moment, never as a controlling one, and only while
+- `reads` is always certain. `busy` is, unless the process sleeps with a timeout on a non-canonical
+  terminal (perhaps between checks of the keyboard) or waits for an outside peer, perhaps the
+  terminal's holder (tmux). `unknown`: a process may not be examined (another user's, such as
+  sudo's) and no other reads.
+- A terminal within the terminal (script, expect) is followed to its reader.
+- The terminal's other end is opened for the moment, never as controlling terminal, and only while
   a process holds it, too.
 """
 
@@ -51,29 +50,23 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 class ReadState:
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
-    """The awaited input, by the modes of the terminal: a line; a line without echo; keys. Of an `unknown`
-    state, the possible input. None when busy. Always a line on a pipe.
-    """
+    """Awaited input by the terminal's modes: a line, a line without echo, keys; possible input if
+    `unknown`, None if busy. Always a line on a pipe."""
     certain: bool = False
     pids: tuple[int, ...] = ()
-    """The processes that wait; of `unknown`, those that cannot be examined; of `busy`, those in the
-    foreground.
-    """
+    """The waiting processes; of `unknown` the hidden ones, of `busy` those in the foreground."""
     within_ms: int | None = None
-    """Every wait has a timeout, of this length at most: the program does something else now and then. None
-    when a wait has no timeout.
-    """
+    """Longest timeout of the waits; None when one has none."""
     relays: bool = False
-    """Every waiting program has another source, too: a socket, or a pipe from another foreground
-    program. Typed input may be for a remote peer (ssh, tmux) of unknown state."""
+    """Every waiting program has another source, a socket or a foreground program's pipe: typed
+    input may be for a remote peer (ssh, tmux) of unknown state."""
     loops: bool = False
-    """Every waiting program waits in an event loop, for other events as well."""
+    """Every waiting program is in an event loop, with other events."""
     at_work: bool = False
-    """A waiting program also works, in another thread or in a foreground program of its own."""
+    """A waiting program also works, in another thread or foreground program."""
     processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
-    """Where the state is not certain: the foreground group, and the pid, start time and reaped faults of
-    each related process. Between two equal sets no process was started and none has ended.
-    """
+    """Of uncertain states: the foreground group, and pid, start time and reaped faults of each
+    related process. Equal sets: no process has started or ended between."""
     is_settled: bool = field(default=False, compare=False)
     """A program is in the foreground, and none of its processes began within `_SETTLED_S`."""
 
@@ -81,16 +74,16 @@ class ReadState:
 class _Terminal(NamedTuple):
     foreground: Callable[[], int | None]
     open: Callable[[], int]
-    """Open the terminal as programs do; raises OSError."""
+    """Open the terminal like a program; raises OSError."""
     master: int | None
 
 
 def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
-    """Return whether a process in the foreground of the terminal waits for typed input.
+    """Read the state of the terminal's foreground processes.
 
-    `pids`: the processes to examine, with all descendants: the session's leader, and orphans.
-    Blocks for some 0.1 ms. Read the output first: a process that prints and then waits has done
-    both by then. Raises OSError when `master` is no terminal.
+    `pids`: the session's leader and orphans, examined with all descendants. Blocks for some 0.1 ms.
+    Read the output first: a process that prints and then waits has done both by then. Raises
+    OSError when `master` is no terminal.
     """
     return _reading(
         _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
@@ -113,9 +106,9 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
 
 
 def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
-    """Return whether one of these processes, or a descendant, waits at the end of that pipe.
+    """Read the state of these processes and descendants at that pipe.
 
-    Such a process has read all that was written. The caller checks for queued input.
+    A waiting process has read all that was written; the caller checks for queued input.
     """
 
     def sought(facts: os.stat_result) -> bool:
@@ -137,7 +130,7 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
 
 
 def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
-    """Add the evidence of idleness, where that may have to decide."""
+    """Add the evidence of idleness where needed."""
     if result.certain and not (result.relays or result.loops):
         return result
     relatives = related(snapshot, group)
@@ -201,8 +194,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
 
 def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
-    """Return the number of the one inner terminal that every waiting process relays, and nothing
-    else."""
+    """Return the number of the one inner terminal, and nothing else, that every waiting process relays."""
     waits = snapshot.waits
     inner = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(inner) != 1 or any(
@@ -226,7 +218,7 @@ def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None
         return None
     if result.state != "reads":
         return result
-    # The inner terminal's output may be on its way to the relaying process.
+    # The inner terminal's output may be on its way to the relay.
     for wait in snapshot.waits:
         for _, fd in wait.seen.terminals:
             if (readable := is_readable(wait.pid, fd)) is not False:
@@ -249,7 +241,7 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
 
 
 def _stat_device(device: int) -> int:
-    """Return a device number in the form of /proc/<pid>/stat."""
+    """Return a device number as in /proc/<pid>/stat."""
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
@@ -293,15 +285,15 @@ def _peer(master: int, slave: str) -> int:
 
 
 def _has_unread(fd: int) -> bool:
-    # The poll delivers input on its way to the reader, and distinguishes an unfinished line from a
-    # readable one; FIONREAD does that only in canonical mode.
+    # The poll delivers input on its way to the reader, and tells a readable line from an unfinished
+    # one, as FIONREAD does in canonical mode only.
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(event & select.POLLIN for _, event in poll.poll(0))
 
 
 def _kind(fd: int) -> tuple[Kind, int | None]:
-    """Return the kind of input that a read gets, and the timeout in milliseconds."""
+    """Return the kind of input of a read, and the timeout in milliseconds."""
     try:
         _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
     except termios.error as error:

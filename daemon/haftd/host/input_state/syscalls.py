@@ -1,7 +1,6 @@
-"""The system calls in which a process waits, by machine.
+"""System calls in which a process waits, by machine; any other counts as work.
 
-Only calls with arguments that identify the awaited file, or that there is none. Any other call
-counts as work.
+Only calls whose arguments identify the awaited file, or that there is none.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Positions of one system call's arguments.
+    """Positions of a call's arguments.
 
-    `first`: the descriptor, or the set of descriptors. `bound`: the timeout, as milliseconds that
-    are negative for ever, or as the address of a time that is 0 for ever.
+    `first`: the descriptor or set of descriptors. `bound`: the timeout, in milliseconds (negative:
+    for ever) or as a time's address (0: for ever).
     """
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
@@ -23,11 +22,11 @@ class Call:
     bound: int = -1
     unit: Literal["ms", "timespec", "timeval"] = "ms"
     resumed: bool = False
-    """The call resumes an interrupted one, and shows the arguments of that."""
+    """Resumes an interrupted call, and shows its arguments."""
 
 
 _READ = Call("read")
-_NAP = Call("nap")  # how long does not matter
+_NAP = Call("nap")  # of any length
 _LOCK = Call("lock", first=1, bound=3, unit="timespec")
 _RING = Call("ring")
 _POLL = Call("poll", bound=2)

@@ -1,13 +1,10 @@
-"""The system call that one thread is blocked in.
-
-- The evidence is the call and its arguments (/proc/<pid>/task/<tid>/syscall), the descriptor sets
-  in memory (/proc/<pid>/mem), the files that an epoll watches (fdinfo), the type of a descriptor
-  (fd).
-- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring,
-  which shows no reads) means `hidden`.
-- An event loop returns to the very same call, so `is_unchanged` compares the scheduler's count of
-  runs, too.
-- A socket pair with both ends in the process (an event loop wakes itself with one) is internal.
+"""The system call that blocks a thread.
+- Evidence: the call and its arguments (/proc/<pid>/task/<tid>/syscall), descriptor sets in memory
+  (/proc/<pid>/mem), an epoll's files (fdinfo), a descriptor's type (fd).
+- Unreadable or unknown data (another machine's numbers, a set too large, an io_uring, which shows
+  no reads) means `hidden`.
+- An event loop returns to the very same call: `is_unchanged` also compares the count of runs.
+- A socket pair with both ends in the process (for wake-ups) is internal.
 """
 
 from __future__ import annotations
@@ -24,33 +21,30 @@ from haftd.host.input_state.fd_peers import has_both_ends, is_listening, termina
 from haftd.host.input_state.syscalls import CALLS, Call
 
 FilePredicate = Callable[[os.stat_result], bool]
-"""Return whether a descriptor's stat is that of the file from which input is awaited."""
+"""Return True for the stat of the file from which input is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
     state: Literal["reads", "watches", "away", "hidden"]
-    """`reads`: in a read of the file. `watches`: waits until the file is readable. `away`: runs, or sleeps
-    in anything else. `hidden`: unknown.
-    """
+    """`reads`: in a read of the file. `watches`: waits until it is readable. `away`: runs, or
+    sleeps otherwise. `hidden`: unknown."""
     within_ms: int | None = None
-    """The timeout of the wait in milliseconds; None for never."""
+    """Timeout of the wait in milliseconds; None for never."""
     outward: bool = False
     """The thread waits for an outside peer, perhaps among others: a socket, or an unidentified terminal."""
     terminals: frozenset[tuple[int, int]] = frozenset()
-    """The terminals of masters that are waited for beside the file: number and descriptor."""
+    """Terminals of other awaited masters: number and descriptor."""
     loops: bool = False
-    """The thread waits in an epoll for more than the file: an event loop. The set keeps entries that the
-    program has stopped reading until the loop next runs (libuv), except one-shot entries, which have to
-    be armed again (EPOLLONESHOT).
-    """
+    """The thread waits in an epoll for more than the file. Entries that libuv has stopped reading
+    stay until its loop next runs, except one-shot ones (EPOLLONESHOT)."""
     idle: bool = False
-    """The thread waits without a timeout for a lock or for work, or does housekeeping of an event
-    loop or a runtime (Go), in long sleeps."""
+    """The thread waits without timeout for a lock or work, or does housekeeping of an event loop or
+    runtime (Go) between long sleeps."""
     pipes: frozenset[int] = frozenset()
-    """The inodes of the pipes that are waited for beside the file."""
+    """Inodes of other awaited pipes."""
     line: bytes = b""
-    """The line of /proc/<pid>/task/<tid>/syscall."""
+    """Line of /proc/<pid>/task/<tid>/syscall."""
     ran: bytes = b""
     """The thread's run time and run count as of the wait (schedstat)."""
 
@@ -71,7 +65,7 @@ _IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
 _ONE_SHOT = 1 << 30
 _FUTEX_COMMAND = 0x7F
 _HOUSEKEEPING_MS = 1500
-"""A working thread takes no sleeps as long as this. Go's last until its next timer."""
+"""A working thread takes shorter sleeps. Go's last until its next timer."""
 _MAX_DEPTH = 4  # the kernel nests epolls no deeper
 _MAX_WATCHED = 1024
 _MAX_BYTES = 1 << 18
@@ -83,25 +77,25 @@ _EPOLL_FILE = "anon_inode:[eventpoll]"
 
 
 class _Undecidable(Exception):
-    """Decisive data cannot be read, or is not understood."""
+    """Decisive data cannot be read or understood."""
 
 
 def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
-    """Return the activity of a thread; `away` for one that is gone. Never raises."""
-    # Read first: while the count stays, the thread is where the line says.
+    """Return a thread's activity; `away` for one that is gone. Never raises."""
+    # Read first: an unchanged count proves the line.
     ran = _run_count(pid, tid)
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except OSError:
-        # The call may be hidden, the sleep is not, and a thread that awaits input sleeps.
+        # A thread that awaits input sleeps, even in a hidden call.
         return _HIDDEN if _sleeps(pid, tid) else _AWAY
     words = line.split()
     if words[:1] == [b"running"]:
         return _AWAY
     if len(words) < 9:
-        # Asleep, but in no call: on a page fault, or on the way out.
+        # Asleep outside a call: on a page fault, or on the way out.
         return _AWAY if words[:1] == [b"-1"] else _HIDDEN
     number = int(words[0])
     args = [int(word, 16) for word in words[1:7]]
@@ -122,7 +116,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
 
 
 def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
-    """Return whether the thread is still in the same wait, neither stopped nor halted by a tracer."""
+    """True if the thread is in the same wait, neither stopped nor halted by a tracer."""
     if not seen.ran:
         try:
             if _read(f"/proc/{pid}/task/{tid}/syscall") != seen.line:
@@ -133,7 +127,7 @@ def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
 
 
 def _run_count(pid: int, tid: int) -> bytes:
-    """Read the run time and run count of a thread; empty without CONFIG_SCHED_INFO."""
+    """Read a thread's run time and count; empty without CONFIG_SCHED_INFO."""
     try:
         return _read(f"/proc/{pid}/task/{tid}/schedstat")
     except OSError:
@@ -178,31 +172,31 @@ def _judge(
         return ThreadState(state, within, outward, terminals, loops, False, pipes, line, ran)
     if "unclear" in kinds:
         raise _Undecidable
-    # An event loop that hears only its own process is housekeeping: V8 clears its memory by such a
-    # loop, in a thread of its own, with timers of up to a second.
+    # A loop over its own process's events is housekeeping: V8 clears memory in such a thread, with
+    # timers up to a second.
     is_housekeeping = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or is_housekeeping) and call.shape in ("poll", "select", "epoll")
     return ThreadState("away", within, "socket" in kinds, terminals, idle=idle)
 
 
 def _is_long(pid: int, call: Call, args: list[int]) -> bool:
-    """Return whether a wait for a lock lasts too long for a working thread."""
+    """True if a wait for a lock is too long for a working thread."""
     if args[call.bound] == 0:
         return True
-    # The others (FUTEX_WAIT_BITSET) give a point in time, not a duration.
+    # FUTEX_WAIT_BITSET and others give a point in time.
     is_relative = args[call.first] & _FUTEX_COMMAND == 0
     return is_relative and (_bound(pid, call, args) or 0) >= _HOUSEKEEPING_MS
 
 
 def _kind(pid: int, file: _File) -> str:
-    """Return the kind of a file; a socket without an outside peer is `other`."""
+    """Return a file's kind; a socket without an outside peer is `other`."""
     if file.kind == "socket" and (has_both_ends(pid, file.inode) or is_listening(pid, file.fd)):
         return "other"
     return file.kind
 
 
 def _bound(pid: int, call: Call, args: list[int]) -> int | None:
-    """Return the timeout of a call in milliseconds; None for never."""
+    """Return a call's timeout in milliseconds; None for never."""
     if call.bound < 0:
         return None
     bound = args[call.bound]
@@ -217,13 +211,13 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """File of a descriptor. `terminal`: the master of the terminal numbered `inode`."""
+    """A descriptor's file. `terminal`: the master of the terminal numbered `inode`."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
     fd: int = -1
     once: bool = False
-    """The epoll entry is one-shot."""
+    """One-shot entry of an epoll."""
 
 
 class _Watched(NamedTuple):
@@ -235,7 +229,7 @@ class _Watched(NamedTuple):
 def _files(
     pid: int, watched: Iterable[_Watched], sought: FilePredicate, depth: int = 0
 ) -> set[_File]:
-    """Return the files of these descriptors, epolls replaced by the files that they watch."""
+    """Return these descriptors' files, epolls replaced by the files they watch."""
     files: set[_File] = set()
     for fd, inode, once in watched:
         file = _file(pid, fd, inode, sought)
@@ -255,7 +249,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     try:
         info = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
-        # Closed meanwhile; but an epoll watches a file, which may outlive the number.
+        # Closed meanwhile; but an epoll's file may outlive the number.
         return _OTHER if inode is None else _UNCLEAR
     if inode not in (None, info.st_ino):
         return _UNCLEAR
@@ -280,7 +274,7 @@ _OTHER: Final = _File("other")
 
 
 def _is_master(rdev: int) -> bool:
-    """Return whether the device is /dev/ptmx, or the master of an old pair."""
+    """True for /dev/ptmx, or the master of an old pair."""
     return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
 
 
@@ -312,14 +306,14 @@ def _registered(pid: int, epoll: int) -> list[_Watched]:
 
 
 def _is_foreign(pid: int, stack: int, place: int) -> bool:
-    """Return whether the program uses another system call table: a 32-bit program.
+    """True for a 32-bit program, with its other system call table.
 
-    Such a program always lies below 4 GiB, but a 64-bit one may, too.
+    Such a program always lies below 4 GiB, a 64-bit one may.
     """
     if stack >= _4_GIB or place >= _4_GIB:
         return False
     if stack == place == 0:
-        raise _Undecidable  # a worker of io_uring shows the call of its submitter
+        raise _Undecidable  # an io_uring worker shows its submitter's call
     return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
 
 
@@ -346,7 +340,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 
 def _read(path: str, size: int = _MAX_BYTES) -> bytes:
-    """Read a file of /proc, or the first bytes for a small `size`. Raises OSError, _Undecidable."""
+    """Read a file of /proc, or its first bytes. Raises OSError, _Undecidable."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, min(size, 4096))

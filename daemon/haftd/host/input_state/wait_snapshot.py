@@ -1,7 +1,7 @@
-"""Snapshot of a set of processes: the threads that wait for a file, and the activity of the others.
+"""Snapshot of processes: threads that wait for a file, and the others' activity.
 
-A process that cannot be examined, or is beyond the bound, is `unsure`, never idle. Each thread is
-seen at its own moment: `confirm` returns the waits that still last.
+A process hidden or beyond the bound is `unsure`, never idle. Each thread is seen at its own moment:
+`confirm` returns the waits that still last.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class WaitSnapshot:
-    """The state of some processes; `unsure` are those that cannot be examined."""
+    """State of some processes; `unsure` are those that cannot be examined."""
 
     members: list[int] = field(default_factory=list)
     processes: dict[int, Stat] = field(default_factory=dict)
-    """All processes that were examined, also those that are not members."""
+    """All examined processes, also non-members."""
     session: int = 0
     strangers: list[Stat] = field(default_factory=list)
     """Processes outside the group."""
@@ -46,11 +46,11 @@ class WaitSnapshot:
     """Members that wait for a peer outside the program."""
     at_work: set[int] = field(default_factory=set)
     timed: bool = False
-    """A thread that does not wait for input sleeps with a timeout."""
+    """A thread that awaits no input sleeps with a timeout."""
 
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
-    """Examine these processes and their descendants, as far as they are in the group."""
+    """Examine these processes and descendants within the group."""
     snapshot, below = WaitSnapshot(), child_lister()
     queue, visited, threads = list(pids), set[int](), 0
     while queue:
@@ -74,7 +74,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
             snapshot.session = stat.session
             most = _MAX_THREADS - threads
             threads += _add_process(stat, only_thread, sought, snapshot, most)
-        # Listed after its threads were looked at: a thread that has not run since has started no other.
+        # Listed after its threads: one that has not run since has started no process.
         queue += below(pid, only_thread)
     snapshot.members.sort()
     return snapshot
@@ -114,10 +114,10 @@ def _add_process(
 
 
 def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
-    """Add processes that left the session and kept the terminal (`su -c`), which may read in any
+    """Add processes that left the session but kept the terminal (`su -c`), which may read in any
     foreground.
 
-    Their other waits are ignored.
+    Ignores their other waits.
     """
     for pid in (
         stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
@@ -146,7 +146,7 @@ def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
 
 
 def confirm(snapshot: WaitSnapshot) -> list[Wait]:
-    """Return the waits that have lasted since they were seen."""
+    """Return the waits that still last."""
     return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 

@@ -1,11 +1,10 @@
-"""Supervisor of `connect`: the sockets of a sandbox reach haft's proxy, and no other destination.
+"""Supervisor of `connect`: sockets of a sandbox reach haft's proxy only.
 
-The filter of the sandbox lets the kernel ask (seccomp_unotify(2)). The supervisor reads the wanted address from the
-caller's memory, takes a copy of the caller's socket (pidfd_getfd(2)) and connects that to the proxy itself: whatever the
-caller changes meanwhile, an address of the supervisor's own is connected to. The call is never continued.
-Each step may take as long as the caller likes (a busy address space, a socket that blocks again), so a thread takes
-them, for one question of a sandbox at a time.
-Linux 5.14 with the right to trace the child; a stricter Yama, or a container that withholds the calls, refuses the tool.
+The kernel asks (seccomp_unotify(2)); the supervisor reads the address from the caller's memory,
+copies the caller's socket (pidfd_getfd(2)) and connects it to the proxy's address itself, never
+continuing the call: the caller may change its memory meanwhile. Steps may take as long as the
+caller likes, so a thread takes them, one question of a sandbox at a time. Needs Linux 5.14 and the
+right to trace the child; otherwise (Yama, a container) the tool is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import trio
 
 from haftd.host.launch import landlock
 
-_PIDFD_GETFD = 438  # the same number on every machine
+_PIDFD_GETFD = 438  # the same on every machine
 _PIDFD_THREAD = os.O_EXCL
 _RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _MAX_ADDRESS = 128
@@ -45,7 +44,7 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Connected:
-    """The error of a connection, and the copy of a socket, which blocks or does not."""
+    """A connection's error, and the copy of a socket, which blocks or does not."""
 
     code: int
     is_blocking: bool
@@ -68,13 +67,14 @@ def take_listener(pid: int, pidfd: int) -> int:
 
 
 async def supervise(listener: int, port: int) -> None:
-    """Answer the questions until no process of the sandbox is left; `port` is the proxy's."""
+    """Answer until no process of the sandbox is left; `port` is the proxy's."""
     one_at_a_time = trio.CapacityLimiter(1)
     async with trio.open_nursery() as nursery:
         while True:
             await trio.lowlevel.wait_readable(listener)
             events = _events(listener)
-            # Without a question the request would wait for one: before Linux 6.11 for ever, with no process left.
+            # Without a question the request would wait: before Linux 6.11 for ever, with no process
+            # left.
             question = _receive(listener) if events & select.POLLIN else None
             if question is not None:
                 await _answer(listener, question, port, nursery, one_at_a_time)
@@ -87,7 +87,7 @@ def _receive(listener: int) -> _Question | None:
     try:
         fcntl.ioctl(listener, _RECV, buffer)
     except OSError:
-        return None  # the caller has been killed meanwhile
+        return None  # the caller was killed
     id_, tid, _, _, _, _, fd, address, size = struct.unpack_from("=QIIiIQQQQ", buffer)
     return _Question(id_, tid, fd & 0xFFFFFFFF, address, size & 0xFFFFFFFF)
 
@@ -117,13 +117,13 @@ async def _answer(
 
 
 def _connected(listener: int, question: _Question, port: int) -> _Connected:
-    """Connect the caller's socket to the proxy, without waiting for the connection."""
+    """Connect the caller's socket to the proxy, without waiting."""
     sock: socket.socket | None = None
     try:
         if not is_proxy(_wanted_address(question), port):
             raise OSError(errno.EACCES, "")
         sock = _copied_socket(question)
-        # After this, no step depends on the caller's identity.
+        # No later step depends on the caller's identity.
         fcntl.ioctl(listener, _ID_VALID, struct.pack("=Q", question.id))
         code, is_blocking = _connect(sock, port)
     except OSError as error:
@@ -143,7 +143,7 @@ def _reply(listener: int, id_: int, code: int) -> None:
 
 
 def is_proxy(address: bytes, port: int) -> bool:
-    """Return whether a `sockaddr` is the proxy's, of IPv4 or mapped into IPv6."""
+    """True for the proxy's `sockaddr`, of IPv4 or mapped into IPv6."""
     (family,) = struct.unpack_from("=H", address) if len(address) >= 2 else (0,)
     if family == socket.AF_INET and len(address) >= 8:
         return address[2:8] == struct.pack(">H4s", port, socket.inet_aton(_LOOPBACK))
@@ -185,7 +185,7 @@ def _copied_socket(question: _Question) -> socket.socket:
 
 
 def _pidfd_of(tid: int) -> int:
-    """Open a thread (Linux 6.9), or its process, which shares the descriptors as a rule."""
+    """Open a thread (Linux 6.9), or its process, which usually shares the descriptors."""
     try:
         return os.pidfd_open(tid, _PIDFD_THREAD)
     except OSError as error:
@@ -199,11 +199,11 @@ def _pidfd_of(tid: int) -> int:
 
 
 def _connect(sock: socket.socket, port: int) -> tuple[int, bool]:
-    """Return the error of the connection without waiting, and whether the caller's socket blocks."""
+    """Return the connection's error without waiting, and True if the caller's socket blocks."""
     host = _LOOPBACK if sock.family == socket.AF_INET else f"::ffff:{_LOOPBACK}"
     flags = fcntl.fcntl(sock, fcntl.F_GETFL)
     is_blocking = not flags & os.O_NONBLOCK
-    # The flag is the caller's, too, and is put back at once.
+    # The flag is the caller's, too, and put back at once.
     fcntl.fcntl(sock, fcntl.F_SETFL, flags | os.O_NONBLOCK)
     try:
         return sock.connect_ex((host, port)), is_blocking

@@ -1,17 +1,16 @@
 """The gate: the process that a child runs until it may execute its program.
-
-- The gate blocks reading descriptor 3, and executes the program only after one byte. End of file
-  means that the daemon is gone: the gate exits.
-- The arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
-  closes 3 and everything from 5 on, resets signals, enters `folder`, and executes `path`.
-- End of file on descriptor 4 means that the program runs. A failure is one int: negative, the errno
-  of the execution; positive, that of entering the folder. The gate then exits with 127.
-- Before the program of a sandbox, the gate gives up privileges, applies the ruleset of descriptor 5 and the
-  filter. A failure is reported as `CONFINEMENT_FAILED` and the errno; nothing runs.
-- Where the filter asks a supervisor, the gate then reports `SUPERVISION_BEGUN` and waits for one byte at descriptor 6:
-  meanwhile the daemon takes the descriptor of the questions, which the execution closes.
-- The machine gate is a static program in a sealed memfd, one for each filter. Where that is refused, or on
-  another machine (for a sandbox: any but x86_64), this interpreter does the same, some 12 ms slower.
+- The gate blocks reading descriptor 3, and executes the program after one byte. End of file: the
+  daemon is gone, the gate exits.
+- Arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
+  closes 3 and everything from 5 on, resets signals, enters `folder`, executes `path`.
+- End of file on descriptor 4: the program runs. A failure is one int, the negative errno of the
+  execution or the positive one of entering the folder; then the gate exits with 127.
+- For a sandbox, the gate first gives up privileges, applies the ruleset of descriptor 5 and the
+  filter. A failure is `CONFINEMENT_FAILED` and the errno; nothing runs.
+- Where the filter asks a supervisor, the gate reports `SUPERVISION_BEGUN` and awaits one byte at
+  descriptor 6, while the daemon takes the descriptor of the questions, closed by the execution.
+- The machine gate is a static program in a sealed memfd, one a filter. Where refused, or on another
+  machine (for a sandbox: any but x86_64), this interpreter does the same, some 12 ms slower.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from haftd.host.launch.syscall_filter import Confinement
 GATE_FD = 3
 REPORT_FD = 4
 RULESET_FD = 5
-"""Landlock ruleset of a sandboxed child; the gate closes it."""
+"""Landlock ruleset of a sandboxed child, closed by the gate."""
 SUPERVISED_FD = 6
 MAX_CHILD_FD = SUPERVISED_FD
 CONFINEMENT_FAILED = 1 << 16
 SUPERVISION_BEGUN = 1 << 17
 
-# One instruction a line. Linux's calling convention: number in eax, arguments in rdi, rsi, rdx,
-# r10; the result, or an errno below zero, in rax.
+# One instruction a line. Number in eax, arguments in rdi, rsi, rdx, r10; result, or negative errno,
+# in rax.
 _X86_64 = """
     4889e3        ;   mov rbx,rsp               argc; argv[i] is at rbx+8+8i
                   ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
@@ -112,7 +111,7 @@ _X86_64 = """
     0f05          ;   syscall
 """
 
-# Goes in before `close_range`; `ebp` is where the system calls stand, 32 bytes each: the number and three
+# Goes in before `close_range`; `ebp` points to the system calls, 32 bytes each: number and three
 # arguments, a number 0 at the end.
 _CONFINE_AT = "                  ; -- close_range"
 _CONFINE_X86_64 = """
@@ -135,7 +134,7 @@ _CONFINE_X86_64 = """
                   ; done:
 """
 _QUIT_X86_64 = "0f858d000000"
-# Behind the system calls, where the filter asks a supervisor.
+# After the system calls, where the filter asks a supervisor.
 _AWAIT_SUPERVISOR_X86_64 = """
                   ; -- read(6, below the stack, 1)
     488d7424f8    ;   lea rsi,[rsp-0x8]
@@ -148,7 +147,7 @@ _AWAIT_SUPERVISOR_X86_64 = """
 """
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 
-# Number in x8, arguments from x0 on, result in x0; the words are little-endian.
+# Number in x8, arguments from x0, result in x0; words are little-endian.
 _AARCH64 = """
     f3030091      ;   mov x19, sp               argc; argv[i] is at x19+8+8i
                   ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
@@ -222,8 +221,8 @@ _AARCH64 = """
 _MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
 _BASE, _HEADERS = 0x400000, 64 + 2 * 56
 
-# The environment comes from /proc, as the interpreter may have changed its own; the variables that the
-# linker would heed in the interpreter, which is not confined yet, come as a word.
+# The environment comes from /proc, as the interpreter may change its own; variables that the linker
+# would heed in the unconfined interpreter come as a word.
 _INTERPRETER = """
 import os, sys, _signal
 if os.read(3, 1):
@@ -281,13 +280,13 @@ os._exit(127)
 
 
 _OF_LINKER: Final = ("LD_", "GLIBC_TUNABLES", "MALLOC_", "LOCPATH", "GCONV_PATH")
-"""Names of variables that change which code the interpreter runs, as they begin."""
+"""Prefixes of variables that change the interpreter's code."""
 _SHORTAGES: Final = frozenset([errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """An implementation of the gate; the child starts as `program`."""
+    """Implementation of the gate; the child starts as `program`."""
 
     kind: Literal["machine", "interpreter"]
     program: str
@@ -296,7 +295,7 @@ class Gate:
 
     @property
     def sets_limits(self) -> bool:
-        """Return whether the gate itself sets the limits, being too large to live within them."""
+        """True if the gate, too large to live within the limits, sets them itself."""
         return self.kind == "interpreter"
 
     def words(
@@ -307,7 +306,7 @@ class Gate:
         limits: dict[int, tuple[int, int]],
         env: Mapping[str, str],
     ) -> list[str]:
-        """Return the gate's own argv; `limits` count only where `sets_limits`, `env` is the program's."""
+        """Return the gate's argv; `limits` count only where `sets_limits`, `env` is the program's."""
         if not self.sets_limits:
             return [*self.prefix, folder, path, *argv]
         text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
@@ -323,7 +322,7 @@ class Gate:
         ]
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment to start the gate with, the program's but for what `words` has."""
+        """Return the gate's environment: the program's, without parts in `words`."""
         if not self.sets_limits:
             return dict(env)
         return {name: env[name] for name in env if not name.startswith(_OF_LINKER)}
@@ -346,7 +345,7 @@ def _assemble(listing: str) -> bytes:
 
 
 def _confined_code(confinement: Confinement) -> bytes:
-    """Return the machine code for x86_64 with the confinement, and behind it the system calls."""
+    """Return the machine code for x86_64 with the confinement and its system calls."""
     head, tail = _X86_64.split(_CONFINE_AT)
     awaiting = _AWAIT_SUPERVISOR_X86_64 if confinement.is_supervised else ""
     added = len(
@@ -396,7 +395,7 @@ def _image(machine: int, listing: str, confinement: Confinement | None = None) -
     head = ident + struct.pack(
         "<HHIQQQIHHHHHH", 2, machine, 1, base + headers, 64, 0, 0, 64, 56, 2, 0, 0, 0
     )
-    # Readable and executable, never writable; 64 KiB is the largest page there is.
+    # Readable and executable, never writable; 64 KiB is the largest page.
     load = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x10000)
     stack = struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)  # not executable
     return head + load + stack + code
@@ -406,7 +405,7 @@ def _seal(image: bytes) -> int:
     """Put `image` into a sealed, close-on-exec memfd above a child's descriptors."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        fd = os.memfd_create("haft-gate", flags | 0x10)  # MFD_EXEC, known from Linux 6.3 on
+        fd = os.memfd_create("haft-gate", flags | 0x10)  # MFD_EXEC, from Linux 6.3 on
     except OSError:
         fd = os.memfd_create("haft-gate", flags)
     try:

@@ -1,9 +1,6 @@
-"""Landlock rulesets: rights on files for a process and all its descendants.
-
-`Documentation/userspace-api/landlock.rst` is the reference. A ruleset is made and filled by the daemon;
-the gate applies it to the child, which changes nothing for the daemon.
-
-- A rule is tied to an inode that was open when the rule was made: later renames do not move it.
+"""Landlock rulesets: rights on files for a process and all descendants.
+Reference: `Documentation/userspace-api/landlock.rst`. The daemon fills a ruleset; the gate applies it.
+- A rule is tied to the inode open when the rule was made: later renames do not move it.
 - Rights are added up along a path, never taken away.
 """
 
@@ -23,7 +20,7 @@ from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Gran
 MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""
 
-_CREATE_RULESET, _ADD_RULE = 444, 445  # the same numbers on every machine
+_CREATE_RULESET, _ADD_RULE = 444, 445  # the same on every machine
 _VERSION = 1
 _PATH_BENEATH = 1
 
@@ -36,14 +33,14 @@ _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 _RIGHTS = {
     "read": READ_FILE | READ_DIR,
     "update": WRITE_FILE | TRUNCATE,
-    # A move between two folders needs REFER at both ends, and never widens what may be done.
+    # A move between two folders needs REFER at both ends, and never widens rights.
     "create": _MAKE | REFER,
     "delete": REMOVE_DIR | REMOVE_FILE | REFER,
     "execute": EXECUTE,
     "control": IOCTL_DEV,
 }
 _SCOPES = 1 | 2  # abstract sockets, signals
-_PORTS = 1 | 2  # to bind and to connect sockets of TCP, on top of the filter
+_PORTS = 1 | 2  # bind and connect sockets of TCP, on top of the filter
 
 _READ_EXECUTE = frozenset({"read", "execute"})
 _READ_WRITE = frozenset({"read", "update"})
@@ -63,12 +60,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class CannotEnforce(Exception):
-    """A rule cannot be enforced here; the message names the rule and the reason."""
+    """Rule not enforceable here; the message names rule and reason."""
 
 
 @cache
 def abi() -> int:
-    """Return the version of Landlock; 0 without."""
+    """Return Landlock's version; 0 without."""
     found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     return max(found, 0)
 
@@ -78,7 +75,7 @@ def kernel() -> str:
 
 
 def require() -> None:
-    """Raise `CannotEnforce` on a kernel without a Landlock that holds every right."""
+    """Raise `CannotEnforce` unless Landlock holds every right."""
     if abi() >= MIN_ABI:
         return
     has = f"has version {abi()} of Landlock" if abi() else "has no Landlock, or has it turned off"
@@ -93,7 +90,7 @@ def _handled() -> int:
 
 
 def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
-    """Return the descriptor of a ruleset, close-on-exec, without the child's own /proc.
+    """Return a close-on-exec ruleset, without the child's /proc.
 
     `program` may be read and executed, `terminal` is the path of the child's terminal. Raises
     `CannotEnforce`.
@@ -140,7 +137,7 @@ def _fill(
 
 
 def add_own_proc(ruleset: int, pid: int) -> None:
-    """Let the child read its own /proc: after the fork, as only then the pid is known."""
+    """Let the child read its own /proc, once the pid is known."""
     _add_path(ruleset, f"/proc/{pid}", READ_FILE | READ_DIR)
 
 
@@ -152,7 +149,7 @@ def rights_of(names: Iterable[str]) -> int:
 
 
 def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
-    """Add the grant of a rule; return the path without links, empty if nothing is there to be granted."""
+    """Add a rule's grant; return the path without links, empty if nothing is there."""
     is_in_root = is_within(grant.path, sandbox.root)
     try:
         fd, path = open_path(grant.path, start=sandbox.root if is_in_root else "/")
@@ -186,7 +183,7 @@ def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
 
 
 def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
-    """Refuse a denial of what a grant gives by another name of the path."""
+    """Refuse a denial of a granted path under another name."""
     for denial in sandbox.denials:
         path = os.path.realpath(denial.path)
         for folder, grant in (*((always.path, always) for always in ALWAYS), *granted):
@@ -198,7 +195,7 @@ def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
 
 
 def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
-    """Let the tool read and execute its own program, but no file behind a link of its own making."""
+    """Let the tool read and execute its program, but no file behind a link of its own making."""
 
     def follows(folder: str) -> bool:
         return not any(is_within(folder, changeable) for changeable in folders)
@@ -214,7 +211,7 @@ def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
 
 
 def _add_unlinked(ruleset: int, grant: Grant) -> None:
-    """Add a grant, if no link that a tool could have placed leads to the path."""
+    """Add a grant, unless a link that a tool could have placed leads to the path."""
     try:
         fd, _ = open_path(grant.path)
     except (OSError, UntrustedLink):

@@ -1,7 +1,7 @@
-"""Resource limits of a child, set at the gate, so the program never runs without them.
+"""Resource limits of a child, set at the gate.
 
-Hard limits equal the soft ones, so that a process cannot raise a limit: that of CPU time is two seconds
-above, for the signal of the soft one to arrive; that of open files, which bounds nothing of a definition, stays the daemon's.
+Hard limits equal the soft ones: no process can raise them. That of CPU time is two seconds above,
+for the soft one's signal; that of open files, no part of a definition, stays the daemon's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from haftd.host.process.identity import every_pid
 def limits_of(
     limits: Mapping[str, float], nofile: int | None, mark: str
 ) -> dict[int, tuple[int, int]]:
-    """Return the limits to set on the child: resource -> (soft, hard)."""
+    """Return the child's limits: resource -> (soft, hard)."""
     bounds: dict[int, tuple[int, int]] = {}
 
     def bound(which: int, soft: int, hard: int) -> None:
@@ -32,14 +32,14 @@ def limits_of(
     if nofile is not None:
         bounds[resource.RLIMIT_NOFILE] = nofile, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if "memory" in limits:
-        # Data rather than address space: runtimes reserve much more than they use.
+        # Data instead of address space: runtimes reserve far more than they use.
         memory = int(limits["memory"])
         bound(resource.RLIMIT_DATA, memory, memory)
     if "cpu_s" in limits:
         seconds = max(1, math.ceil(limits["cpu_s"]))
         bound(resource.RLIMIT_CPU, seconds, seconds + 2)
     if "processes" in limits:
-        # The kernel counts all tasks of the user, not those of one child.
+        # The kernel counts all tasks of the user.
         tasks = _tasks_of_user() + int(limits["processes"])
         bound(resource.RLIMIT_NPROC, tasks, tasks)
     return bounds

@@ -1,9 +1,7 @@
-"""Resolve a command to a program, and explain why a program could not be executed.
-
-- A file's format is the kernel's decision, and `explain` translates the error: a check before the
-  start would refuse formats of binfmt_misc, and race with changes.
-- The daemon's own folder never decides which program runs: empty, `.` and relative entries of PATH
-  are skipped.
+"""Resolve a command to a program, and explain failed executions.
+- The kernel decides on a file's format, `explain` translates: an earlier check would refuse formats
+  of binfmt_misc and race with changes.
+- Empty, `.` and relative entries of PATH are skipped: the daemon's folder never decides.
 """
 
 from __future__ import annotations
@@ -30,22 +28,22 @@ Reason = Literal[
 ]
 
 MAX_WORD = 131_071
-"""Bytes of the longest argument or NAME=value: 32 pages less the final NUL (execve(2))."""
+"""Bytes of the longest argument or NAME=value: 32 pages less the NUL (execve(2))."""
 
 
 class LaunchFailed(Exception):
-    """The program was not started; `message` is without any value of the environment."""
+    """Program not started; `message` has no value of the environment."""
 
     def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.reason: Reason = reason
         self.no_descriptor = no_descriptor
-        """There was none left, in the daemon or in the system."""
+        """None left, in the daemon or the system."""
 
 
 class Missing(LaunchFailed):
-    """The command cannot name a runnable program: detected before the start."""
+    """No runnable program, detected before the start."""
 
 
 def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
@@ -75,7 +73,7 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def _are_plain(argv: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Return whether all of the words together are short and ASCII, as nearly always: one look instead of one for each."""
+    """True if all words together are short and ASCII, as nearly always."""
     text = "\0".join((*argv, *env, *env.values()))
     return (
         len(text) < MAX_WORD
@@ -104,7 +102,7 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
     """
     check_folder(cwd)
     if "/" in argv0:
-        # Not normalised: the kernel is to follow `link/..`.
+        # Not normalised: the kernel follows `link/..`.
         path = os.path.join(cwd, argv0.removeprefix("./"))  # noqa: PTH118 - text in, text out
         problem = _unfit(path)
         if problem is not None and "~" in argv0.split("/"):
@@ -170,7 +168,7 @@ def _unfit(path: str) -> Missing | None:
 
 
 def explain(code: int, path: str, cwd: str) -> LaunchFailed:
-    """Translate the errno `code` of execve into an error for `path`."""
+    """Translate execve's errno into an error for `path`."""
     if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
         return _explain_path(code, path, cwd)
     if code == errno.ENOEXEC or code == errno.ELIBBAD:
@@ -226,9 +224,9 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
 
 
 def interpreter_of(path: str) -> str | None:
-    """Return the interpreter that `path` names: after #!, or the loader of an ELF file."""
+    """Return the interpreter of `path`: after #!, or an ELF file's loader."""
     try:
-        # A tool may exchange a file of its own for a FIFO at any moment.
+        # A tool may put a FIFO there at any moment.
         with open_regular(path) as file:
             head = file.read(4096)
             if head.startswith(b"#!"):
@@ -241,7 +239,7 @@ def interpreter_of(path: str) -> str | None:
 
 
 def _first_word(head: bytes) -> bytes:
-    # Only blank and tab end the kernel's word: a CR is part of the name, the usual mistake.
+    # Only blank and tab end the kernel's word: a CR, the usual mistake, is part of the name.
     line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
     return line.split(b"\0")[0].replace(b"\t", b" ").split(b" ", 1)[0]
 

@@ -1,8 +1,7 @@
-"""The Python installation behind an interpreter, for tools that run one of a virtual environment.
+"""The Python installation behind a virtual environment's interpreter, readable in a sandbox.
 
-`.venv/bin/python` is a link to an interpreter elsewhere, whose library a sandbox must be able to read. A tool can
-point the link anywhere: only a path that is the interpreter of an installation, by its name and its library,
-counts, and no link is followed behind that.
+A tool can point the link `.venv/bin/python` anywhere: only an installation's interpreter counts, by
+name and library, and no link behind it is followed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ _READ_EXECUTE = frozenset({"read", "execute"})
 def python_grants(
     program: str, candidates: Iterable[str], *, is_own_work: bool
 ) -> tuple[Grant, ...]:
-    """Return the grants for a program that is Python, or names Python behind `#!`, and for further interpreters.
+    """Return the grants for a Python program, or one with Python behind `#!`, and for further
+    interpreters.
 
-    A program that is no work of the tool itself also gets its virtual environment, as pipx makes one.
+    A program that is no work of the tool also gets its virtual environment, as of pipx.
     """
     paths = [program, interpreter_of(program) or ""]
     paths += [path for path in candidates if os.path.lexists(path)]
@@ -58,7 +58,7 @@ def _installation(interpreter: str) -> Iterator[Grant]:
 
 
 def _is_plain(path: str) -> bool:
-    """Return whether the file is there, behind no link that a tool could have placed."""
+    """True if the file is there, behind no link that a tool could have placed."""
     try:
         fd, real = open_path(path)
     except (OSError, UntrustedLink):

@@ -1,8 +1,7 @@
-"""Open the path of a rule without following a link that a tool could have placed.
+"""Open a rule's path without following a link that a tool could have placed to widen a later sandbox.
 
-A tool that may change a folder could replace a path of its own rules, or of another tool's, by a link, and so
-widen the sandbox of a later call. Links are followed only in folders that this user cannot change; as root, in
-those of the system. Each step is opened relative to the one before, so no step changes behind a check.
+Links are followed only in folders that this user cannot change; as root, in the system's. Each step
+is opened relative to the one before: no race.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ _LOCAL = "/usr/local"
 
 
 class UntrustedLink(Exception):
-    """The path goes through a link in a folder that this user may change; the argument is the link."""
+    """Link in a folder that this user may change; the argument is the link."""
 
 
 def open_path(
     path: str, *, start: str = "/", follows: Callable[[str], bool] | None = None
 ) -> tuple[int, str]:
-    """Return a descriptor for the path (O_PATH), and the path without links.
+    """Return an O_PATH descriptor, and the path without links.
 
-    `start` is a folder above, opened as it is. `follows` decides about the links of a folder instead of their
-    possible writers. Raises OSError and `UntrustedLink`.
+    `start` is a folder above, opened as is. `follows` decides about a folder's links instead of its
+    writers. Raises OSError and `UntrustedLink`.
     """
     flags = os.O_PATH | os.O_CLOEXEC
     folder = os.open(start, flags | os.O_DIRECTORY)
@@ -65,7 +64,7 @@ def open_path(
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether an absolute path is the folder or below."""
+    """True if an absolute path is the folder or below."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -76,7 +75,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _is_trusted(folder: int, path: str) -> bool:
-    """Return whether no process of this user can have placed a link in the folder."""
+    """True if no process of this user can have placed a link in the folder."""
     if os.geteuid() == 0:
         return path in _OF_SYSTEM or (
             any(is_within(path, system) for system in PROGRAM_FOLDERS)

@@ -1,11 +1,9 @@
 """Start a program: record it first, run it second.
-
-- `launch` waits for nothing, and a failure before the gate opens has run nothing.
-- A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
-  a session of its own, with the terminal as controlling one.
-- A leader's exit status is taken once, by `reap`; every other module checks `leaders` before it
-  touches a child of this process.
-- No code runs between fork and exec (`preexec_fn`), and no child depends on the life of a thread
+- `launch` waits for nothing; a failure before the gate opens has run nothing.
+- A child has the blocking descriptors 0, 1 and 2 only, default signals, an empty mask, its own
+  session with the terminal as controlling one.
+- `reap` alone takes a leader's status; others check `leaders` before touching a child.
+- No code runs between fork and exec (`preexec_fn`), and no child depends on a thread's life
   (`PR_SET_PDEATHSIG`).
 """
 
@@ -60,15 +58,15 @@ PIPE_SIZE = 262_144
 
 _PF_EXITING = 0x4
 ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
-"""Codes of `waitid` for an end. A child that asks to be traced by its parent is reported as trapped, too."""
+"""Codes of `waitid` for an end; a child traced by its parent reports traps, too."""
 _SIGNALS = signal.valid_signals()
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The termination of a process: `code`, or the name of the `signal` without SIG.
+    """Termination of a process: `code`, or `signal` without SIG.
 
-    Both are None where other code of this process took the status.
+    Both None where other code took the status.
     """
 
     code: int | None = None
@@ -76,7 +74,7 @@ class Exit:
 
 
 def signal_name(number: int) -> str:
-    """Return `TERM` for 15, `RTMIN+n` for a signal without a name."""
+    """Return `TERM` for 15, `RTMIN+n` for a nameless signal."""
     try:
         return signal.Signals(number).name.removeprefix("SIG")
     except ValueError:
@@ -86,8 +84,8 @@ def signal_name(number: int) -> str:
 class LaunchedProcess:
     """Started leader, with the daemon's descriptors.
 
-    Without `stderr`, `stdout` includes standard error. On a terminal there is only `master`; `slave`
-    is the path of the other end.
+    Without `stderr`, `stdout` includes it. A terminal has only `master`; `slave` is the other end's
+    path.
     """
 
     __slots__ = (
@@ -127,7 +125,7 @@ class LaunchedProcess:
         self.master: int | None = None
         self.slave = ""
         self.listener: int | None = None
-        """Questions about `connect`, of a sandbox with haft's proxy as the only destination."""
+        """Questions about `connect` in a sandbox with haft's proxy."""
         self.proxy_port = 0
         self._keep_out: int | None = None
         self._report = report
@@ -141,8 +139,8 @@ class LaunchedProcess:
         return self._exit
 
     async def confirm(self) -> None:
-        """Wait until the program runs. Raises `LaunchFailed`, with every descriptor closed, when
-        the kernel refused the execution.
+        """Wait until the program runs. Raises `LaunchFailed`, all descriptors closed, if the execution
+        was refused.
 
         Cancellation leaves a started process, which the caller ends.
         """
@@ -166,7 +164,7 @@ class LaunchedProcess:
         if not answer and refusal is None:
             return
         with trio.CancelScope(shield=True):
-            await self.wait_exit()  # the gate exits by itself, at once
+            await self.wait_exit()  # the gate exits at once
         self.close()
         if refusal is not None:
             raise refusal
@@ -190,7 +188,7 @@ class LaunchedProcess:
         raise failed
 
     def _supervise(self) -> LaunchFailed | None:
-        """Take the descriptor of the questions about `connect`, and let the gate go on; else it exits."""
+        """Take the descriptor of `connect` questions and let the gate continue, else exit."""
         if self._keep_out is None:
             raise AssertionError("no gate reports a supervision that was not asked for")
         try:
@@ -199,15 +197,15 @@ class LaunchedProcess:
         except landlock.CannotEnforce as error:
             return _no_sandbox(str(error))
         except BrokenPipeError:
-            pass  # the gate has been killed
+            pass  # the gate was killed
         finally:
             self._close("_keep_out")
         return None
 
     async def wait_exit(self) -> Exit:
-        """Wait for the leader's end, and take the status. Any number of tasks may wait."""
+        """Wait for the leader's end and take the status; any number of tasks may wait."""
         if self._turn.locked():
-            await self._turn.acquire()  # a descriptor is watched by one task
+            await self._turn.acquire()  # one task watches a descriptor
         else:
             self._turn.acquire_nowait()
         try:
@@ -242,13 +240,13 @@ class LaunchedProcess:
         return self._exit
 
     def is_exiting(self) -> bool:
-        """Return whether the process has ended or is exiting, so that no signal changes the status."""
+        """True if the process has ended or is exiting: no signal changes the status."""
         if self._exit is not None:
             return True
         stat = read_stat(self.pid)
         if stat is None or not _is_exiting(stat.state, stat.flags):
             return stat is None
-        # The first thread may end before the others: then the program lives on.
+        # The first thread may end while the program lives.
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
         except OSError:
@@ -257,11 +255,11 @@ class LaunchedProcess:
         return all(other is None or _is_exiting(other.state, other.flags) for other in others)
 
     def close_stdin(self) -> None:
-        """Close standard input; a task that waits to write gets `trio.ClosedResourceError`."""
+        """Close standard input; a waiting writer gets `trio.ClosedResourceError`."""
         self._close("stdin")
 
     def close_output(self, *, is_watched: bool = True) -> None:
-        """Close the outputs; a task that waits for one, if any `is_watched`, gets `trio.ClosedResourceError`."""
+        """Close the outputs; a waiting reader, if any `is_watched`, gets `trio.ClosedResourceError`."""
         for name in ("stdout", "stderr", "master"):
             fd = getattr(self, name)
             if fd is not None:
@@ -287,7 +285,7 @@ class LaunchedProcess:
 
 
 leaders: Final[dict[int, LaunchedProcess]] = {}
-"""Leaders with a status not taken yet, by pid. Global, as the kernel's table of children."""
+"""Leaders without a taken status, by pid. Global, as the kernel's table of children."""
 
 
 def _is_exiting(state: str, flags: int) -> bool:
@@ -301,11 +299,11 @@ def launch(
     cgroup: Cgroup | None = None,
     limit_group: LimitGroup | None = None,
 ) -> LaunchedProcess:
-    """Start `spec` up to the opening of the gate. Blocks for some 0.4 ms.
+    """Start `spec` up to the gate's opening. Blocks for some 0.4 ms.
 
     `record` is called while the child waits at the gate; an exception cancels the start, an OSError
-    as a `LaunchFailed` with the reason `record`. After a later failure (the gate was killed) the
-    record stands without a process. Raises `LaunchFailed`, and leaves nothing of the child.
+    as `LaunchFailed` with the reason `record`. After a later failure (killed gate) the record has
+    no process. Raises `LaunchFailed`, and leaves nothing of the child.
     """
     check_words(spec.argv, spec.env)
     path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
@@ -333,8 +331,8 @@ def launch(
             launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
         launched.proxy_port = 0 if spec.sandbox is None else spec.sandbox.proxy_port
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
-        # A session also on pipes: /dev/tty is then no terminal of the daemon's, and no job control
-        # of a child can stop the daemon.
+        # A session also on pipes: /dev/tty is never the daemon's terminal, and a child's job
+        # control cannot stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
@@ -377,7 +375,7 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
     if spec.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(spec.rows, spec.cols)
         launched.master = fds.adopt(master)
-        # A session leader without a terminal gets the first opened one as controlling terminal.
+        # A session leader's first opened terminal becomes controlling.
         fds.open_in_child(0, launched.slave, os.O_RDWR)
         fds.dup_in_child(0, 1)
         fds.dup_in_child(0, 2)
@@ -438,9 +436,9 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
 
 
 def _undo(pid: int, fds: SpawnFds) -> None:
-    """Kill the child, at the gate or just past it, and close every descriptor."""
+    """Kill the child, at or just past the gate, and close every descriptor."""
     if pid:
-        # An unreaped child of this process: the pid cannot be reused.
+        # Unreaped: the pid cannot be reused.
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     fds.close()

@@ -1,7 +1,7 @@
-"""The file descriptors of one launch: the child's side and the daemon's side.
+"""Descriptors of one launch: the child's side and the daemon's.
 
-Every descriptor is close-on-exec and numbered above the child's, so that the dup2 calls in the
-child cannot overwrite one another. Until the launch has succeeded, `close` closes both sides.
+All are close-on-exec and numbered above the child's, or its dup2 calls could overwrite one another.
+Until the launch has succeeded, `close` closes both sides.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""The seccomp filter of a sandboxed process: system calls that Landlock does not hold.
-
-- No network is no socket: a filter needs no namespace, which many systems refuse to users, and also keeps
-  the process from the sockets of other programs (the daemon's, D-Bus, Docker), which a network namespace
-  does not. A pair of connected stream sockets stays, as runtimes need one.
-- With haft's proxy as the only destination, `connect` is not decided by the filter, which sees no address: the kernel
-  asks the supervisor (seccomp_unotify(2)), which connects the socket itself. No other call may give a destination: no
-  source route and no interface. A supervisor of the tool's own, once haft's is gone, would let `connect` pass.
-- The rlimit that tags a handle's processes stays as it is: a process with another tag would leave the handle.
-- `clone3` and io_uring do not exist for the process, as a filter sees neither's arguments; libraries then
-  take the older calls.
-- A number is compared with one instruction; the order is that of the tables.
+"""The seccomp filter of a sandboxed process: system calls beyond Landlock.
+- No network is no socket: unlike a namespace, permitted to users everywhere, and closes other
+  programs' sockets (the daemon's, D-Bus, Docker), too. Socket pairs of streams stay, for runtimes.
+- With haft's proxy as the only destination the supervisor decides on `connect`, as the filter sees no
+  address (seccomp_unotify(2)). No other call may give a destination: no source route, no interface.
+  A supervisor of the tool's own, once haft's is gone, would let `connect` pass.
+- The rlimit tag stays as it is: a process with another would leave the handle.
+- `clone3` and io_uring do not exist, as a filter sees no arguments; libraries then take older calls.
+- One instruction compares a number, in the order of the tables.
 """
 
 from __future__ import annotations
@@ -35,12 +32,12 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
 _TCP, _FASTOPEN = 6, 0x20000000
 _SETLEASE = 1024
-"""Operation of `fcntl` on a file that may only be read: others wait for the file, or do not get the file."""
+"""Operation of `fcntl` on a read-only file that makes others wait, or fail to get the file."""
 _NEW_LISTENER = 1 << 3
 _ROUTES: Final = ((0, (4, 50)), (1, (25, 62)))
-"""Options of sockets that choose the way of packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE, SO_BINDTOIFINDEX."""
+"""Options of sockets that route packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE, SO_BINDTOIFINDEX."""
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
-"""Requests of `ioctl` that change the attributes of a file, open for reading as it may be."""
+"""Requests of `ioctl` that change a file's attributes, also if open for reading."""
 
 
 Network = Literal["none", "proxy", "all"]
@@ -69,10 +66,10 @@ class _Machine:
     listening: tuple[int, int]
     """bind, listen."""
     sending: tuple[tuple[int, int], ...]
-    """sendto, sendmsg, sendmmsg, each with the place of the flags."""
+    """sendto, sendmsg, sendmmsg, with the position of the flags."""
 
 
-_MISSING: Final = (425, 426, 427, 435)  # io_uring_*, clone3: the same numbers on both machines
+_MISSING: Final = (425, 426, 427, 435)  # io_uring_*, clone3: the same on both machines
 _MOUNTS: Final = (428, 429, 430, 431, 432, 433, 442, 443, 467, 469)
 """open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr, quotactl_fd,
 open_tree_attr, file_setattr."""
@@ -192,12 +189,12 @@ _MACHINES: Final = {
 
 
 _OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
-"""CAP_CHOWN, DAC_OVERRIDE, FOWNER, FSETID: the rights of root on files, which Landlock narrows."""
+"""CAP_CHOWN, DAC_OVERRIDE, FOWNER, FSETID: root's rights on files, which Landlock narrows."""
 
 
 @cache
 def permitted_capabilities() -> int:
-    """Return this process's permitted capabilities: of root, all but those that a container withholds."""
+    """Return this process's permitted capabilities, without those a container withholds."""
     with open("/proc/thread-self/status", "rb") as file:
         for line in file:
             if line.startswith(b"CapPrm:"):
@@ -209,7 +206,8 @@ def permitted_capabilities() -> int:
 class Confinement:
     """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`.
 
-    `is_supervised`: the filter asks a supervisor, which takes the descriptor of the questions from the gate.
+    `is_supervised`: the filter asks a supervisor, which takes the questions' descriptor from the
+    gate.
     """
 
     filter: bytes = field(repr=False)
@@ -220,9 +218,9 @@ class Confinement:
 
 @cache
 def confinement(*, network: Network, metadata: bool, capabilities: int) -> Confinement | None:
-    """Return the confinement for this machine; None on a machine with unknown system calls.
+    """Return this machine's confinement; None where system calls are unknown.
 
-    `capabilities` are the daemon's permitted ones: no process can keep one that its parent lacks.
+    `capabilities` are the daemon's permitted ones, an upper bound for any child.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None or sys.byteorder != "little":
@@ -264,7 +262,8 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
             _refuse(errno.EPERM),
             _instruction(_RET, _ALLOW),
         )
-    # The limits of another process, 0 is the caller; and a new value of the tag, by a pointer that is not NULL.
+    # Another process's limits (0 is the caller); and a new value of the tag, by a pointer that is
+    # not NULL.
     code += _when(
         machine.prlimit,
         _instruction(_LD, _argument(0)),
@@ -323,7 +322,7 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
             _instruction(_JEQ, _AF_INET6, 4, 0),
             _instruction(_JEQ, _AF_NETLINK, 0, 2),
             _instruction(_LD, _argument(2)),
-            _instruction(_JEQ, 0, 1, 0),  # routes only, which name resolution reads
+            _instruction(_JEQ, 0, 1, 0),  # routes only, for name resolution
             _refuse(errno.EACCES),
             _instruction(_RET, _ALLOW),
         )
@@ -401,5 +400,5 @@ def _when(number: int, *then: bytes) -> list[bytes]:
 
 
 def _argument(index: int) -> int:
-    """Return the offset of the lower half of an argument, on a little-endian machine."""
+    """Return the offset of an argument's lower half, little-endian."""
     return 16 + 8 * index

@@ -1,7 +1,6 @@
-"""Parents and children of processes, from /proc.
+"""Parents and children of processes, from /proc: the state of a past moment.
 
-The daemon is a sub-reaper: an orphaned descendant becomes the daemon's child. Every answer
-describes a moment that has passed, so a caller that must miss nothing looks again.
+The daemon is a sub-reaper: an orphaned descendant becomes its child.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ _MAX_WALKS = 100
 _MAX_STRANGERS = 256
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _MAX_SEARCHED = 256
-"""Processes that are searched for a stopped one."""
+"""Processes searched for a stopped one."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
 _LINKS_OF_ONE_THREAD = 3
-"""Links of /proc/<pid>/task: two, and one for each thread."""
+"""Links of /proc/<pid>/task: two, and one a thread."""
 
 helpers: Final[set[int]] = set()
-"""Unreaped children of this process that belong to no handle. Global, as the kernel's table of children."""
+"""Unreaped children that belong to no handle. Global, as the kernel's table of children."""
 
 
 def become_subreaper() -> None:
-    """Adopt every orphaned descendant from now on. Raises OSError.
+    """Adopt orphaned descendants from now on. Raises OSError.
 
-    SIGCHLD gets its default action: a parent may have left the signal ignored, and the kernel would
-    discard exit statuses.
+    Resets SIGCHLD: if ignored by inheritance, the kernel would discard exit statuses.
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -48,13 +46,13 @@ def become_subreaper() -> None:
 
 @cache
 def _kernel_lists() -> bool:
-    """Return whether the kernel lists children (CONFIG_PROC_CHILDREN)."""
+    """True if the kernel lists children (CONFIG_PROC_CHILDREN)."""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
-    """Return the children of a process, whose `threads` may be known; empty for an ended one. Raises
-    OSError when they cannot be read."""
+    """Return a process's children, empty for an ended one; `threads` if known. Raises OSError when
+    unreadable."""
     if not _kernel_lists():
         return _by_parent().get(pid, [])
     pids: list[int] = []
@@ -92,7 +90,7 @@ def _by_parent() -> dict[int, list[int]]:
 
 
 class ChildLister(Protocol):
-    """Return the children of a process, whose `threads` may be known."""
+    """Return a process's children; `threads` if known."""
 
     def __call__(self, pid: int, threads: Sequence[int | str] = ()) -> list[int]: ...
 
@@ -106,8 +104,8 @@ def child_lister() -> ChildLister:
 
 
 def is_suspended(pid: int, group: int) -> bool:
-    """Return whether a signal has stopped `pid`, the group's leader or a descendant of either,
-    within the group. A process halted by a debugger does not count."""
+    """True if a signal has stopped `pid`, the group's leader or a descendant of either, within the
+    group. A process halted by a debugger does not count."""
     queue, visited, below = [pid, group], set[int](), child_lister()
     while queue and len(visited) < _MAX_SEARCHED:
         next_pid = queue.pop()
@@ -134,11 +132,11 @@ def is_running(stat: Stat) -> bool:
 
 
 def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors up to a child of `above`; empty if the process does not
-    descend from `above`, None if unknown, as for a process that is gone.
+    """Return a process and its ancestors up to a child of `above`; empty for no descendant of `above`,
+    None if unknown or gone.
 
-    A parent may end while the line is read, and its pid go to a younger process: a line out of age
-    order is walked again and must be equal.
+    A parent's pid may be reused during the read: a line out of age order is read again and must be
+    equal.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
@@ -155,13 +153,12 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 _strangers: dict[tuple[int, int, int], None] = {}
-"""Non-descendants, as (this pid, their pid, their start in ticks). They stay that, since an orphan
-is adopted by an ancestor."""
+"""Non-descendants for good, as (this pid, their pid, their start in ticks): an orphan is adopted by
+an ancestor."""
 
 
 def _remember(line: Sequence[Stat], above: int) -> None:
-    """Cache that these do not descend from `above`, except those so young that pid and start tick
-    could repeat."""
+    """Cache non-descendants of `above`, but for those so young that pid and start tick could repeat."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
     for stat in line:
         if stat.ticks < now - 1:
@@ -199,7 +196,7 @@ def _key(stat: Stat) -> tuple[int, int, int, int]:
 
 
 def is_hidden(pid: int) -> bool:
-    """Return whether a process lives that /proc does not show: another user's, under hidepid."""
+    """True for a living process that /proc hides: another user's, under hidepid."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,9 +1,7 @@
-"""Identify a process by more than its pid, because the kernel reuses pids.
-
-- An `Identity` holds the pid, the start time in ticks (field 22 of stat), the pidfd's inode (unique
-  within a boot from Linux 6.9 on, 0 before), the boot id and the inode of the pid namespace.
-- Standard library only, without an event loop: the guardian uses this module after the daemon's
-  death.
+"""Identify a process by more than its pid, which the kernel reuses.
+- An `Identity` holds pid, start time in ticks (field 22 of stat), the pidfd's inode (unique within a
+  boot from Linux 6.9, 0 before), boot id and inode of the pid namespace.
+- Standard library only, no event loop: the guardian uses it after the daemon's death.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ class Stat(NamedTuple):
     session: int
     flags: int
     reaped: int
-    """Minor faults of the children that the process has waited for: the count grows with each of them."""
+    """Minor faults of reaped children: grows with each."""
     ticks: int
     threads: int = 0
-    """The number of threads; 0 where unknown, as of a process that has ended."""
+    """Number of threads; 0 where unknown, as after the end."""
 
 
 def own_proc() -> bool:
-    """Return whether /proc shows this process's pid namespace."""
+    """True if /proc shows this process's pid namespace."""
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
     except OSError:
@@ -58,7 +56,7 @@ def own_proc() -> bool:
 
 @cache
 def _shared_inode() -> int:
-    """Return the inode of all anonymous files, which older kernels give every pidfd."""
+    """Return the inode of all anonymous files, also of pidfds in older kernels."""
     epoll = select.epoll()
     try:
         return os.fstat(epoll.fileno()).st_ino
@@ -67,13 +65,13 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """Return a pidfd's inode; 0 if the kernel has no unique ones."""
+    """Return a pidfd's inode; 0 if not unique."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
 
 def _is_ours(error: OSError) -> bool:
-    """Return whether this process lacks resources, which proves nothing about another."""
+    """True if this process lacks resources, no evidence about another."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -109,7 +107,7 @@ def read_stat(pid: int) -> Stat | None:
         return None
     finally:
         os.close(fd)
-    # The name in parentheses may hold blanks and parentheses: cut after the last one.
+    # The parenthesised name may hold blanks and parentheses.
     fields = data[data.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -127,13 +125,13 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def read_environ(pid: int) -> bytes | None:
-    """Read the initial environment of a process of this user; None if unreadable."""
+    """Read the initial environment of this user's process; None if unreadable."""
     fd = _open(f"/proc/{pid}/environ")
     if fd is None:
         return None
     data = bytearray()
     try:
-        # Root can read every process; those of other users are still not ours.
+        # Root can read other users' processes, which are not ours.
         if os.fstat(fd).st_uid != os.geteuid():
             return None
         while len(data) < _MAX_ENVIRON:
@@ -167,7 +165,7 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Return the identity of an unreaped process. Raises ProcessLookupError in a foreign /proc."""
+    """Return an unreaped process's identity. Raises ProcessLookupError in a foreign /proc."""
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")
@@ -175,9 +173,9 @@ def identify_child(pid: int, pidfd: int) -> Identity:
 
 
 def has_ended(pidfd: int) -> bool:
-    """Return whether the whole process has exited, reaped or not.
+    """True if the whole process has exited, reaped or not.
 
-    State Z in stat is not enough: the first thread may end before others.
+    State Z is not enough: the first thread may end before others.
     """
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -197,7 +195,7 @@ def open_verified(identity: Identity) -> int | None:
     """Open a pidfd of exactly this process, also of a zombie; None when gone, or of another boot or
     namespace.
 
-    The caller closes the descriptor. Raises OSError as `open_pidfd`.
+    The caller closes it. Raises OSError as `open_pidfd`.
     """
     if identity.pid <= 1 or identity.boot != boot_id() or identity.ns != pid_namespace():
         return None
@@ -225,13 +223,13 @@ def is_alive(identity: Identity) -> bool:
 
 def _is_same(identity: Identity, pidfd: int) -> bool:
     inode = pidfd_inode(pidfd)
-    # A record without an inode (of an older kernel) is judged by ticks alone.
+    # A record without inode (older kernel) is judged by ticks alone.
     if identity.inode and inode != identity.inode:
         return False
     stat = read_stat(identity.pid)
     if stat is None or stat.ticks != identity.ticks:
         return False
-    # The ticks are the process's own only if the pidfd's process is still there.
+    # The ticks count only if the pidfd's process is still there.
     try:
         return send_signal(pidfd, 0)
     except PermissionError:

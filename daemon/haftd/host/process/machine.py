@@ -1,5 +1,4 @@
-"""Identify the machine, its boot, and this process's pid namespace. Few imports: the daemon needs them before
-the daemon executes itself again."""
+"""The machine, its boot, and this pid namespace. Few imports: they are repeated after the daemon's exec."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The daemon's own tag (`process_tag`), which must be in its initial environment.
+"""The daemon's own tag (`process_tag`), in its initial environment.
 
-Few imports: they are repeated once the daemon has executed itself again.
+Few imports: they are repeated after the daemon's exec.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
 
 
 def home_of(folder: str | os.PathLike[str]) -> str:
-    """Return the home of a runtime folder: a hash of path, pid namespace and machine.
+    """Return a runtime folder's home: a hash of path, pid namespace and machine.
 
-    A container may have the same path, with processes visible outside; two machines may share the
+    A container may have the same path with its processes visible outside; machines may share the
     state folder, with the home in file names.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
@@ -38,14 +38,12 @@ def new_instance() -> str:
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Execute this process again with a new instance's tag in the initial environment; return the
-    instance.
+    """Execute this process again with a new instance's tag; return the instance.
 
-    Call this first: the execution closes descriptors that are not inheritable.
+    Call this first: it closes descriptors that are not inheritable.
     """
     own_tag = FORM.fullmatch(environ.get(VARIABLE, ""))
-    # Only the pid proves the tag: a daemon started within a handle, or by a daemon, inherits
-    # another process's tag.
+    # The pid proves the tag: a daemon started within a handle or by a daemon inherits another's.
     if own_tag is not None and own_tag[1] == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
         return own_tag[2]

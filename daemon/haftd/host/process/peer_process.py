@@ -1,14 +1,11 @@
 """Identify the process at the other end of a connected socket.
-
-- A process is identified on accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else by the pid
-  of SO_PEERCRED, which may be another process's later. A process of another pid namespace has no
-  pid here.
+- On accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else by the pid of SO_PEERCRED, perhaps
+  reused. A process of another pid namespace has no pid here.
 - Data from /proc counts only if the process is still unreaped afterwards.
-- The holder of a TCP connection is searched for among this process's descendants, then all others.
-  A connection without a visible holder counts as a descendant's: the socket may be on its way
-  through a Unix socket, in a thread's own table of files, or in an io_uring; so does one of this process
-  itself, whose proxy connects for sandboxed tools. The socket's owner is no evidence: the holder may be in a user
-  namespace.
+- The holder of a TCP connection is searched for among descendants, then all others. No visible holder
+  counts as a descendant: the socket may be in transit through a Unix socket, in a thread's own table
+  of files, or in an io_uring; so does this process, whose proxy connects for sandboxed tools. The
+  socket's owner is no evidence: the holder may be in a user namespace.
 """
 
 from __future__ import annotations
@@ -43,8 +40,8 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """A connected process. `lineage` leads to a child of this process: empty for a peer that is no
-    descendant, None if unknown, as the peer is gone."""
+    """Connected process. `lineage` leads to a child of this process: empty for no descendant, None
+    if unknown, as the peer is gone."""
 
     pid: int
     uid: int
@@ -53,7 +50,7 @@ class PeerProcess:
 
 
 def identify(sock: socket.socket) -> PeerProcess:
-    """Identify the peer of an accepted socket. Raises OSError where the socket has none."""
+    """Identify an accepted socket's peer. Raises OSError where there is none."""
     pid, uid, _gid = _CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
@@ -93,9 +90,9 @@ def _is_there(pidfd: int) -> bool:
 
 
 async def identify_tcp(sock: socket.socket) -> PeerProcess:
-    """Identify the peer of a local TCP connection, without the `identity`.
+    """Identify a local TCP connection's peer, without `identity`.
 
-    Other tasks run between two examined processes.
+    Yields to other tasks between processes.
     """
     own = os.geteuid()
     try:
@@ -115,7 +112,7 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
 
 
 def _other_end(sock: socket.socket) -> tuple[int, int] | None:
-    """Return the inode and the user of the socket at the other end, by sock_diag(7)."""
+    """Return inode and user of the socket's other end, by sock_diag(7)."""
     ours, theirs = sock.getsockname(), sock.getpeername()
     addresses = [
         socket.inet_pton(sock.family, address[0].partition("%")[0]) for address in (theirs, ours)

@@ -1,9 +1,8 @@
 """Keep the daemon's memory from other processes of its user.
 
-A deleted variable stays readable in /proc/<pid>/environ. A process that is not dumpable (prctl(2))
-shows environment, memory and descriptors only to holders of CAP_SYS_PTRACE, and leaves no core
-file; children that execute are dumpable again. That hides the daemon's tag from recovery, too: the
-process name, which stays readable, carries the instance.
+Undumpable (prctl(2)): environment (also deleted variables), memory and descriptors are for holders
+of CAP_SYS_PTRACE, and no core is left; executed children are dumpable. As that hides the daemon's
+tag from recovery, the process name carries the instance.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def become_private(instance: str) -> None:
 
 
 def named_instance(pid: int) -> str | None:
-    """Return the instance's first digits in a process's name; None for another name."""
-    # Recovery reads the name of every process: without a buffered file, in half of the time.
+    """Return the instance's first digits in a process's name, or None."""
+    # Unbuffered, in half of the time: recovery reads every process.
     try:
         fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

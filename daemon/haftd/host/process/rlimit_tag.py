@@ -1,13 +1,9 @@
-"""Tag the processes of a handle with an inherited resource limit.
-
-A process that clears its environment loses the `process_tag`, but a limit passes through every fork
-and exec. The soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) has bit 62 set, which
-makes 146,000 years, then 24 bits for the runtime folder, 20 for the daemon's instance, 18 for the
-handle.
-
-- The tag is set only where the hard limit is unlimited. The children of a tagged daemon keep the
-  outer handle's tag.
-- A tag proves membership only for a child of this daemon or a verified process of this user. A
+"""Tag a handle's processes with an inherited resource limit.
+Unlike the `process_tag`, a limit survives a cleared environment. The soft limit of real-time CPU time
+(RLIMIT_RTTIME, microseconds) has bit 62 set (146,000 years), then 24 bits for the runtime folder, 20
+for the daemon's instance, 18 for the handle.
+- Set only where the hard limit is unlimited. Children of a tagged daemon keep the outer tag.
+- A tag proves membership only for a child of this daemon or a verified process of this user; a
   missing tag proves nothing.
 """
 
@@ -23,7 +19,7 @@ _MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
 def encode(mark: str) -> int:
-    """Return the rlimit tag for a process tag `<home>.<instance>.<n>`, or a hash of any other text."""
+    """Return the rlimit tag for `<home>.<instance>.<n>`, or a hash of any other text."""
     match = _MARK.fullmatch(mark)
     if match is None:
         digest = hashlib.sha256(mark.encode("utf-8", "surrogateescape")).digest()
@@ -41,7 +37,7 @@ def instance_prefix(tag: int) -> int:
 
 
 def limits_for(mark: str) -> tuple[int, int] | None:
-    """Return the (soft, hard) limit to set on a child; None where no tag can be set."""
+    """Return a child's (soft, hard) limit; None where no tag can be set."""
     soft, hard = resource.getrlimit(RESOURCE)
     if hard != resource.RLIM_INFINITY or _is_tag(soft):
         return None
@@ -49,7 +45,7 @@ def limits_for(mark: str) -> tuple[int, int] | None:
 
 
 def read_tag(pid: int) -> int | None:
-    """Read the tag of a process, also of an unreaped zombie; None where there is none."""
+    """Read a process's tag, also of an unreaped zombie; None without."""
     try:
         soft = resource.prlimit(pid, RESOURCE)[0]
     except PermissionError:

@@ -1,9 +1,7 @@
-"""Processor time and memory of a set of processes, from /proc.
-
-- The processor time of an ended process is known only on reaping, and added up by rlimit tag, for
-  handles that are counted.
-- Memory is private and shared data. Shared pages, as after a fork, count for each process; only
-  where the sum exceeds the bound do they count once, which takes long.
+"""Processor time and memory of processes, from /proc.
+- An ended process's time is known on reaping, and added up by rlimit tag for counted handles.
+- Memory is private and shared data. Shared pages, as after a fork, count for each process, unless the
+  sum exceeds the bound: the exact count is slow.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ def count_end(tag: int | None, seconds: float) -> None:
 
 
 def tasks(pids: Iterable[int]) -> int:
-    """Return the number of threads of the processes, as the kernel counts for its limits."""
+    """Return the processes' number of threads, the kernel's unit of limits."""
     count = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
@@ -56,7 +54,7 @@ def memory(pids: Iterable[int], bound: float) -> int:
     exact = 0
     for pid in quick:
         own = _kibibytes(pid, "smaps_rollup", _EXACT)
-        # Unreadable for another user's process, and for an ended one, which uses nothing by now.
+        # Unreadable for another user's process, and an ended one.
         exact += (_kibibytes(pid, "status", _QUICK) or 0) if own is None else own
     return exact * 1024
 

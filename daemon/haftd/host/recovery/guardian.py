@@ -1,11 +1,9 @@
-"""A process that outlives the daemon by one recovery, where no user manager restarts the daemon.
-
-- The guardian reads a pipe that only the daemon can write to: end of file is the daemon's death. A
-  clean stop ends the guardian first; a suspended daemon keeps the pipe open.
-- Only processes of the own daemon are killed: by then a new daemon may run. The guardian never
-  writes `handles.lock`.
-- It imports the standard library and `haftd.host` only, carries no tag, holds no descriptor but the
-  pipe, and ignores the signals that a terminal or the end of a session sends.
+"""A process that outlives the daemon by one recovery, without a user manager that restarts it.
+- End of file of a pipe that only the daemon can write to is the daemon's death. A clean stop ends the
+  guardian first; a suspended daemon keeps the pipe open.
+- Kills only processes of its own daemon, as a new one may run, and never writes `handles.lock`.
+- Imports the standard library and `haftd.host` only, has no tag and no descriptor but the pipe, and
+  ignores signals of a terminal or a session's end.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.
 
 
 class Guardian:
-    """The daemon's side of the guardian; `pidfd` becomes readable at the guardian's death."""
+    """The daemon's side; `pidfd` becomes readable at the guardian's death."""
 
     def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
         self.pid = pid
@@ -37,10 +35,9 @@ class Guardian:
     def start(
         cls, *, home: str, instance: str, journal: Path, lock: Path, bases: Sequence[Path] = ()
     ) -> Guardian:
-        """Start the guardian of this daemon; `lock` is the path of `recover.lock`. Raises OSError.
+        """Start this daemon's guardian; `lock` is the path of `recover.lock`. Raises OSError.
 
-        The pipe exists by then: a daemon that dies while the guardian is starting is recovered,
-        too.
+        The pipe exists by then: a death during the start is recovered, too.
         """
         root = Path(__file__).parents[3]
         reader, writer = os.pipe()  # both close-on-exec
@@ -73,7 +70,7 @@ class Guardian:
         return cls(pid, os.pidfd_open(pid), writer)
 
     def stop(self) -> None:
-        """Kill and reap the guardian, also during the guardian's start."""
+        """Kill and reap the guardian, also during its start."""
         if self._pipe < 0:
             return
         send_signal(self.pidfd, signal.SIGKILL)
@@ -86,8 +83,8 @@ class Guardian:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Wait for the daemon's death, then recover. `argv`: home, instance, journal, lock, and the
-    parent cgroups of handles."""
+    """Wait for the daemon's death, then recover. `argv`: home, instance, journal, lock, parent
+    cgroups of handles."""
     home, instance, journal, lock, *bases = argv
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)

@@ -1,12 +1,10 @@
-"""`handles.lock`: the journal of processes that were started and have not ended, for the next
-daemon.
-
-- The holder of `daemon.lock` is the only writer. A line is appended without fsync: a power loss
-  changes the boot id, which voids every record.
-- A failed write is undone and raised. (A kill can cut a line where it crosses a page; then its gate
-  was never opened.)
-- The file is rewritten by rename only. Rewriting in place tears it.
-- Valid lines of any content are kept, and a file with anything else is put aside as
+"""`handles.lock`: journal of started processes that have not ended, for the next daemon.
+- Only the holder of `daemon.lock` writes. Lines are appended without fsync: a power loss changes the
+  boot id, which voids every record.
+- A failed write is undone and raised. (A kill can cut a line at a page boundary; then its gate was
+  never opened.)
+- Rewritten by rename only: in place it would tear.
+- Valid lines of any content are kept; a file with anything else is put aside as
   `handles.lock.bad-<n>`.
 """
 
@@ -57,7 +55,7 @@ class Journal:
         self.problems: list[str] = []
         self._live: dict[str, Record] = {}
         self._stopped: set[str] = set()
-        """Marks of live records that have stopped since they were read."""
+        """Marks of live records that have stopped since read."""
         self._fd: int | None = None
         self._torn = False
         self._dead = 0
@@ -67,7 +65,7 @@ class Journal:
         """Read the file; no content makes this fail.
 
         `records` are then the live ones, `problems` the faults. A bad file gets a second name and
-        stays until `compact`, so that a crash in between loses no record.
+        stays until `compact`: a crash between loses no record.
         """
         journal = cls(path)
         try:
@@ -75,7 +73,7 @@ class Journal:
         except FileNotFoundError:
             return journal
         except OSError as error:
-            # A symbolic link, a folder, a file that is not ours: not the one we wrote.
+            # A symbolic link, a folder, another user's file: not ours.
             journal.problems.append(f"{path.name} cannot be opened: {error.strerror}")
             journal._move_aside()
             return journal
@@ -106,35 +104,34 @@ class Journal:
         ]
 
     def start(self, record: Record) -> None:
-        """Append a start, before the gate opens. Raises OSError, and then nothing was written."""
+        """Append a start, before the gate opens. Raises OSError, with nothing written."""
         self._append(start_line(record))
         self._live[record.mark] = record
         self._stopped.discard(record.mark)
 
     def stopped(self, mark: str) -> None:
-        """Append the stop of a recorded handle. Raises OSError; a crash then reports the handle
-        lost."""
+        """Append a recorded handle's stop. Raises OSError; a crash then reports the handle lost."""
         if mark in self._live:
             self._stopped.add(mark)
             self._append(stopped_line(mark))
 
     def end(self, mark: str) -> None:
         """Append that nothing of this handle is left. Raises OSError, which costs the next start
-        one look at a process that is gone."""
+        one futile check."""
         if self._live.pop(mark, None) is None:
             return
         self._stopped.discard(mark)
         self._dead += 1
         self._append(end_line(mark))
         if self._dead > len(self._live) + 100 and self._size() > _COMPACT_ABOVE:
-            # Not a reason to fail an end: the longer file serves as well.
+            # The longer file serves as well.
             with contextlib.suppress(OSError):
                 self.compact()
 
     def compact(self, keep: Sequence[Record] | None = None) -> None:
-        """Rewrite the file with the live records only, or with `keep` in their place.
+        """Rewrite the file with the live records, or `keep`.
 
-        Raises OSError, and then the old file is still in use.
+        Raises OSError, with the old file still in use.
         """
         live = {record.mark: record for record in (self.records if keep is None else keep)}
         lines = [head_line()]
@@ -217,7 +214,7 @@ class Journal:
         return self.path.with_name(f"{self.path.name}.bad-{number}")
 
     def _link_aside(self) -> None:
-        """Give the bad file a second name; once, however often a start is tried."""
+        """Give the bad file a second name, once for all starts."""
         try:
             inode = self.path.stat().st_ino
             if all(path.lstat().st_ino != inode for path in self._aside()):

@@ -1,9 +1,8 @@
-"""Processes that are to be killed, each held by an open pidfd.
-
-- A pidfd is opened first, then the evidence is read by pid; if the pidfd's process has not ended
-  after that, the pid was its own all along.
-- A target is stopped at once: it forks no more, its children keep their parent, and its pid cannot
-  be reused, so that the group and the session that it leads are safely its own.
+"""Processes to be killed, each held by an open pidfd.
+- The pidfd is opened before the evidence is read by pid: if its process has not ended after that, the
+  pid was its own all along.
+- A target is stopped at once: it forks no more, keeps its children, and its pid, so that the group
+  and session that it leads are safely its own.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Target:
 
 
 class KillSet:
-    """The processes to kill that have not ended. Blocks until `deadline` (monotonic) at most."""
+    """Processes to kill that have not ended. Blocks until `deadline` (monotonic) at most."""
 
     def __init__(self, protected: frozenset[int], deadline: float) -> None:
         self.protected = protected
@@ -111,7 +110,7 @@ class KillSet:
         return "new"
 
     def add_descendants(self) -> None:
-        """Add the descendants of the targets, and the groups and sessions that they lead."""
+        """Add the targets' descendants, and groups and sessions that they lead."""
         fresh = bool(self._targets)
         while fresh and not self.is_late():
             fresh = False
@@ -123,7 +122,7 @@ class KillSet:
                 fresh = fresh or result == "new"
 
     def kill(self) -> None:
-        """Kill every target, and with a group leader all members of its group."""
+        """Kill every target, and with a group leader the group."""
         for target in self._targets.values():
             if target.leads_group and target.pid not in self._protected_groups:
                 self._send(target, signal.SIGKILL, _GROUP)
@@ -131,7 +130,7 @@ class KillSet:
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of every target that may be signalled, until the deadline or for
-        `timeout_s`; return whether all have ended."""
+        `timeout_s`; return True if all have ended."""
         until = self.deadline
         if timeout_s is not None:
             until = min(until, time.monotonic() + timeout_s)
@@ -208,5 +207,5 @@ class KillSet:
 
     def _is_owned(self, pid: int) -> bool:
         owner = self._owner(read_stat(pid))
-        # The number is the owner's until the owner has ended.
+        # The number is the owner's until its end.
         return owner is not None and not has_ended(owner.pidfd)

@@ -1,13 +1,11 @@
-"""Ownership check: the processes that recovery may kill.
-
-- The tag in the environment decides, or the rlimit tag. A process that a daemon of another home
-  started below our handle carries both tags, and belongs to the handle as well.
-- Processes of a living daemon are never killed: the caller's own, and those of a daemon that runs
-  on without its lock, as after its folder was deleted.
-- A process with the tag of a daemon (number 0) belongs to no handle: a starting daemon that will
-  find the lock held, or a child of its login shell.
-- A daemon's environment cannot be read (`privacy`): the process name carries the instance.
-- An answer is about the process that has the pid now. Hold an open pidfd while asking.
+"""Ownership check: processes that recovery may kill.
+- The tag in the environment decides, or the rlimit tag. A process that another home's daemon started
+  below our handle carries both tags, and belongs to the handle as well.
+- Processes of a living daemon are never killed: the caller's, and those of a daemon that runs on
+  without its lock, as after its folder's deletion.
+- A daemon's tag (number 0) belongs to no handle: a starting daemon, or a child of its login shell.
+- A daemon's environment is unreadable (`privacy`): its process name carries the instance.
+- An answer is about the pid's present process. Hold an open pidfd while asking.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _LIVING_S = 0.2
 
 
 class Ownership:
-    """The scope of one recovery: all of `home`, or of one `instance`, without living daemons."""
+    """Scope of one recovery: all of `home`, or one `instance`, without living daemons."""
 
     def __init__(
         self, home: str, protected: frozenset[int], *, instance: str | None, live: str
@@ -36,13 +34,13 @@ class Ownership:
         self._living = {live} if live else set()
         self._known: dict[int, ProcessTag] = {}
         self.untagged: frozenset[int] = frozenset()
-        """The processes without any tag, as of `exempt_living_daemons`."""
+        """Processes without any tag, as of `exempt_living_daemons`."""
         self._home_prefix = rlimit_tag.home_prefix(
             rlimit_tag.encode(str(ProcessTag(home, "0" * 12, 0)))
         )
 
     def add_tags(self, marks: Iterable[str]) -> None:
-        """Register full tags: an rlimit tag holds only a part of one."""
+        """Register full tags: an rlimit tag holds only a part."""
         for text in marks:
             mark = ProcessTag.read(text)
             if mark is not None:
@@ -72,7 +70,7 @@ class Ownership:
     def exempt_living_daemons(self) -> list[int]:
         """Exempt the processes of daemons that run on without the lock; return the daemons' pids.
 
-        A child between fork and exec looks the same for a moment: blocks for 0.2 s at most.
+        A child between fork and exec looks the same: blocks up to 0.2 s.
         """
         until = time.monotonic() + _LIVING_S
         while daemons := self._daemons():
@@ -83,7 +81,7 @@ class Ownership:
         return []
 
     def _daemons(self) -> dict[int, str]:
-        """Return the living daemons, each with (the first digits of) the instance."""
+        """Return the living daemons with (the first digits of) their instances."""
         named: dict[int, str] = {}
         marked: dict[int, ProcessTag] = {}
         untagged: set[int] = set()
@@ -131,7 +129,7 @@ class Ownership:
         if number is None or rlimit_tag.home_prefix(number) != self._home_prefix:
             return None
         stat = read_stat(pid)
-        if stat is None or stat.state in "ZX":  # the rlimit tag stays until the process is reaped
+        if stat is None or stat.state in "ZX":  # the rlimit tag stays until reaping
             return None
         if number in self._known:
             return self._known[number]

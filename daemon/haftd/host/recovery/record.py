@@ -1,9 +1,6 @@
-"""The line format of `handles.lock`: one process of a handle.
-
-- A line is `<crc32> <json>`. A line with a wrong checksum is ignored.
-- Valid lines are kept, the others counted. Of a newer version nothing is kept, since its meaning is
-  unknown.
-- No argument, environment or secret is written except the short `command`.
+"""Line format of `handles.lock`: one process of a handle, `<crc32> <json>`.
+- Lines with a wrong checksum are counted and ignored; of a newer version nothing is kept.
+- Of arguments, environment and secrets only the short `command` is written.
 """
 
 from __future__ import annotations
@@ -19,9 +16,9 @@ from json.encoder import encode_basestring_ascii
 from haftd.host.process.identity import Identity
 
 VERSION = 1
-"""Version of the lines. Older versions are read, a newer file is put aside."""
+"""Older versions are read, a newer file is put aside."""
 
-_MAX_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
+_MAX_READ = 2 << 20  # at either end; a file of ours stays below the sum
 _LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
 _END = b'{"t":"end","mark":"'
 _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
@@ -29,11 +26,11 @@ _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The process of one handle: all that the next daemon needs for a kill and a report.
+    """A handle's process, for the next daemon's kill and report.
 
-    `n` counts within one daemon; `mark` is the process tag. `sid` is the kernel's session id,
-    `session` a client's session. `at` is wall-clock seconds. `kin` are later processes outside of
-    the leader's group.
+    `n` counts within one daemon; `mark` is the process tag, `sid` the kernel's session id,
+    `session` a client's session, `at` wall-clock seconds. `kin` are later processes outside the
+    leader's group.
     """
 
     n: int
@@ -54,7 +51,7 @@ class Record:
     at: float = 0.0
     kin: tuple[Identity, ...] = ()
     is_stopped: bool = False
-    """The handle had stopped: only processes left behind may live."""
+    """Only processes left behind may live."""
 
     @property
     def identity(self) -> Identity:
@@ -105,7 +102,7 @@ def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
 
 
 def _read_record(form: dict[str, object]) -> Record | None:
-    """Parse a record; None when the line is not one. Fields that older versions lack are filled."""
+    """Parse a record, None for another line; fill fields that older versions lack."""
     kept: dict[str, object] = {}
     for key, value in form.items():
         right = (
@@ -151,9 +148,9 @@ class Records:
     """The last line is incomplete."""
 
     def take(self, body: bytes) -> bool:
-        """Apply one line with a valid checksum; return False for an unknown kind."""
+        """Apply a line with a valid checksum; return False for an unknown kind."""
         if body.startswith(_END) and b"\\" not in body:
-            # Most lines are of this kind, and this is a tenth of the time.
+            # Most lines are of this kind, and this takes a tenth of the time.
             self.live.pop(body[len(_END) : -2].decode("ascii", "replace"), None)
             return True
         try:

@@ -1,14 +1,11 @@
 """Kill the processes that a dead daemon left, and no other.
-
-1. One recovery at a time (`recover.lock`); the caller holds `daemon.lock`, or is the guardian.
-2. Records of another boot, pid namespace or user are dropped: their pids mean nothing here.
-3. The cgroups of the handles are emptied.
-4. Each record's process is opened as a pidfd, verified and stopped, so that the pid cannot be
-   reused; then its descendants, group and session are killed with it.
-5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart,
-   find none. One scan is made however late it is.
+1. One recovery at a time (`recover.lock`), by the holder of `daemon.lock` or the guardian.
+2. Drop records of another boot, pid namespace or user.
+3. Empty the handles' cgroups.
+4. Open each record's process as a pidfd, verify and stop it, so that its pid stays; then kill it with
+   descendants, group and session.
+5. Kill tagged processes until two scans, 50 ms apart, find none; at least one scan, however late.
 6. Survivors are reported and stay recorded, as do all records where no scan was possible.
-
 Recovery may be killed at any point: the next one finds the same or less.
 """
 
@@ -44,9 +41,9 @@ _CHASE_S = 0.1
 @dataclass(frozen=True, slots=True)
 class Report:
     """`ended`: records of which a process was alive and now none is. `lost`: those without a living
-    process. `dropped`: those of another boot, namespace, user or home. `keep`: records that must
-    stay in the journal. `unconfirmed`: pids of processes that may still live. `spared`: ancestors
-    of this process. `killed`: the number of processes killed outside cgroups."""
+    process. `dropped`: those of another boot, namespace, user or home. `keep`: records that stay in
+    the journal. `unconfirmed`: pids of perhaps living processes. `spared`: ancestors of this
+    process. `killed`: number of processes killed outside cgroups."""
 
     ended: tuple[Record, ...] = ()
     lost: tuple[Record, ...] = ()
@@ -70,9 +67,9 @@ def recover(
 ) -> Report:
     """Kill the processes that the records and the tag of `home` name.
 
-    Blocks for about `patience_s`, after up to twice as long for the lock. `bases`: the parent cgroups
-    of handles. `instance`: only processes of this run of a daemon; else all except `live`, the
-    caller's own. `lock`: the path of `recover.lock`. Failures are in `problems`.
+    Blocks for about `patience_s`, after up to twice as long for the lock. `bases`: parent cgroups
+    of handles. `instance`: only this run of a daemon; else all except `live`, the caller's own.
+    `lock`: path of `recover.lock`. Failures are in `problems`.
     """
     problems: list[str] = []
     with _hold_lock(lock, patience_s, problems):
@@ -89,10 +86,8 @@ def recover(
 
 @contextlib.contextmanager
 def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
-    """Hold `recover.lock`; a lock held for too long is reported and ignored.
-
-    Concurrent recoveries find the same, and each signals only processes that it has verified.
-    """
+    """Hold `recover.lock`; one held for too long is reported and ignored: concurrent recoveries
+    signal only verified processes."""
     if lock is None:
         yield
         return
@@ -131,7 +126,7 @@ class _Recovery:
     spared: dict[int, str] = field(default_factory=dict)
     settle_s: float = 1.0
     is_scanned: bool = False
-    """Every process has been looked at, at least once."""
+    """Every process has been checked at least once."""
     slipped: int | None = None
     """A tagged process that ended before the open: it may have a child."""
 
@@ -150,7 +145,7 @@ class _Recovery:
         return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
-        """Run one stage; a failure stops neither the next stage nor the daemon's start."""
+        """Run one stage; a failure stops neither the next nor the daemon's start."""
         try:
             work()
         except OSError as error:
@@ -199,8 +194,7 @@ class _Recovery:
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
     def _empty_around_us(self, group: Cgroup) -> None:
-        """Kill all in a cgroup but this process and its ancestors: the daemon was started inside a
-        handle."""
+        """Kill all in a cgroup around the daemon but this process and its ancestors."""
         fresh = True
         while fresh and not self.kill_set.is_late():
             fresh = False
@@ -236,7 +230,7 @@ class _Recovery:
         self._kill_targets()
 
     def _kill_targets(self) -> None:
-        """Kill the targets, and all that proves to be theirs while they are stopped."""
+        """Kill the targets, and all that prove to be theirs while stopped."""
         self.kill_set.add_descendants()
         self.alive_tags.update(target.mark for target in self.kill_set.remaining())
         self.kill_set.kill()
@@ -257,7 +251,7 @@ class _Recovery:
     def _scan(self) -> bool:
         is_new = False
         slipped = False
-        # The look for living daemons is the first scan's, too. One after it sees all processes again.
+        # The first scan's living daemons are excluded; later scans see all processes again.
         known = frozenset[int]() if self.is_scanned else self.ownership.untagged
         for pid in every_pid():
             if pid in known:
@@ -287,9 +281,9 @@ class _Recovery:
         return result
 
     def _scan_new_pids(self, for_s: float) -> bool:
-        """Look at new pids only, until none was owned for `for_s`; return whether any was.
+        """Check new pids until none was owned for `for_s`; return True if any was.
 
-        A process that forks and exits faster than a scan is always among the newest pids.
+        A process that forks and exits faster than a scan is among the newest pids.
         """
         is_new = False
         seen = _newest_pid()

@@ -1,2 +1,2 @@
-"""The processes of a handle: `process_tree` finds, signals and ends them, `reaper` reaps adopted
-orphans, `survivors` holds those that could not be killed."""
+"""A handle's processes: `process_tree` finds, signals and ends them, `reaper` reaps adopted
+orphans, `survivors` holds the unkillable."""

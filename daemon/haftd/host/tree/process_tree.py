@@ -1,12 +1,10 @@
 """The processes of one handle: find, signal and end them, and wait until none is left.
-
-- The daemon is a sub-reaper, and adopts orphans. A handle's tree is the leader, the adopted
-  children that carry the handle's tag or rlimit tag, are in the leader's session or group, or were
-  seen before, all descendants, and the handle's cgroup.
-- A signal goes through a pidfd, and only to a process found in the tree while the pidfd was open:
-  then the pid was its own.
-- A cgroup with many processes is frozen before it is listed: processes that keep forking are never
-  listed completely.
+- The daemon is a sub-reaper, and adopts orphans. A tree is the leader, adopted children with the
+  handle's tag or rlimit tag, of the leader's session or group, or seen before, all descendants, and
+  the handle's cgroup.
+- A signal goes through a pidfd, only to a process found in the tree while it was open: then the pid
+  was its own.
+- A large cgroup is frozen before it is listed: forking processes would be missed.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _MAX_COMMAND = 120
 
 
 class ProcessTree:
-    """The processes of one handle; `mark` is the value of HAFT_HANDLE in their environment."""
+    """Processes of one handle; `mark` is their HAFT_HANDLE."""
 
     __slots__ = (
         "_instance_prefix",
@@ -71,13 +69,13 @@ class ProcessTree:
         self._is_over = False
         """True once no process can be left: then none ever joins."""
         self.leader_was_signalled = False
-        """True once `end` has signalled the leader while the leader lived."""
+        """True once `end` has signalled the living leader."""
 
     def members(self) -> tuple[int, ...]:
         return tuple(sorted(self._find()[0]))
 
     def is_over(self) -> bool:
-        """Return True if one look is enough to know that no process is left."""
+        """True if one search proves that no process is left."""
         self._find()
         return self._is_over
 
@@ -90,14 +88,14 @@ class ProcessTree:
         return self._send(processes, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
-        """Signal the tree's processes in a group, by default the leader's; return how many."""
+        """Signal the tree's processes in a group, by default the leader's; return the count."""
         group_id = self.leader.pid if group is None else group
         processes, _ = self._find()
         chosen = {pid: stat for pid, stat in processes.items() if stat.group == group_id}
         return self._send(chosen, (signum,), among=processes)
 
     async def gone(self) -> None:
-        """Wait until no process is left, woken by the ends of processes."""
+        """Wait until no process is left, woken by their ends."""
         clean, pause = 0, 0.005
         while clean < 2:
             processes, sure = self._find()
@@ -119,8 +117,8 @@ class ProcessTree:
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
         """End all processes: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
 
-        Return the surviving pids; empty means that the leader's status was taken, too. Shield the
-        call: a cancellation leaves the work half done.
+        Return the surviving pids; if empty, the leader's status was taken, too. Shield the call: a
+        cancellation leaves half of the work.
         """
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
@@ -131,8 +129,7 @@ class ProcessTree:
                 with trio.move_on_after(_SECOND_HANGUP_S):
                     await self.gone()
                     return ()
-                # A shell between two commands takes TERM without effect, and looks like a shell
-                # only now.
+                # A shell between two commands ignores TERM, and looks like a shell only now.
                 self._hang_up(self._find()[0])
                 await self.gone()
                 return ()
@@ -169,8 +166,7 @@ class ProcessTree:
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
     async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
-        """Terminate a cgroup's many processes, then kill them; those that left the cgroup are
-        missed."""
+        """Terminate, then kill a large cgroup's processes; misses those that left it."""
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
@@ -186,7 +182,7 @@ class ProcessTree:
                 await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
     def _kill_leader(self) -> None:
-        """Kill the leader by the open pidfd, in case of no other descriptor."""
+        """Kill the leader by the open pidfd: no other descriptor may be left."""
         if self.leader.reap() is None:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
@@ -202,7 +198,7 @@ class ProcessTree:
         return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=processes)
 
     def _wants_hangup(self, pid: int) -> bool:
-        """Return whether the process is an interactive shell, which ignores TERM and ends by HUP."""
+        """True for an interactive shell, which ignores TERM and ends by HUP."""
         try:
             with open(f"/proc/{pid}/status", "rb") as file:
                 text = file.read()
@@ -219,11 +215,11 @@ class ProcessTree:
         return shell and not has(ignored, signal.SIGHUP)
 
     def _find(self) -> tuple[dict[int, Stat], bool]:
-        """Return the living processes, and whether none can have been missed.
+        """Return the living processes, and True if none can have been missed.
 
-        A process that ends during the search may leave a child to the daemon, behind the end of the list that was
-        read. Once the leader is reaped, a list in which each child is known to be of another handle, dead ones included, has
-        no such process: then one search is enough.
+        A process that ends during the search may leave a child behind the end of the list. Once the
+        leader is reaped, a list of only other handles' children, dead ones included, has no such
+        process: then one search is enough.
         """
         processes: dict[int, Stat] = {}
         if self._is_over:
@@ -281,7 +277,7 @@ class ProcessTree:
         if tag is not None and tag == self._rlimit_tag:
             return True
         if tag is not None and rlimit_tag.instance_prefix(tag) == self._instance_prefix:
-            return False  # of another handle of this daemon
+            return False  # of another handle
         if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
             return True
         if self.leader.pid in (stat.group, stat.session):
@@ -289,7 +285,7 @@ class ProcessTree:
         return self._seen.get(pid) == stat.ticks
 
     def _is_of_another(self, pid: int) -> bool:
-        """Return whether a child has the rlimit tag of another handle of this daemon, unlike a child that is only not known."""
+        """True if a child has another handle's rlimit tag of this daemon."""
         tag = rlimit_tag.read_tag(pid)
         return (
             tag is not None
@@ -298,7 +294,7 @@ class ProcessTree:
         )
 
     def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
-        """Open a pidfd of a process that is in the tree while the pidfd is open."""
+        """Open a pidfd of a process that is in the tree while it is open."""
         pid = stat.pid
         try:
             pidfd = os.pidfd_open(pid)

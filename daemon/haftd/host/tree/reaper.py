@@ -1,7 +1,7 @@
 """Reap the orphans that the daemon adopted.
 
-No exit status is stolen: a child is identified (WNOWAIT) before it is reaped. A timer runs only
-while an unidentified zombie exists.
+A child is identified (WNOWAIT) before it is reaped, so no status is stolen. A timer runs only while
+an unidentified zombie exists.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from haftd.host.process.identity import read_stat
 class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
-    A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted. Any
-    other child may be a library's, and is reaped once dead for `linger_s`.
+    A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted; any
+    other may be a library's, and is reaped once dead for `linger_s`.
     """
 
     __slots__ = ("_dead", "_linger_s")
@@ -38,7 +38,7 @@ class Reaper:
             while True:
                 if pending:
                     await trio.sleep(self._linger_s)
-                    # A task that waits for one of these by a pidfd was woken, too, and goes first.
+                    # Tasks that wait by a pidfd were woken, too, and go first.
                     await trio.lowlevel.checkpoint()
                     await trio.lowlevel.checkpoint()
                 else:
@@ -46,7 +46,7 @@ class Reaper:
                 pending = self.reap()
 
     def reap(self) -> bool:
-        """Reap the ended children; return whether some must be looked at again."""
+        """Reap the ended children; return True if some must be checked again."""
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -68,7 +68,7 @@ class Reaper:
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
-        """Look at all children: waitid shows one dead child, and a stranger there hides the others."""
+        """Check all children: a stranger in waitid hides others."""
         own_tag = _own_tag()
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):
@@ -88,7 +88,7 @@ class Reaper:
 
 
 def _own_tag() -> int | None:
-    """Return the tag of a daemon in a handle, which all of its children have."""
+    """Return the tag of a daemon in a handle, shared by its children."""
     return rlimit_tag.read_tag(os.getpid())
 
 

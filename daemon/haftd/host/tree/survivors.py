@@ -1,6 +1,6 @@
-"""Processes of a handle that could not be killed: in uninterruptible sleep, or now another user's.
+"""Unkillable processes of a handle: in uninterruptible sleep, or now another user's.
 
-Each is held by a pidfd and then verified as the handle's, because the pid may have been reused.
+Each is held by a pidfd, then verified: the pid may have been reused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Survivors:
                 os.close(pidfd)
 
     def living(self) -> dict[int, str]:
-        """Return the command line, by pid, of each living process."""
+        """Return the living processes' command lines by pid."""
         return {pid: command_of(pid) for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)}
 
     def kill(self) -> None:
@@ -57,7 +57,7 @@ class Survivors:
 def _carries(pid: int, mark: str) -> bool:
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
-    # The rlimit tag first: reading the environment of a hanging process may block.
+    # The rlimit tag first: reading a hanging process's environment may block.
     if (tag := rlimit_tag.read_tag(pid)) is not None and tag == rlimit_tag.encode(mark):
         return True
     return bool(mark) and has_tag(read_environ(pid) or b"", os.fsencode(mark))

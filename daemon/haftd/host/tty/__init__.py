@@ -1,2 +1,1 @@
-"""Pseudo-terminals: `pseudo_terminal` opens and queries them, `hangup` waits on one that no process
-has open."""
+"""Pseudo-terminals: `pseudo_terminal` opens and queries them, `hangup` waits on one without a process."""

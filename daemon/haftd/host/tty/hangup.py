@@ -1,11 +1,9 @@
 """Wait on a terminal that no process has open.
-
-- The master reads as EIO and is reported as hung up until the other end is opened again. A wait for
-  readiness would return at once, again and again: an epoll of the loop waits for edges.
-- An open is no edge. The first output is one, so is a read of typed input, and the next last close.
-  So is every write to the master, even without room: a task that waits for room must not probe by
-  writing.
-- A caller enters the watch, looks at the terminal, and then waits: no edge is lost.
+- The master reads as EIO and reports a hang-up until the other end is opened: a wait for readiness
+  would spin, so an epoll of the loop waits for edges.
+- An open is no edge. The first output is one, so are a read of typed input and the next last close;
+  also every write to the master, even without room: a task that waits for room must not probe.
+- Enter the watch, check the terminal, then wait: no edge is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _BLIND_S = 1.0
 
 
 def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
-    """Return whether no process has the other end open and the event `sought` is not pending."""
+    """True if no process has the other end open and the event `sought` is not pending."""
     poll = select.poll()
     poll.register(master, sought)
     return any(events & select.POLLHUP and not events & sought for _, events in poll.poll(0))
@@ -35,7 +33,7 @@ class _Watcher:
         if master not in self._waiting:
             self._epoll.register(master, _EDGES)
             self._waiting[master] = []
-            self._hand_out()  # The state on entering is reported as an edge.
+            self._hand_out()  # the state on entering is reported as an edge
         self._waiting[master].append(changes)
 
     def leave(self, changes: TerminalChanges, master: int) -> None:

@@ -1,7 +1,7 @@
 """Pseudo-terminals: open one; its size, modes and foreground group.
 
-The daemon holds the master only, through which Linux reads and sets all of these: while a slave is
-open, the terminal never hangs up. A new terminal is 0x0, so its size is set before a process runs.
+The daemon holds only the master, which reads and sets all of these: an open slave would prevent
+hang-ups. A new terminal is 0x0: set its size before a process runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import termios
 from dataclasses import dataclass
 
 MAX_LINE = 4095
-"""Bytes per line in canonical mode; a terminal silently drops the rest."""
+"""Bytes per line in canonical mode; a terminal drops the rest."""
 
-# Not all are in Python's termios. The numbers are those of every machine of gate.py, and wrong on
-# mips, powerpc and sparc, where the names are used.
+# Not all are in Python's termios. The numbers are those of gate.py's machines, and wrong on mips,
+# powerpc and sparc, where the names are used.
 _UNLOCK = getattr(termios, "TIOCSPTLCK", 0x40045431)
 _NUMBER = getattr(termios, "TIOCGPTN", 0x80045430)
 _GROUP = termios.TIOCGPGRP
@@ -29,10 +29,10 @@ _MAX_SIZE = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """Modes of the line discipline; `eof` is empty where no character ends the input."""
+    """Modes of the line discipline; `eof` is empty where no character ends input."""
 
     canonical: bool
-    """Input is delivered by the line, and edited in the terminal until then."""
+    """Input is delivered by lines, edited in the terminal."""
     echo: bool
     maps_cr: bool
     """A typed carriage return reaches the program as a newline."""
@@ -42,13 +42,12 @@ class Modes:
 
     @property
     def gives_enter_alone(self) -> bool:
-        """Return whether Enter reaches the process unmapped while C-c does not: readline's modes."""
+        """True if Enter reaches the process unmapped while C-c does not: readline's modes."""
         return self.signals and not self.maps_cr
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
-    """Open a terminal; return the master and the slave's path, which the child opens. Raises
-    OSError.
+    """Open a terminal; return the master and the slave's path. Raises OSError.
 
     The master is close-on-exec, non-blocking, and the caller's to close.
     """
