@@ -1,7 +1,7 @@
-"""Launch specifications with process tag, cgroup, context file and recovery record.
+"""Launch specifications with process tag, cgroup, context file and recovery record, for executions,
+helper commands and MCP servers.
 
-Executions, helper commands and MCP servers are all tagged and recorded. The resources are removed
-after the last process, or at once if the call fails.
+Resources are removed after the last process, or at once if the call fails.
 """
 
 from __future__ import annotations
@@ -62,17 +62,16 @@ _OF_SERVERS = [
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
 ]
-"""Variables of the daemon for every MCP server: those that the SDKs pass on, and the locale."""
+"""The daemon's variables for every MCP server: those of the SDKs, and the locale."""
 
 
 class LaunchSettings(msgspec.Struct, frozen=True):
     """Environment, names and folders for launches.
 
-    `own_paths` are haft's own files and folders, which no sandbox may let a tool change, and so are the targets of
-    links in the folder `definitions`, and
-    the installation, `installed`. `environ` is a tool's
-    default environment, `nofile` the daemon's original soft limit of descriptors,
-    `containment` the place of cgroups, `outer` the tags of the handles in which this daemon runs itself.
+    `own_paths` are haft's files and folders, never writable in a sandbox, like targets of links in
+    `definitions`, and the `installed` ones. `environ` is the tools' default environment, `nofile`
+    the original soft limit of descriptors, `containment` the place of cgroups, `outer` the tags of
+    handles around this daemon.
     """
 
     environ: Mapping[str, str]
@@ -89,7 +88,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     definitions: str = ""
     installed: tuple[str, ...] = ()
     modules: str = ""
-    """Folder of compiled modules of WebAssembly."""
+    """Folder of compiled WebAssembly modules."""
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -102,7 +101,7 @@ def find_askpass(programs: Iterable[str]) -> str | None:
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A validated spawn; only the id may still be refused."""
+    """Validated spawn; only the id may still be refused."""
 
     session: str
     id: str
@@ -113,12 +112,12 @@ class Prepared(msgspec.Struct, frozen=True):
     resolved: ResolvedCall
     client: Mapping[str, str | None] | None
     is_fed: bool = False
-    """True if standard input is the output of another handle."""
+    """Standard input is another handle's output."""
     surface: Surface = "actions"
     splits_stderr: bool = False
-    """True if standard error is to have a pipe of its own, where the output is raw."""
+    """Standard error has its own pipe, if the output is raw."""
     is_transient: bool = False
-    """True if the handle is to be forgotten at its end."""
+    """The handle is forgotten at its end."""
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
         launch = dataclasses.replace(self.resolved.launch, stdin=stdin)
@@ -132,8 +131,8 @@ class Prepared(msgspec.Struct, frozen=True):
 def _completed(
     sandbox: Sandbox | None, env: Mapping[str, str], settings: LaunchSettings
 ) -> Sandbox | None:
-    """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that lets the
-    tool change haft's own files: a definition or a trusted root of its making would run without any."""
+    """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that
+    lets the tool change haft's files, such as definitions or trusted roots."""
     path = env.get("HAFT_CALL", "")
     _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
@@ -144,7 +143,7 @@ def _completed(
 
 
 def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
-    """Raise `RpcError` for a grant to change one of haft's own files."""
+    """Raise `RpcError` for a grant to change a file of haft."""
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
@@ -163,7 +162,7 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
 
 
 def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
-    """Return the decision on further variables of the process: a mediated one gets none."""
+    """Return the filter of further variables; a mediated process gets none."""
     if resolved.runtime == MEDIATED:
         return ALWAYS_INHERITED.__contains__
     return None if resolved.policy is None else resolved.policy.may_inherit
@@ -173,8 +172,6 @@ _Groups = tuple[Cgroup | None, LimitGroup | None]
 
 
 class Calls(msgspec.Struct):
-    """Factory of calls and their resources."""
-
     settings: LaunchSettings
     secret_env: Sequence[str]
     journal: Journal
@@ -182,7 +179,7 @@ class Calls(msgspec.Struct):
     proxy: Proxy
     _count: int = 0
     _files: dict[str, Path] = msgspec.field(default_factory=dict)
-    """Files of calls that are too long for an environment."""
+    """Files of calls too long for an environment."""
 
     def for_execution(self, handle: Handle, ready: Prepared) -> Call:
         mark = self._mark()
@@ -196,14 +193,14 @@ class Calls(msgspec.Struct):
             raise
 
     def with_arguments(self, call: Call, handle: Handle, ready: Prepared) -> Call:
-        """Return the call of an execution with other arguments, under the same tag and cgroup."""
+        """Return the call with other arguments, under the same tag and cgroup."""
         mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
         return self._for_execution(handle, ready, mark, (call.cgroup, call.limit_group))
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
-        """Return a call of the daemon itself, with the environment of the user's desktop."""
+        """Return a call of the daemon itself, with the desktop's environment."""
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
 
         def env_of(mark: str) -> dict[str, str]:
@@ -220,7 +217,7 @@ class Calls(msgspec.Struct):
         return self._of_program(name, tuple(argv), self.settings.root, env_of, limits, "pipe")
 
     def compiler(self, launch: LaunchSpec) -> Call:
-        """Return the call of a process that compiles a module, which belongs to no session."""
+        """Return the call of a compiling process, outside any session."""
         order = {VARIABLE: launch.env[VARIABLE]}
 
         def env_of(mark: str) -> dict[str, str]:
@@ -242,9 +239,9 @@ class Calls(msgspec.Struct):
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
     ) -> Call:
-        """Return the call of an MCP server, which belongs to no session.
+        """Return the call of an MCP server, outside any session.
 
-        A variable of the daemon passes only if `env` has it as True: third-party code must not see the
+        A variable of the daemon passes only as True in `env`: third-party code must not see the
         user's keys.
         """
         environ = self.settings.environ
@@ -277,7 +274,7 @@ class Calls(msgspec.Struct):
         client: Mapping[str, str | None] | None,
         wall_s: float,
     ) -> Call:
-        """Return the call of a tool's helper command, without input or handle; raises `RpcError`."""
+        """Return the call of a helper command, without input or handle; raises `RpcError`."""
         resolved = resolve(tool, args, context)
         launch = dataclasses.replace(resolved.launch, terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
@@ -287,14 +284,14 @@ class Calls(msgspec.Struct):
         return replace(call, launch=self._completed(resolved, launch, call.launch.env))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
-        """Remove a call's resources; unconfirmed processes stay recorded for the next start's recovery."""
+        """Remove a call's resources; unconfirmed processes stay recorded for recovery."""
         self._release(call.mark, (call.cgroup, call.limit_group) if confirmed else (None, None))
         if confirmed:
             with self._log_os_error("record", call.mark):
                 self.journal.end(call.mark)
 
     def stopped(self, mark: str) -> None:
-        """Record the end of the handle for recovery."""
+        """Record the handle's end for recovery."""
         with self._log_os_error("record", mark):
             self.journal.stopped(mark)
 
@@ -358,7 +355,7 @@ class Calls(msgspec.Struct):
     def _completed(
         self, resolved: ResolvedCall, launch: LaunchSpec, env: Mapping[str, str]
     ) -> LaunchSpec:
-        """Return the launch with its environment and sandbox; a module's is that of its worker."""
+        """Return the launch with environment and sandbox; of a module, that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
         launch = dataclasses.replace(launch, env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
@@ -378,7 +375,7 @@ class Calls(msgspec.Struct):
         )
 
     def _mediation(self, ready: Prepared) -> Mediation | None:
-        """Return the host calls of a mediated tool; raises `RpcError`."""
+        """Return a mediated tool's host calls; raises `RpcError`."""
         resolved, client, root = ready.resolved, ready.client, ready.context.root
         policy = resolved.policy
         if resolved.runtime != MEDIATED or policy is None:
@@ -468,7 +465,7 @@ class Calls(msgspec.Struct):
     def _admitted(
         self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str
     ) -> str:
-        """Return the URL of the proxy for a sandbox that connects to nothing else; raises `RpcError`."""
+        """Return the proxy's URL for a sandbox that connects to nothing else; raises `RpcError`."""
         if sandbox is None or policy is None or not sandbox.is_proxied:
             return ""
         try:
@@ -529,7 +526,7 @@ class Calls(msgspec.Struct):
         return ProcessTag(self.settings.home, self.settings.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
-        """Return a cgroup, or None without delegation: tags then identify the processes."""
+        """Return a cgroup; without delegation None, and tags identify the processes."""
         base = self.settings.containment.base
         if base is None:
             return None
@@ -544,7 +541,7 @@ class Calls(msgspec.Struct):
         try:
             counted = None if controllers is None else controllers.group(mark, limits, cgroup)
         except OSError as error:
-            # The limits hold by the rlimits and the sums of the handle's processes.
+            # Rlimits and sums still hold the limits.
             log.warning("no cgroup counts for a handle", mark=mark, error=error.strerror)
             counted = None
         return cgroup, counted

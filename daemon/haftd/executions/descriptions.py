@@ -1,7 +1,7 @@
 """Self-descriptions of tools: each program is asked once, on first need.
 
-An answer or failure holds until the definition is reloaded or the program's file changes. A run uses
-the root of its first need; after a timeout, as of a hanging program, no other root is tried.
+The answer or failure holds until definition or program file changes. A run uses the root of its
+first need; after a timeout no other root is tried.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ log = structlog.get_logger("haftd.executions.descriptions")
 
 _TIMEOUT_S = 10.0
 _MAX_WORDS = 5
-"""Words of a command that may name a file of the program: an interpreter's script comes early."""
+"""Words of a command that may name a file: an interpreter's script comes early."""
 _MAX_STDERR_LENGTH = 200
 
 _FileStats = dict[str, tuple[int, int, int] | None]
-"""Files of a program, also missing ones, each with stat data that changes with the file."""
+"""A program's files, also missing ones, with stat data that changes with the file."""
 
 _MAX_ROOTS = 32
-"""Roots in which the files of a program are watched."""
+"""Roots in which a program's files are watched."""
 
 _ANSWERED = ""
-"""Key, in place of a root, of the answer that holds for all."""
+"""Key, instead of a root, of the answer for all."""
 
 
 class _DescriptionRun(msgspec.Struct, eq=False):
-    """A running helper; `scope` cancels it for all waiters."""
+    """Running helper; `scope` cancels it for all waiters."""
 
     over: trio.Event = msgspec.field(default_factory=trio.Event)
     scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
@@ -57,14 +57,13 @@ class Describer(msgspec.Struct, eq=False):
     descriptions: Descriptions
     nursery: trio.Nursery
     servers: Servers
-    """The MCP servers, which list their tools."""
     _under_way: dict[Tool, _DescriptionRun] = msgspec.field(default_factory=dict)
     _watched_files: WeakKeyDictionary[Tool, dict[str, _FileStats]] = msgspec.field(
         default_factory=WeakKeyDictionary
     )
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
-        """Return the definitions without a description."""
+        """Return the undescribed definitions."""
         lacking = []
         for tool in tools:
             if self._is_changed(tool, root):
@@ -80,7 +79,7 @@ class Describer(msgspec.Struct, eq=False):
         return any(stats != _file_stat(path) for files in watched for path, stats in files.items())
 
     async def ask(self, tools: Iterable[Tool], root: str) -> None:
-        """Wait until each tool has a description or a failure; cancellation stops no run."""
+        """Wait until each tool has a description or failure; cancellation stops no run."""
         async with trio.open_nursery() as nursery:
             for tool in tools:
                 nursery.start_soon(self._describe, tool, root)
@@ -90,7 +89,7 @@ class Describer(msgspec.Struct, eq=False):
             run.scope.cancel()
 
     async def _describe(self, tool: Tool, root: str) -> None:
-        # A failure in another root is no evidence for this one.
+        # Another root's failure is no evidence.
         while self.descriptions.lacks(tool, root):
             run = self._under_way.get(tool)
             if run is None:
@@ -140,7 +139,6 @@ class Describer(msgspec.Struct, eq=False):
 
 
 def _path_entries(name: str, path: str) -> list[str]:
-    """Return the program's PATH entry and those before it."""
     program = shutil.which(name, path=path)
     places = [f"{folder}/{name}" for folder in path.split(os.pathsep)]
     return places[: places.index(program) + 1] if program in places else places
@@ -160,7 +158,7 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
 
 
 def _file_stat(file: str) -> tuple[int, int, int] | None:
-    """Return stat data that changes with a file's content or replacement; None without a file."""
+    """Return stat data that changes with content or replacement; None without a file."""
     try:
         facts = os.stat(file)  # noqa: PTH116
     except (OSError, ValueError):

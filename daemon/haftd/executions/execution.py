@@ -1,4 +1,4 @@
-"""An execution: reports of the runtime become events of the handle, and methods act on the tool."""
+"""An execution: a runtime's reports become the handle's events, methods act on the tool."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .review import PendingReview
 from .silence import Silence
 
 MAX_BACKLOG = 262_144
-"""Bytes that a pipe or subscriber may lag before the program is held up: less than the spool keeps in
+"""Bytes that a pipe or subscriber may lag before the program is held up: below the spool's share of
 memory."""
 
 _SHOWN_KEPT = 4
@@ -51,7 +51,7 @@ _SUSPENSION_KNOWN_S = 0.1
 
 
 class Skipped(Exception):
-    """The tool is deliberately not run; the argument is the notice for the caller."""
+    """Deliberate skip; the argument is the notice."""
 
     def __init__(self, notice: str, by: str | UnsetType = UNSET) -> None:
         super().__init__(notice)
@@ -60,12 +60,12 @@ class Skipped(Exception):
 
 
 StartGate = Callable[[], Awaitable[tuple[Runtime, Call]]]
-"""Awaited before the run; returns the call to run. Raises `Skipped`, or the `RpcError` that refuses
-the start, as if the handle had never been admitted."""
+"""Awaited before the run; returns the call to run. Raises `Skipped`, or an `RpcError` as if the
+handle had never been admitted."""
 
 
 class Execution:
-    """An execution of a tool, from start to last process; also the runtime's context."""
+    """Execution from start to last process, and runtime context."""
 
     __slots__ = (
         "_backlog_changed",
@@ -100,7 +100,7 @@ class Execution:
     ) -> None:
         self.handle = handle
         self.mark = ""
-        """The tag of the execution's processes."""
+        """Tag of the processes."""
         self.review = review
         self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
@@ -110,16 +110,15 @@ class Execution:
         self.done = LateEvent()
         self.control: ExecutionControl | None = None
         self.is_stop_requested = False
-        """True after a request to end the execution, or the processes left behind."""
+        """True after a request to end the execution or processes left behind."""
         self._suspended = False
         self._suspension_known_until = 0.0
         self.written_to = 0
         self.known_poll_ms = 0
-        """The longest timed wait without effect, seen at a prompt."""
+        """Longest timed wait without effect, at a prompt."""
         self.silence = Silence()
-        """Evidence of readings with an unknown input state."""
         self.callers: int | None = None
-        """Number of calls that still wait; None once the handle is held."""
+        """Number of waiting calls; None once held."""
         self._early: list[Callable[[], None]] = []
         self._backlogs: list[Callable[[], int]] = []
         """Functions that return each reader's lag in bytes."""
@@ -133,7 +132,7 @@ class Execution:
             self.callers += 1
 
     def leave(self) -> bool:
-        """Count one waiting call less; return True if that was the last, unless the handle is held."""
+        """Count a waiting call less; return True after the last, unless held."""
         if self.callers is None:
             return False
         self.callers -= 1
@@ -166,7 +165,7 @@ class Execution:
         termination = Termination(by=EndedBy("exit", skipped.by), result=skipped.notice)
         self.handle.end(termination, trio.current_time())
 
-    # -- reports of the runtime
+    # 20 22
 
     def started(self, control: ExecutionControl) -> None:
         self.control = control
@@ -193,7 +192,7 @@ class Execution:
 
     async def _catch_up(self) -> None:
         while self._backlog() > MAX_BACKLOG // 2:
-            if self._backlog_changed.is_set():  # else another stream waits for the same event
+            if self._backlog_changed.is_set():  # another stream waits for the same event
                 self._backlog_changed = LateEvent()
             await self._backlog_changed.wait()
 
@@ -244,13 +243,13 @@ class Execution:
     # -- actions of the methods
 
     def feed(self, data: bytes) -> int:
-        """Queue output of another handle as input; raises `InputRefused`."""
+        """Queue another handle's output as input; raises `InputRefused`."""
         if self.control is None:
             raise InputRefused("The program has not started.")
         return self.control.feed(data)
 
     def write(self, item: Input) -> int:
-        """Queue input for the running tool; raises `RpcError` if the tool takes none."""
+        """Queue input; raises `RpcError` if the tool takes none."""
         if self.control is None:
             raise AssertionError("input before the tool runs is queued by when_begun")
         try:
@@ -280,12 +279,12 @@ class Execution:
             self.handle.wake()
 
     def leave_size(self, caller: Caller) -> None:
-        """Forget the size of a client that has disconnected."""
+        """Forget a disconnected client's size."""
         if self.sizes.leave(caller):
             self.handle.wake()
 
     def size_for(self, caller: Caller) -> TerminalSize | UnsetType:
-        """Return the size of the terminal and its owner, once a client has resized the terminal."""
+        """Return the terminal's size and its owner, once a client has resized."""
         if self.sizes.current is None:
             return UNSET
         owner = self.sizes.owner
@@ -293,14 +292,14 @@ class Execution:
         return TerminalSize(*self.sizes.current, client, owner is caller)
 
     def when_begun(self, act: Callable[[], None]) -> None:
-        """Call `act` once the tool runs or has failed to start, in the order of registration."""
+        """Call `act` once the tool runs or has failed to start, in order of registration."""
         if self.begun.is_set():
             act()
         else:
             self._early.append(act)
 
     def screen(self, since: int | None = None) -> Screen | None:
-        """Return the terminal's screen, if any: whole, or the changes since a revision shown before."""
+        """Return the terminal's screen, if any: whole, or changes since a shown revision."""
         shot = self.picture()
         if shot is None:
             return None
@@ -311,7 +310,7 @@ class Execution:
         return shot if before is None else changes(before, shot)
 
     def picture(self) -> Screen | None:
-        """Return the terminal's whole screen, if any; no later `screen` is relative to it."""
+        """Return the whole screen, if any; later changes are not relative to it."""
         return self.control.screen() if self.control is not None else None
 
     def paint(self) -> bytes | None:
@@ -324,19 +323,19 @@ class Execution:
         return None if self.control is None else self.control.screen_digest()
 
     def wanted(self) -> Wanted:
-        """Return the current input state; some 0.2 ms for a terminal."""
+        """Return the input state, in some 0.2 ms for a terminal."""
         wanted = Wanted("busy") if self.control is None else self.control.wanted()
         self.silence.record(wanted, trio.current_time())
         return wanted
 
     def reads(self) -> InputKind | None:
-        """Return the input that the process on a terminal waits for, as of now; None where none is known."""
+        """Return the input that a terminal's process waits for, or None."""
         if not self.handle.terminal or self.handle.state is not State.RUNNING:
             return None
         return self.wanted().expected
 
     def is_suspended(self) -> bool:
-        """Return True while a signal has stopped the tool; the kernel is asked at most ten times a second."""
+        """True while a signal has stopped the tool; asks the kernel ten times a second at most."""
         now = trio.current_time()
         if now >= self._suspension_known_until:
             self._suspended = self.control is not None and self.control.is_suspended()
@@ -344,7 +343,7 @@ class Execution:
         return self._suspended
 
     def hides_input(self) -> bool:
-        """Return True while the terminal does not echo, as at a password prompt."""
+        """True while the terminal does not echo, as at a password prompt."""
         return self.control is not None and self.control.hides_input()
 
     def begin(self) -> None:
@@ -354,7 +353,6 @@ class Execution:
             act()
 
     def kill(self) -> None:
-        """Send KILL; the aborting task then sees the end."""
         self.grace_s = 0.0
         if self.control is not None:
             self.control.kill()
@@ -366,7 +364,7 @@ class Execution:
         return () if self.control is None else self.control.left_behind()
 
     def finish(self) -> None:
-        """Record that no process is left; drop the control, as its reference back makes a cycle."""
+        """Record that no process is left; the control's reference back is a cycle."""
         self.control = None
         self.done.set()
 
@@ -386,7 +384,7 @@ class _PendingAnswer:
         try:
             return await self._queue.wait(self._pending)
         except InquiryCancelled:
-            # Withdrawn by the runtime itself, which ends its own work.
+            # Withdrawn by the runtime itself.
             return await trio.sleep_forever()
         except NoAnswer as none:
             raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
@@ -396,7 +394,7 @@ class _PendingAnswer:
 
 
 def changes(before: Screen, now: Screen) -> Screen:
-    """Return the rows that differ from `before`, or all if the size differs; both screens are whole."""
+    """Return the rows that differ, or all if the size does; both screens are whole."""
     if (before.rows, before.cols) != (now.rows, now.cols):
         return now
     changed = {str(at): text for at, text in enumerate(now.lines) if before.lines[at] != text}

@@ -1,6 +1,5 @@
-"""Helper commands: a tool's own program describes its schema or renders arguments.
-
-A helper command has no handle, approval, session or notices."""
+"""Helper commands: a tool's program describes its schema or renders arguments, without handle,
+approval or notices."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _MAX_AT_ONCE = 32
 
 
 class HelperRunner(msgspec.Struct):
-    """Runs helper commands, at most `_MAX_AT_ONCE` together; others queue."""
+    """Runs at most `_MAX_AT_ONCE` helper commands together; others queue."""
 
     calls: Calls
     _turns: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
@@ -42,17 +41,16 @@ class HelperRunner(msgspec.Struct):
         command: Command | None = None,
         timeout_s: float = 10,
     ) -> bytes | Failed:
-        """Run the tool's command with `action` in the context; return its standard output if the status is 0.
+        """Run the command with `action`; return standard output for status 0.
 
-        `args` come from `arguments.check`; `client` is the client's environment, if sent; `command`
-        replaces the tool's own. The program runs on pipes in any runtime, with empty standard input and
-        the definition's limits besides `timeout_s` and `runtimes.process.helper.MAX_OUTPUT_BYTES`.
+        `args` come from `arguments.check`; `client` is the client's environment; `command` replaces
+        the tool's own. The program runs on pipes with empty input, the definition's limits,
+        `timeout_s` and `runtimes.process.helper.MAX_OUTPUT_BYTES`.
 
-        Errors of the program or the definition return `Failed`: `why` is a sentence for the kind `start`,
-        else a clause after "the program" ("ended with exit code 3"). A cancelled call returns after the
-        last process.
+        Errors of program or definition return `Failed`: `why` is a sentence for the kind `start`,
+        else a clause ("ended with exit code 3"). A cancelled call returns after the last process.
         """
-        # Another program than the tool's is none of its kind, as a module is.
+        # Another program needs no special runtime, as a module does.
         asked = tool if command is None else replace(tool, command=command, runtime="stdio")
         if asked.command is None:
             return Failed("start", "It has no command.")

@@ -1,8 +1,7 @@
-"""Pipe from the output of one handle into the input of another: `stdin_from` of spawn.
+"""Pipe from one handle's output into another's input (`stdin_from`).
 
-Each piece follows once the reader's process has the last; the source is held up while the reader
-lags more than `execution.MAX_BACKLOG` bytes. The source's end closes the reader's input. Dropped
-output ends the reader, since a pipe loses nothing silently.
+The source is held up while the reader lags more than `execution.MAX_BACKLOG` bytes; its end closes
+the reader's input. Dropped output ends the reader: a pipe loses nothing silently.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ log = structlog.get_logger("haftd.executions.pipe")
 
 
 class Pipe:
-    """Copies `source` from `offset` on into `reader`; `end` ends the reader."""
+    """Copies `source` from `offset` into `reader`; `end` ends the reader."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Pipe:
                 await self._changed.wait()
 
     async def _feed(self, data: bytes) -> None:
-        """Wait until the process has read all of `data`, or has ended."""
+        """Wait until the process has read `data`, or has ended."""
         reader = self._reader
         number = reader.feed(data)
         while reader.written_to < number and not reader.handle.stopped:

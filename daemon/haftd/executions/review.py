@@ -1,7 +1,7 @@
 """Review of a result: output is withheld until a reviewer decides.
 
-The handle's state stays until the decision, even after the last process. An end on a client's
-request, an internal error or a cancelled review is reported at once, without output.
+The handle's state stays meanwhile, even after the last process. An end by a client, an internal
+error or a cancelled review is reported at once, without output.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from haftd.core.termination import Termination, internal_failure
 from haftd.core.withheld import ResultExcerpt, ReviewDecision, WithheldResult
 
 _MAX_SHOWN = 16_384
-"""Bytes of a result shown to the reviewer."""
+"""Bytes shown to the reviewer."""
 
 _REVIEWED = ("exit", "limit")
-"""The reviewed ends: those that no client requested."""
+"""Reviewed ends: those that no client requested."""
 
 _REVIEW_STATES: dict[str, Review] = {
     "allow": "allowed",
@@ -35,7 +35,7 @@ _REVIEW_STATES: dict[str, Review] = {
 log = structlog.get_logger("haftd.executions.review")
 
 Reviewer = Callable[[Handle, ResultExcerpt], Awaitable[ReviewDecision]]
-"""Waits for the decision about a result. Raises `RpcError` for a refusal."""
+"""Waits for the decision on a result; raises `RpcError` for a refusal."""
 
 
 class PendingReview:
@@ -48,7 +48,7 @@ class PendingReview:
         self._scope = trio.CancelScope()
         self._complete = trio.Event()
         self.done = trio.Event()
-        """Set when nothing is withheld any more."""
+        """Set when nothing is withheld."""
 
     def emit(self, data: bytes) -> None:
         self._withheld.emit(data)
@@ -62,7 +62,7 @@ class PendingReview:
             self._withheld.drop()
             self._handle.end(termination, now, complete=complete, review="dropped")
         elif by is not None:
-            # A client ended the execution, and so the review, as the tool exited.
+            # A client ended execution and review.
             self._handle.end(self._withheld.discard(termination, by), now, review="dropped")
         else:
             self._handle.withhold(termination, now)
@@ -70,7 +70,7 @@ class PendingReview:
                 self.complete()
 
     def complete(self) -> None:
-        """Ask the reviewer if the execution has ended: no more output will come."""
+        """Ask the reviewer once the execution has ended."""
         if isinstance(self._handle.phase, UnderReview):
             self._complete.set()
         elif self._handle.stopped:
@@ -108,7 +108,7 @@ class PendingReview:
             )
 
     async def _await_decision(self, termination: Termination) -> ReviewDecision | None:
-        """Return the decision; None at the daemon's shutdown."""
+        """Return the decision; None at shutdown."""
         handle = self._handle
         try:
             shown = self._withheld.show(termination, handle.rendering, _MAX_SHOWN)

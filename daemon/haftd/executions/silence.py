@@ -1,7 +1,7 @@
 """Silence of a process with an unknown input state; the handle watches its output.
 
-A process that begins or ends between two readings ends the silence: a shell that runs commands in
-turn is never silent, although two readings may both find no foreground process.
+A process that begins or ends between readings ends the silence: a shell that runs commands is never
+silent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Silence:
 
     def __init__(self) -> None:
         self.since = inf
-        """The beginning, by the clock of `record`; infinite after a known reading."""
+        """Beginning by `record`'s clock; infinite after a known reading."""
         self._processes: object = None
 
     def record(self, wanted: Wanted, now: float) -> None:

@@ -1,7 +1,6 @@
-"""From a spawn to a supervised execution.
+"""From a spawn to a supervised execution: validate, take the id, make resources (`calls`).
 
-The call is validated before the id is taken, and the id is taken before resources are made
-(`calls`). A start that awaits an approver keeps its handle pending.
+A start that awaits an approver keeps its handle pending.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
 
 Approver = Callable[[Handle], Awaitable[Prepared]]
-"""Awaited while the handle is pending. Returns the spawn to run, perhaps with edited arguments;
-raises like `supervisor.StartGate`."""
+"""Awaited while pending. Returns the spawn to run, perhaps edited; raises like `supervisor.StartGate`."""
 
 
 class Starter(msgspec.Struct):
@@ -54,7 +52,7 @@ class Starter(msgspec.Struct):
     inquiries: InquiryRouter
     supervisor: Supervisor
     stopping: bool = False
-    """True when the daemon is about to exit, and no method starts a tool."""
+    """The daemon is about to exit: no starts."""
 
     @property
     def launch_settings(self) -> LaunchSettings:
@@ -82,7 +80,7 @@ class Starter(msgspec.Struct):
         return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)
 
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
-        """Return the spawn with other arguments, under the same definition even if replaced meanwhile."""
+        """Return the spawn with other arguments, under the same definition even if replaced."""
         changed = self._prepared(ready.tool, new_args, ready.context, ready.call_id, ready.client)
         return replace(
             changed,
@@ -120,7 +118,7 @@ class Starter(msgspec.Struct):
     ) -> tuple[Handle, Execution | None, bool]:
         """Take the id and schedule the tool; raises `RpcError` without side effects.
 
-        The last value is False for a repeated `call_id`, which returns the earlier handle. `context` serves
+        The last value is False for a repeated `call_id`, with the earlier handle. `context` serves
         the tool's questions.
         """
         admitted = self.registry.admit(
@@ -171,7 +169,7 @@ class Starter(msgspec.Struct):
 
 
 def _runs_in(tool: Tool, root: str) -> str:
-    """Return the working folder: a tool of a root above the named folder runs in that root."""
+    """Return the working folder: a tool of a root above `root` runs there."""
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 

@@ -1,6 +1,6 @@
-"""One task for each handle: runs the tool, reports into the handle, ends after the last process.
+"""A task per handle: runs the tool, reports into the handle, ends after the last process.
 
-Abort cancels the task; the runtime then ends its processes and reports through its context.
+Abort cancels the task; the runtime then ends its processes and reports.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ from .review import PendingReview
 
 _KILL_S = 5.0
 """Seconds that an abort waits for remaining processes."""
-_IN_A_ROW = 4  # starts or ends between two checkpoints: one or two milliseconds
+_IN_A_ROW = 4  # starts or ends between checkpoints: one or two milliseconds
 
 log = structlog.get_logger("haftd.executions.supervisor")
 
 
 class _Faulted(msgspec.Struct, frozen=True):
-    """An internal error of the runtime or the daemon."""
+    """Internal error of runtime or daemon."""
 
     problem: str
 
 
 class _Cancelled(msgspec.Struct, frozen=True):
-    """The task was cancelled before the tool ended."""
+    """Cancelled before the tool's end."""
 
 
 _Conclusion = Termination | Skipped | RpcError | _Faulted | _Cancelled
-"""The end of an execution's task; an `RpcError` is the reason of a failed start."""
+"""End of an execution's task; an `RpcError` is the reason of a failed start."""
 
 
 class Supervisor:
     """Owner of every handle's task.
 
-    `clear_up` is called after the last process of an execution, with False if some may be left.
+    `clear_up` follows an execution's last process; False: some may be left.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Supervisor:
         gate: StartGate | None = None,
         review: PendingReview | None = None,
     ) -> Execution:
-        """Schedule the tool's task and return; `gate` is awaited first, `review` withholds the end."""
+        """Schedule the tool's task; `gate` is awaited first, `review` withholds the end."""
         execution = Execution(handle, self._grace_s, inquiries, review)
         execution.mark = call.mark
         self._executions[handle] = execution
@@ -114,23 +114,23 @@ class Supervisor:
         return execution
 
     def pipe(self, source: Handle, reader: Execution, offset: int) -> None:
-        """Copy a handle's output, from `offset` on, into an execution that has not begun."""
+        """Copy a handle's output from `offset` into an execution that has not begun."""
         pipe = Pipe(source, self.execution_of(source), reader, offset, self.end)
         self._nursery.start_soon(pipe.run, name=f"{source.id} | {reader.handle.id}")
 
     def execution_of(self, handle: Handle) -> Execution | None:
-        """Return the handle's execution; None once all of its processes are gone."""
+        """Return the handle's execution; None without processes."""
         return self._executions.get(handle)
 
     def with_tag(self, mark: str) -> Execution | None:
-        """Return the execution with this process tag; None once all of its processes are gone."""
+        """Return the execution with this process tag; None without processes."""
         return self._by_tag.get(mark)
 
     def ancestor_of(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
         """Return the execution that a process descends from, and True if its leader lives.
 
-        Only ancestry and sessions count, since a process can forge tags: an orphan in a session of its own
-        belongs to none.
+        By ancestry and sessions only, as tags can be forged: an orphan in its own session belongs
+        to none.
         """
         numbers = {number for process in lineage for number in (process.pid, process.session)}
         for number in numbers:
@@ -140,7 +140,7 @@ class Supervisor:
             ):
                 return execution, True
         for execution in self._executions.values():
-            # A pid stays taken while a session has it as its id.
+            # A session's id keeps the pid taken.
             if execution.control is not None and execution.control.pid in {
                 process.session for process in lineage
             }:
@@ -150,10 +150,7 @@ class Supervisor:
     def executions(
         self, session: str | None = None, id: str | None = None
     ) -> tuple[Execution, ...]:
-        """Return the executions with processes, of a session or an id.
-
-        A replaced handle of the id may have left processes behind.
-        """
+        """Return the executions with processes, of a session or id, also of replaced handles."""
         return tuple(
             execution
             for handle, execution in self._executions.items()
@@ -161,7 +158,7 @@ class Supervisor:
         )
 
     def end(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """Request the end, regardless of later disconnects; a later request may only shorten the grace."""
+        """Request the end, regardless of disconnects; a later request may only shorten the grace."""
         if not execution.request_stop(by) and grace_s is not None:
             self._nursery.start_soon(self._shorten_grace, execution, grace_s)
         if grace_s is not None:
@@ -184,7 +181,7 @@ class Supervisor:
         execution.cancel()
 
     async def abort(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """End an execution; returns after its last process."""
+        """End an execution; return after its last process."""
         self.end(execution, by, grace_s)
         await execution.done.wait()
 
@@ -194,7 +191,7 @@ class Supervisor:
                 nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
-        """Wait for a turn: starts and process searches block the loop, and hundreds would add up."""
+        """Wait for a turn: starts and process searches block the loop."""
         async with self._turns:
             pass
 
@@ -243,7 +240,7 @@ class Supervisor:
                     handle.timeline.initial_size = call.launch.rows, call.launch.cols
                 try:
                     running = runtime.run(call, execution)
-                    del call  # A runtime lets go of the call once the program runs.
+                    del call  # the runtime lets go of the call, too
                     result = await running
                 except StartFailed as failed:
                     return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
@@ -257,7 +254,7 @@ class Supervisor:
         return _Cancelled()
 
     def _conclude(self, execution: Execution, conclusion: _Conclusion) -> None:
-        """Report the end, unless reported before."""
+        """Report the end, unless reported."""
         match execution.handle.phase, conclusion:
             case (UnderReview() | Draining() | Stopped() | Rejected(), _):
                 pass
@@ -291,7 +288,7 @@ class Supervisor:
         execution.reject(error)
 
     def _keep_survivors(self, handle: Handle, call: Call) -> None:
-        """Keep surviving processes listed, so that a client can abort them again."""
+        """Keep survivors listed, for another abort by a client."""
         survivors = Survivors(handle.unconfirmed, call.mark)
         self._survivors[handle] = survivors
         handle.set_left_behind(
@@ -309,7 +306,7 @@ class Supervisor:
         handle.end_survivors()
 
     def survivors(self, session: str | None = None, id: str | None = None) -> list[Handle]:
-        """Return the handles with surviving processes, of a session or an id."""
+        """Return the handles with survivors, of a session or id."""
         return [
             handle
             for handle in self._survivors
@@ -317,7 +314,7 @@ class Supervisor:
         ]
 
     async def kill_survivors(self, handle: Handle) -> None:
-        """Send KILL again; returns once the processes are gone, or after a timeout."""
+        """Send KILL again; return once the processes are gone, or after a timeout."""
         survivors = self._survivors.get(handle)
         if survivors is None:
             return

@@ -22,7 +22,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class ApprovalDecision(Redacted, frozen=True):
-    """A decision; `edited` is the result of `Approval.check`, `by` names the client."""
+    """Decision; `edited` is the result of `Approval.check`, `by` names the client."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("edited",)
 
@@ -34,7 +34,7 @@ class ApprovalDecision(Redacted, frozen=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Approval(InquiryKind):
-    """An action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
+    """Action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
     (invalid_arguments). Arguments appear in no log."""
 
     method = ASK_APPROVAL
@@ -51,7 +51,7 @@ class Approval(InquiryKind):
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
     render: Callable[[], Awaitable[str]] | None = None
-    """Computes `rendered` where that takes time; no client is asked before."""
+    """Computes `rendered`; no client is asked before."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -99,7 +99,7 @@ class Approval(InquiryKind):
 
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
         if answer.caller is None:
-            return None  # A remembered decision was recorded when it was made.
+            return None  # recorded when the decision was made
         more = {"remember": answer.remember, "reason": answer.value.reason or UNSET}
         return "approval", {
             "client": answer.caller.identity,
@@ -118,8 +118,8 @@ class Approval(InquiryKind):
 
 
 async def request_approval(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
-    """Wait for a decision: allow, edit or skip; None if the approval was withdrawn. Raises
-    `RpcError` (not_approved, shutting_down)."""
+    """Wait for a decision: allow, edit or skip; None after a withdrawal. Raises `RpcError`
+    (not_approved, shutting_down)."""
     approval = replace(approval, id=router.new_id())
     match await router.resolve(router.put(approval)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):

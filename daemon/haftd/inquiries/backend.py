@@ -17,18 +17,18 @@ MAX_ATTEMPTS = 3
 
 
 class Declined(Exception):
-    """The candidate has declined; the argument is the reason, for the log."""
+    """The candidate declines; the argument is the reason, for the log."""
 
 
 class InquiryFailed(Exception):
-    """The inquiry has failed; the argument is the reason, as the rest of a sentence."""
+    """The inquiry has failed; the argument is the reason, a clause."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
-    raw reply, which only the router checks; on cancellation it ends all that it has begun. `source`
-    and `caller` name the author. After `MAX_ATTEMPTS` the candidate has declined, or, with
-    `exhausted`, the inquiry has failed for that reason."""
+    """Potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the raw
+    reply for the router's check; on cancellation it ends all that it has begun. `source` and
+    `caller` name the author. After `MAX_ATTEMPTS` the candidate declines, or, with `exhausted`, the
+    inquiry fails for that reason."""
 
     ask: Callable[[Any], Awaitable[object]]
     source: Mapping[str, object]
@@ -37,16 +37,15 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Backend(Protocol):
-    """A source of answers, which appear in no log and no error."""
+    """Source of answers, which appear in no log and no error."""
 
     name: str
     takes_secrets: bool
-    """True if secrets may be asked here: a user answers, and the answer is not stored."""
+    """Secrets may be asked: a user answers, and the answer is not stored."""
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """Yield the candidates, each after the last has declined. Raises `Declined` and
-        `InquiryFailed`."""
+        """Yield each candidate after the last has declined. Raises `Declined` and `InquiryFailed`."""
 
     async def change(self, pending: PendingInquiry) -> None:
-        """Wait until there may be another candidate; most backends never have one."""
+        """Wait until there may be another candidate, as most backends never have."""
         await trio.sleep_forever()

@@ -1,4 +1,4 @@
-"""The backend `client`: connected clients with the capability, one at a time."""
+"""Backend `client`: connected clients with the capability, one at a time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The backend `client`: the caller's connection, then its session's (`members`), also those
-    that connect while an inquiry is open."""
+    """The caller's connection, then its session's (`members`), also later ones."""
 
     name = "client"
     takes_secrets = True
@@ -51,7 +50,7 @@ class ClientBackend(Backend):
 
 
 async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message) -> object:
-    """Ask a client, which declines by disconnecting, by `-32601` or `-32800`. Another error fails a
+    """Ask a client, which declines by a disconnect, `-32601` or `-32800`. Another error fails a
     question, but declines a decision of `clients_only`."""
     try:
         return await client.ask(pending.kind.method, message)

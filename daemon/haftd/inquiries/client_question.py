@@ -1,4 +1,4 @@
-"""ClientQuestion: a client asks, and the answer is the reply to its call; never remembered."""
+"""A client's question, answered by the reply to its call; never remembered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClientQuestion(InquiryKind):
-    """A question of the client that is the caller in `context`."""
+    """Question of the client that is the caller in `context`."""
 
     method = ASK
     capability = "inquiry"

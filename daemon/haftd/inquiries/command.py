@@ -1,4 +1,4 @@
-"""The backend `command`: a program of the user's."""
+"""Backend `command`: a program of the user's."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class CommandBackend(Backend):
-    """The backend `command`: the message is JSON on stdin, `{"answer": …}` is read from stdout, and
-    any status but 0 declines. `clear_up` is called after the last process, with False if some may
-    be left."""
+    """The message is JSON on stdin, `{"answer": …}` is read from stdout, any status but 0 declines.
+    `clear_up` follows the last process; False: some may be left."""
 
     name = "command"
     takes_secrets = True

@@ -14,8 +14,8 @@ from .pending_inquiry import PendingInquiry
 
 
 class FakeBackend(Backend):
-    """The backend `fake`. A step is a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined`
-    to raise, or an event to wait for; without steps it declines."""
+    """Backend `fake`. A step is a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined` to
+    raise, or an event to wait for; without steps it declines."""
 
     name = "fake"
 

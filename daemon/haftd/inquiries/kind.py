@@ -1,4 +1,4 @@
-"""Values of an inquiry: its kind and its ends. An answer is in no `repr`."""
+"""An inquiry's kind and ends. An answer is in no `repr`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from haftd.redacted import Redacted
 from haftd.tools.definitions.definition import QuestionPolicy
 
 Message = Inquiry | Approval
-"""The params of the request to a client, and an entry of `inquiries/list` or `approvals/list`."""
+"""Params of the request to a client, and entry of `inquiries/list` or `approvals/list`."""
 
 
 class InquiryContext(Redacted, frozen=True, kw_only=True):
-    """The call of an inquiry. Only the running program `bound_to` gets a remembered answer; None
+    """Call of an inquiry. Only the running program `bound_to` gets a remembered answer; None
     disables remembering."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("context",)
@@ -35,7 +35,7 @@ class InquiryContext(Redacted, frozen=True, kw_only=True):
 
 
 class Answered(Redacted, frozen=True):
-    """A checked answer; `source` and `caller` name its author."""
+    """Checked answer; `source` and `caller` name its author."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
         "value",
@@ -55,7 +55,7 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """The answer is no longer needed; `error` is for the waiting call."""
+    """No longer needed; `error` is for the waiting call."""
 
     error: Exception | None = None
 
@@ -64,7 +64,7 @@ End = Answered | Unanswered | Withdrawn
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds after which an inquiry expires."""
+    """Seconds until an inquiry expires."""
 
     question_s: float = float("inf")
     approval_s: float = float("inf")
@@ -72,30 +72,30 @@ class Timeouts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InquiryKind(ABC):
-    """Message, readers, form of an answer, and consequences of an inquiry."""
+    """Message, readers, form of an answer, and consequences."""
 
     method: ClassVar[str]
-    """The request to a client."""
+    """Request to a client."""
     capability: ClassVar[Literal["inquiry", "approval"]]
-    """The capability that a client needs."""
+    """Capability that a client needs."""
     permission: ClassVar[Permission]
-    """The permission with which a confined client may decide for a user."""
+    """Permission with which a confined client may decide for a user."""
     clients_only: ClassVar[bool] = False
-    """True if only connected clients are asked."""
+    """Only connected clients are asked."""
 
     context: InquiryContext
     session: str
-    """The session of the clients."""
+    """Session of the clients."""
     id: str
-    """The id under which a client answers."""
+    """Id for a client's answer."""
     tool: str
-    """The tool's name, for logs and models."""
+    """Tool's name, for logs and models."""
     may: frozenset[str] = frozenset()
-    """The permissions of the handles concerned: a confined client needs all of them."""
+    """Permissions of the handles, which a confined client needs."""
     depends_on: tuple[Handle, ...] = ()
-    """Handles of which at least one must run, or the inquiry is withdrawn."""
+    """Handles of which one must run, or the inquiry is withdrawn."""
     order: tuple[float, ...] = ()
-    """Sort key among open inquiries; equal ones stay in the order of opening."""
+    """Sort key among open inquiries."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -111,8 +111,7 @@ class InquiryKind(ABC):
         return self
 
     @abstractmethod
-    def message(self) -> Message:
-        """Return the message, as of now."""
+    def message(self) -> Message: ...
 
     @abstractmethod
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
@@ -133,7 +132,7 @@ class InquiryKind(ABC):
         return may_answer and caller.may_reach(self.may)
 
     def is_visible_to(self, caller: Caller) -> bool:
-        """Return True if this client may list the inquiry."""
+        """True if this client may list the inquiry."""
         return caller.may_use(self.session) and caller.may_reach(self.may)
 
     def known_end(self) -> Answered | Unanswered | None:
@@ -142,7 +141,7 @@ class InquiryKind(ABC):
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:
-        """Cache key of a rememberable answer, and the program that the answer is bound to."""
+        """Key of a rememberable answer, and the program that it is bound to."""
         return None
 
     def recall(self, value: Any) -> Any:
@@ -154,13 +153,13 @@ class InquiryKind(ABC):
         """Return the audit event and its fields, if any."""
 
     def opened(self) -> None:  # noqa: B027
-        """Record that the inquiry is open."""
+        """31"""
 
     def changed(self) -> None:  # noqa: B027
         """Record that a candidate is asked, or that all have declined."""
 
     def follow(self, end: End) -> Any:
-        """Apply the end of an opened inquiry synchronously; the result is kept with the end."""
+        """Apply the end synchronously; the result is kept with it."""
         return None
 
     def end_on_close(self, *, stopping: bool) -> Withdrawn | None:

@@ -1,4 +1,4 @@
-"""Cache of remembered answers, keyed by session and subject."""
+"""Remembered answers, keyed by session and subject."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class CachedAnswer(msgspec.Struct, frozen=True):
 
 
 class AnswerCache:
-    """The answers of all sessions; `is_in_turn` returns True if a client will end the session's
-    turn."""
+    """Answers of all sessions; `is_in_turn` returns True if a client will end the session's turn."""
 
     __slots__ = ("_answers", "_is_in_turn")
 
@@ -39,8 +38,7 @@ class AnswerCache:
         until: Remember,
         bound_to: Hashable = None,
     ) -> bool:
-        """Replace the answer; return False for a turn that no client has begun, as its end would
-        not come."""
+        """Replace the answer; return False for a turn that no client has begun, and so none ends."""
         if until == "turn" and not self._is_in_turn(session):
             return False
         self._answers.pop((session, subject), None)
@@ -52,7 +50,7 @@ class AnswerCache:
     def find(
         self, session: str, subject: Hashable, bound_to: Hashable = None
     ) -> CachedAnswer | None:
-        """Return the answer if it is bound to this program."""
+        """Return the answer if bound to this program."""
         answer = self._answers.get((session, subject))
         return answer if answer is not None and answer.bound_to == bound_to else None
 

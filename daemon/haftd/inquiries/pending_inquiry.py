@@ -17,7 +17,7 @@ def _forget(pending: PendingInquiry) -> None:
 
 
 class PendingInquiry:
-    """An inquiry and its end. The first end counts; `on_end` follows the kind's consequences."""
+    """Inquiry and its end. The first end counts; `on_end` follows the kind's consequences."""
 
     __slots__ = (
         "__weakref__",
@@ -42,11 +42,11 @@ class PendingInquiry:
         self.kind = kind
         self.end: End | None = None
         self.outcome: object = None
-        """The result of `InquiryKind.follow`."""
+        """Result of `InquiryKind.follow`."""
         self.since = 0.0
         """Time of opening, by trio's clock."""
         self.is_unclaimed = False
-        """True if all candidates have declined: only a client can answer now, unasked."""
+        """All candidates have declined: only a client can answer now, unasked."""
         self.routed = trio.Event()
         """Set when a candidate is asked, when all have declined, and at the end."""
         self.turn = trio.Event()

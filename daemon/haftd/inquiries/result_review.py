@@ -1,4 +1,4 @@
-"""ResultReview: the result of a tool is withheld until a user releases it."""
+"""A tool's result is withheld until a user releases it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .kind import InquiryContext
 from .router import InquiryRouter
 
 _MAX_RENDERED = 32_768
-"""Characters of a result that are rendered."""
+"""Characters of a rendered result."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +41,7 @@ async def review(
     shown: ResultExcerpt,
     mode: Literal["ask", "edit", "skip"],
 ) -> ReviewDecision:
-    """Wait for the decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
+    """Wait for the decision on a result. Raises `RpcError` (not_approved, shutting_down)."""
     tool = handle.tool
     if mode == "skip":
         return ReviewDecision("skip", explanation=_not_handed_out(tool, "its definition says so"))
@@ -55,7 +55,7 @@ async def review(
             handle=handle,
             action="result",
             arguments={"text": shown.text},
-            # The text is limited already, but escapes lengthen it.
+            # Escapes lengthen the limited text.
             rendered=escape_invisible(f"{failure}{shown.text}", most=_MAX_RENDERED),
             mode=mode,
             check=lambda arguments: _replacing(tool, arguments),

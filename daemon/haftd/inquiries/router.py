@@ -1,4 +1,4 @@
-"""The router: takes each inquiry to the backends, in order, until it is answered or fails."""
+"""Takes each inquiry to the backends, in order, until it is answered or fails."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class InquiryRouter:
         self.on_open: Callable[[InquiryKind], None] = _ignore
         """Called when an answer is accepted from now on."""
         self.on_close: Callable[[InquiryKind], None] = _ignore
-        """Called at the end of each inquiry that was open."""
+        """Called at the end of each opened inquiry."""
 
     def replace(self, backends: Sequence[Backend]) -> None:
         """Ask these backends from now on, also for inquiries that others have declined. A running
@@ -70,7 +70,7 @@ class InquiryRouter:
         self._replaced.set()
         self._replaced = trio.Event()
 
-    # --- pending inquiries --------------------------------------------------------------------
+    # 13 15
 
     def put(
         self,
@@ -79,8 +79,7 @@ class InquiryRouter:
         is_queued: bool = False,
         on_end: Callable[[PendingInquiry], None] = lambda pending: None,
     ) -> PendingInquiry:
-        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at
-        once."""
+        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at once."""
 
         def ended(pending: PendingInquiry) -> None:
             if self._pending.pop(pending, None) is not None:
@@ -112,7 +111,7 @@ class InquiryRouter:
     def listed(
         self, message_type: type[M], session: str | None = None, caller: Caller | None = None
     ) -> list[tuple[PendingInquiry, M]]:
-        """Return the open inquiries that the caller may see, with messages of this type."""
+        """Return the open inquiries visible to the caller, with messages of this type."""
         inquiries = (
             (pending, message)
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
@@ -124,7 +123,7 @@ class InquiryRouter:
         return list(inquiries)
 
     def open_kinds(self, session: str | None = None) -> list[InquiryKind]:
-        """Return the open inquiries of a session, or all, in order."""
+        """Return a session's open inquiries, or all, in order."""
         return [
             pending.kind
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
@@ -157,7 +156,7 @@ class InquiryRouter:
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """End all inquiries, and later ones as they come."""
+        """End all inquiries, also later ones."""
         self._is_stopped = True
         self._end_all(None, stopping=True)
 
@@ -208,8 +207,8 @@ class InquiryRouter:
     # --- the search --------------------------------------------------------------------------
 
     async def resolve(self, pending: PendingInquiry) -> End:
-        """Look for an answer and return the end. On cancellation the inquiry is withdrawn; the
-        error of an earlier withdrawal is raised instead."""
+        """Look for an answer and return the end. A cancellation withdraws the inquiry; an earlier
+        withdrawal's error is raised instead."""
         try:
             if pending.end is None:
                 async with trio.open_nursery() as nursery:
@@ -288,8 +287,8 @@ class InquiryRouter:
 
 
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:
-    """Ask the candidates of a backend; return None if all have declined, or if a secret needs
-    another backend. Raises `InquiryFailed`."""
+    """Ask a backend's candidates; return None if all have declined, or if a secret needs another
+    backend. Raises `InquiryFailed`."""
     message = pending.kind.message()
     reason = "there is nobody to ask"
     if isinstance(message, Inquiry) and message.is_secret and not backend.takes_secrets:
@@ -329,7 +328,7 @@ async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
         else:
             caller = candidate.caller
             if caller is not None and not caller.may(pending.kind.permission):
-                remember = msgspec.UNSET  # only users decide how long an answer counts
+                remember = msgspec.UNSET  # only users decide on that
             return Answered(value, candidate.source, caller, remember)
     if candidate.exhausted:
         raise InquiryFailed(candidate.exhausted)

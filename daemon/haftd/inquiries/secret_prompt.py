@@ -1,4 +1,4 @@
-"""SecretPrompt: a program under a tool asks for a secret through the helper `haft-askpass`."""
+"""A program under a tool asks for a secret through `haft-askpass`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from haftd.core.escapes import strip
 from .tool_question import InquiryQueue, ToolQuestion
 
 _MAX_PROMPT = 4096
-"""Bytes of a prompt that are shown."""
+"""Bytes of a shown prompt."""
 
 _OPEN = re.compile(
     r"Username for '[^\n]*': ?"
@@ -23,7 +23,7 @@ _OPEN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretPrompt(ToolQuestion):
-    """A prompt of a process of the handle; the answer goes to that process alone."""
+    """Prompt of a process of the handle; the answer goes to that process alone."""
 
     is_private = True
 
@@ -38,7 +38,7 @@ def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQue
 
 
 def readable(prompt: str) -> str:
-    """Return the prompt without escape sequences, and without the middle of more than 4 KiB."""
+    """Return the prompt without escape sequences, and without the middle beyond 4 KiB."""
     if len(prompt) > 2 * _MAX_PROMPT:
         prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
     text = strip(prompt)

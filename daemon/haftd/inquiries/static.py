@@ -1,4 +1,4 @@
-"""The backend `static`: answers from the configuration, never secrets."""
+"""Backend `static`: answers from the configuration, never secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class StaticBackend(Backend):
-    """The backend `static`: `answers` by tool, then by question id."""
+    """`answers` by tool, then by question id."""
 
     name = "static"
     takes_secrets = False

@@ -25,7 +25,7 @@ from .router import InquiryRouter
 
 _NO_POLICY = QuestionPolicy()
 _NO_QUESTIONS: deque[PendingInquiry] = deque()
-"""The queue before the first question: an empty deque takes 0.7 KiB."""
+"""Queue before the first question: an empty deque takes 0.7 KiB."""
 
 
 class InquiryCancelled(Exception):
@@ -33,12 +33,12 @@ class InquiryCancelled(Exception):
 
 
 class NoAnswer(Exception):
-    """The question stays unanswered; the argument is the reason."""
+    """Unanswered; the argument is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolQuestion(InquiryKind):
-    """A question of the tool that runs as `handle`."""
+    """Question of the tool that runs as `handle`."""
 
     method = ASK
     capability = "inquiry"
@@ -47,7 +47,7 @@ class ToolQuestion(InquiryKind):
     handle: Handle
     question: Question
     for_a_person: bool = False
-    """True if no assistant may answer, regardless of the definition."""
+    """No assistant may answer, regardless of the definition."""
 
     @property
     def is_private(self) -> bool:
@@ -160,7 +160,7 @@ def call_id_of(handle: Handle, context: InquiryContext) -> str:
 
 
 class InquiryQueue:
-    """The questions of `handle`, one open at a time."""
+    """Questions of `handle`, one open at a time."""
 
     __slots__ = ("_count", "_queue", "_router", "context", "handle", "id")
 
@@ -176,7 +176,7 @@ class InquiryQueue:
         self._queue = _NO_QUESTIONS
         self._count = 0
         self.id: Final = inquiry_id(handle.tool, call_id_of(handle, self.context))
-        """The id under which a client answers."""
+        """Id for a client's answer."""
 
     def number(self) -> int:
         self._count += 1
@@ -230,8 +230,8 @@ class InquiryQueue:
         return pending
 
     async def wait(self, pending: PendingInquiry) -> Any:
-        """Return the answer. Raises `InquiryCancelled` and `NoAnswer`; on cancellation the question
-        is withdrawn."""
+        """Return the answer. Raises `InquiryCancelled` and `NoAnswer`; a cancellation withdraws the
+        question."""
         match await self._router.resolve(pending):
             case Answered(value=value):
                 return value
@@ -244,12 +244,12 @@ class InquiryQueue:
         return await self.wait(self.put(kind))
 
     def open_next(self) -> None:
-        """Open the first question if the handle runs and none is open."""
+        """Open the first question if the handle runs."""
         if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
 
     def end(self) -> None:
-        """Withdraw all questions: the execution has ended."""
+        """Withdraw all questions at the execution's end."""
         for pending in list(self._queue):
             pending.settle(Withdrawn())
 

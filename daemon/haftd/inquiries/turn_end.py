@@ -1,4 +1,4 @@
-"""TurnEnd: the question at a turn's end whether to wait for, abort or keep each open handle."""
+"""Question at a turn's end: wait for, abort or keep each open handle."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MAX_OUTPUT = 16_384
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TurnEnd(InquiryKind):
-    """The question about the handles in `depends_on`. `decide` applies the decisions on those that
-    still run, to abort without an answer. The outcome is the decision by handle."""
+    """Question about the handles in `depends_on`. `decide` applies the decisions on those that
+    still run, abort without an answer. The outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"

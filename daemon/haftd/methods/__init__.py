@@ -1,9 +1,9 @@
-"""JSON-RPC methods, one file each, and their table.
+"""JSON-RPC methods, a file each, and their table.
 
-A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such as
-`access` or `services`. Reading methods share `read`, `conditions`, `wait` and `evidence`, approved
-ones `approval_gate` and `argument_display`. Calls of a model go through `modelcall` or `verbcall`;
-`model_text` writes their text. `descriptions` awaits those of tools.
+A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such
+as `access` or `services`. Readers share `read`, `conditions`, `wait` and `evidence`, approved
+methods `approval_gate` and `argument_display`. A model's calls go through `modelcall` or
+`verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def services_of(daemon: Daemon) -> StartServices:
 
 
 def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any], MethodHandler]]:
-    """Return the methods by name, each with the type of its params."""
+    """Return the methods by name, with their params' types."""
     access, router, turns = services.access, daemon.inquiries, daemon.turns
     catalogue, audit, queues = daemon.catalogue, daemon.audit, daemon.notices
     limits = daemon.settings.limits
@@ -111,7 +111,7 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
 def spawning(
     services: StartServices,
 ) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
-    """Return the methods that may spawn, each with a function that makes the spawn's params."""
+    """Return the methods that may spawn, each with a function to the spawn's params."""
     return {
         "spawn": lambda caller, params: params,
         "tools/call": partial(tools_call.spawn_of, services.catalogue),

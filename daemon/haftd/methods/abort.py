@@ -1,7 +1,7 @@
 """abort: end a handle and all its processes; replies once none is left.
 
-The end and its requester are recorded at once. Processes of earlier executions of the id are ended
-too, since no other call can name them.
+End and requester are recorded at once. Ends processes of the id's earlier executions, too: no other
+call can name them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def abort(services: HandleServices, caller: Caller, params: AbortParams) -> obje
     if handle.stopped or (
         handle.state is State.PENDING and (execution is None or handle.is_awaiting_approval)
     ):
-        # A start without approval needs none to end.
+        # No approval for a start means none for its end.
         return serve(params)
     return approved(services, caller, "abort", handle, params, serve, lambda params: None)
 

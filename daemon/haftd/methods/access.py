@@ -23,7 +23,7 @@ from haftd.host.process.peer_process import PeerProcess
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Registry and sessions, limited to a caller's rights."""
+    """Registry and sessions within a caller's rights."""
 
     registry: Registry
     sessions: Sessions
@@ -34,7 +34,7 @@ class Access(msgspec.Struct, frozen=True):
         caller: Caller,
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
-        """Return the session of a call, which the caller joins; raises `not_authorized`."""
+        """Return a call's session, which the caller joins; raises `not_authorized`."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if not caller.may_use(name):
             raise caller.refusal(
@@ -59,10 +59,8 @@ class Access(msgspec.Struct, frozen=True):
         ]
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
-        """Return the handle of a call; raises `handle_not_found`.
-
-        Raises `not_authorized` if its processes have more rights than the caller.
-        """
+        """Return a call's handle; raises `handle_not_found`, and `not_authorized` if its processes
+        have more rights than the caller."""
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time())
         if not caller.may_reach(handle.settings.may):
@@ -71,7 +69,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
-    """Return the rights of a process started by this daemon; None for others."""
+    """Return the rights of a process started by this daemon, else None."""
     if peer.lineage is None:
         return Confinement("gone")
     if not peer.lineage:

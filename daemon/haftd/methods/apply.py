@@ -1,7 +1,7 @@
-"""apply: send input or an answer to a tool, then read as fetch does.
+"""apply: send input or an answer to a tool, then read like fetch.
 
-Invalid input changes nothing. Inputs are queued whole, in order of arrival; the call reads once the
-process has its input.
+Invalid input changes nothing. Inputs are queued whole, in order; the read follows once the process
+has its input.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> obje
 
 
 def _check(handle: Handle, params: ApplyParams) -> None:
-    """Validate before any approval is sought."""
+    """Validate before an approval is sought."""
     plan(params, terminal=handle.terminal)
     if handle.question is None or is_beside(params.input):
         read_input(params.input)
@@ -107,7 +107,7 @@ def _check(handle: Handle, params: ApplyParams) -> None:
 def _answer_fault(wrong: InvalidAnswer, value: object) -> str:
     """Return the message for a wrong answer.
 
-    A form of typed input (`line`, `text`, `paste`) is refused: it must not answer a new question.
+    Typed input (`line`, `text`, `paste`) must not answer a new question.
     """
     if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
         return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
@@ -145,7 +145,7 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
 
 
 def is_beside(form: object) -> bool:
-    """Return True for input that acts on the process and is never an answer."""
+    """True for input that acts on the process and is never an answer."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
@@ -179,7 +179,7 @@ def _send_input(call: _Application, form: Input) -> object:
     number = execution.write(form)
     if shares_size and form.kind == "resize":
         execution.resized(call.caller, form.rows, form.cols)
-    # Asked before and after: a process may turn the echo off meanwhile.
+    # Asked before and after: the process may turn the echo off meanwhile.
     hidden = form.kind in _TYPED and (hidden or execution.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     if form.kind in _TYPED and not (hidden or form.secret):
@@ -201,7 +201,7 @@ def _send_input(call: _Application, form: Input) -> object:
 
 
 def _send_on_start(call: _Application, form: Input) -> DeferredReply:
-    """Queue input until the tool runs, in the order of arrival."""
+    """Queue input, in order, until the tool runs."""
     results: list[object] = []
     ready = trio.Event()
 
@@ -213,7 +213,7 @@ def _send_on_start(call: _Application, form: Input) -> DeferredReply:
                 raise handle_stopped(call.handle.id, plain_state(call.handle))
             results.append(_send_input(call, form))
         except Exception as error:
-            results.append(error)  # the error of this call, not of the starting one
+            results.append(error)  # this call's error, not the starting one's
         ready.set()
 
     call.execution.when_begun(act)

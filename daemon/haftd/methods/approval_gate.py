@@ -1,6 +1,6 @@
 """Approval of actions and review of results by a tool's policy.
 
-A start waits as a `pending` handle; an action is withdrawn when its handle stops. Invalid calls are
+A start waits as `pending` handle; an action is withdrawn when its handle stops. Invalid calls are
 refused before a user is asked. Secret input is neither shown nor editable.
 """
 
@@ -40,7 +40,6 @@ from .services import HandleServices, StartServices
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
 WITHHELD = {"withheld": True}
-"""Placeholder of secret input."""
 
 _FIXED = ("id", "session", "root")
 
@@ -48,7 +47,7 @@ _FIXED = ("id", "session", "root")
 def approver_of(
     services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
 ) -> Approver | None:
-    """Return the approver of a start; None if unattended."""
+    """Return a start's approver; None if unattended."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
     mode = mode_of(tool, action)
@@ -88,7 +87,6 @@ def approver_of(
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
-    """Return the reviewer of a result, if any."""
     mode = mode_of(tool, "result")
     if mode == "unattended":
         return None
@@ -111,7 +109,7 @@ def approved(
     *,
     withheld: bool = False,
 ) -> object:
-    """Call `serve` once the action is approved.
+    """Call `serve` once approved.
 
     `check` raises `RpcError` for invalid params; `withheld` marks secret input.
     """
@@ -176,11 +174,11 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
     try:
         return dict(catalogue.find_for_handle(handle.tool, handle.root).style)
     except RpcError:
-        return {}  # its definition is gone since
+        return {}  # its definition is gone
 
 
 def definition_key(tool: Tool) -> tuple[object, ...]:
-    """Return the key that binds a remembered decision to a tool's definition."""
+    """Return the key that binds remembered decisions to a definition."""
     env = tuple(sorted(tool.env.items()))
     return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
 
@@ -190,7 +188,7 @@ def _not_run(tool: str, why: str) -> str:
 
 
 def _skipped(handle: Handle, why: str) -> HandleState:
-    """Return the state of a handle after an action was skipped; the read offset stays."""
+    """Return the handle's state after a skip, without moving the read offset."""
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)

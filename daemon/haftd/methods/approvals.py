@@ -1,7 +1,5 @@
-"""approvals/list and approvals/decide: pending approvals that the client might be asked for.
-
-The first valid decision counts.
-"""
+"""approvals/list and approvals/decide: pending approvals that the client might be asked for; the
+first valid decision counts."""
 
 from __future__ import annotations
 
@@ -35,7 +33,8 @@ def approvals_decide(
 ) -> dict[str, object]:
     """Decide an approval.
 
-    Raises `invalid_answer` for an unknown id, `invalid_arguments` for invalid edits, `not_authorized`.
+    Raises `invalid_answer` for an unknown id, `invalid_arguments` for invalid edits,
+    `not_authorized`.
     """
     session = access.session_of(caller, params)
     if not caller.may("approvals"):

@@ -1,7 +1,6 @@
-"""Display of a call's arguments to the approving user, rendered by a program (docs/protocol.md,
-"Approvals").
+"""Display of a call's arguments to the approving user, by a program (docs/protocol.md, "Approvals").
 
-Output is bounded, invisible characters escaped. After a failure the arguments are shown as JSON.
+Output is bounded, invisible characters escaped; the fallback is JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from haftd.tools.definitions.approval_policy import escape_invisible, render
 from haftd.tools.definitions.definition import Command
 
 MAX_RENDER_S = 3.0
-"""Maximum delay of an approval by its rendering."""
+"""Maximum delay of an approval by rendering."""
 
 
 def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[str]] | None:

@@ -1,7 +1,5 @@
-"""askpass: a program under a tool asks for a secret through the helper `haft-askpass`.
-
-Only a process with the handle's tag may ask. A disconnect withdraws the question.
-"""
+"""askpass: a program under a tool asks for a secret, through `haft-askpass` and only with the
+handle's tag. A disconnect withdraws the question."""
 
 from __future__ import annotations
 

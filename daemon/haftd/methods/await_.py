@@ -1,8 +1,5 @@
-"""await: wait until every handle of `all` and one of `any` has stopped.
-
-The wait also ends once each handle that is still awaited has a question that no client or model is
-being asked: only the caller can answer these, by `apply`.
-"""
+"""await: wait until every handle of `all` and one of `any` has stopped, or each awaited one has a
+question for the caller alone (answered by `apply`)."""
 
 from __future__ import annotations
 
@@ -68,8 +65,8 @@ def _result(
     *,
     timed_out: bool = False,
 ) -> AwaitResult:
-    """Sort the handles by state; only a reader moves their read positions."""
-    supervisor.wake_expiry()  # a stopped handle that was read may expire
+    """Sort the handles by state; only a reader moves read offsets."""
+    supervisor.wake_expiry()  # a read, stopped handle may expire
     read = read_plain if is_reader else plain_state
     return AwaitResult(
         completed=tuple(read(handle) for handle in handles.values() if handle.stopped),

@@ -1,7 +1,7 @@
 """Form of a method, and deferred replies.
 
-A method decides synchronously: it returns a result, raises `RpcError`, or returns a `DeferredReply`
-if the reply depends on I/O or time.
+A method decides synchronously: a result, an `RpcError`, or a `DeferredReply` if the reply depends
+on I/O or time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from haftd.caller import Caller
 
 
 class DeferredReply(msgspec.Struct, frozen=True):
-    """A reply that `run` awaits, in a task that a disconnect or the client cancels.
+    """Reply that `run` awaits, in a task that a disconnect or the client cancels.
 
     A batch, which replies as a whole, awaits `run_in_batch` if given.
     """
@@ -31,4 +31,4 @@ async def result_of(reply: object, *, in_batch: bool = False) -> object:
 
 
 MethodHandler = Callable[[Caller, Any], object]
-"""From the caller and decoded params to a result or `DeferredReply`; raises `RpcError`."""
+"""From caller and decoded params to a result or `DeferredReply`; raises `RpcError`."""

@@ -1,8 +1,5 @@
-"""Conditions of `wait`: reasons for a waiting call to reply now (docs/protocol.md, "Waiting").
-
-A condition is checked synchronously: when the call arrives, when the handle changes, and at the time
-that `look_again` returns.
-"""
+"""Conditions of `wait` (docs/protocol.md, "Waiting"), checked synchronously: on arrival, at the
+handle's changes, and at the time of `look_again`."""
 
 from __future__ import annotations
 
@@ -26,36 +23,35 @@ _PRINTED_S = 0.00015
 """Silence before the kernel is asked: prompts come in pieces."""
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
-"""Silence before the kernel is asked, after more pieces in succession than a prompt has."""
+"""The same after more pieces than a prompt has."""
 _REDRAWN_S = 0.02
-"""A program that redraws an unchanged screen is back in its wait within this time."""
+"""A program that redraws an unchanged screen waits again within this time."""
 _MAX_PAUSE_S = 0.25
 _START_S = 0.001
-"""No program reads sooner than this after its start."""
+"""No program reads sooner after its start."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The wait of a call and its bounds, complete before the call acts."""
+    """A call's wait and bounds, complete before the call acts."""
 
     wait: Wait
     timeout_s: float
     quiet_s: float
     pattern: str
     announced: bool
-    """True if the reply has the reason: the caller asked for a wait."""
+    """The reply has the reason: the caller asked for a wait."""
     is_reader: bool = True
-    """False for a read-only connection: the session's read position and notices stay."""
+    """False for a read-only connection: read offset and notices stay."""
     or_input: bool = False
-    """True if a read of input also ends a wait for output."""
+    """A read of input also ends a wait for output."""
 
 
 class Condition(msgspec.Struct):
-    """A reason to reply, and the time of the next check."""
+    """Reason to reply, and the time of the next check."""
 
     handle: Handle
     reading: Reading
     since: int
-    """Offset of new output."""
 
     def check(self) -> Waited | None:
         handle, reading = self.handle, self.reading
@@ -66,7 +62,7 @@ class Condition(msgspec.Struct):
             case "output" if handle.readable_end() > self.since:
                 return "output"
             case "output" if handle.state is State.WAITING:
-                return "input"  # no output before the question is answered
+                return "input"  # no output before the question's answer
             case "quiet" if not stopped and self.is_quiet():
                 return "quiet"
             case _:
@@ -89,9 +85,9 @@ class Condition(msgspec.Struct):
 class _InputCondition(Condition):
     """The process waits for input.
 
-    The kernel is asked once output has settled, then at doubling intervals. If its answer is unknown,
-    silence decides: no output, and no process began or ended. Output without visible change is no sign
-    of work, since a process may redraw at every tick.
+    The kernel is asked once output has settled, then at doubling intervals. If unknown, silence
+    decides: no output, and no process began or ended. Output without visible change is no sign of
+    work: a process may redraw at every tick.
     """
 
     execution: Execution | None
@@ -105,7 +101,7 @@ class _InputCondition(Condition):
     _digest: int | None = None
     """Digest of the screen at `_changed`, if known."""
     _must_compare: bool = False
-    """True if output came since the last comparison."""
+    """Output came since the last comparison."""
     _pieces: int = 0
     _has_looked_at_once: bool = False
     _idle: IdleEvidence | None = None
@@ -159,18 +155,17 @@ class _InputCondition(Condition):
             self._change()
 
     def _may_look_at_once(self, silence_s: float) -> bool:
-        """Return True for the first output after a silence: the process may have come to its read
-        meanwhile."""
+        """True for the first output after a silence: the process may be at its read."""
         is_output = self.handle.last_output == self._activity
         return is_output and not self._has_looked_at_once and silence_s >= self._min_pause_s
 
     def _change(self) -> None:
-        """Drop the evidence of earlier readings: the process was active."""
+        """Drop the evidence: the process was active."""
         self._changed, self._idle = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
-        """Compare the screen with the last one, now that the process waits."""
+        """Compare the screen with the last one."""
         if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if self._must_compare:
@@ -182,7 +177,7 @@ class _InputCondition(Condition):
             self._digest = self.execution.screen_digest()
 
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
-        """Return "input" once the evidence shows that a read, perhaps timed, waits for input."""
+        """Return "input" once a read, perhaps timed, is proven to wait for input."""
         within_ms, idle = wanted.within_ms, self._idle
         if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
@@ -208,7 +203,7 @@ class _InputCondition(Condition):
             if now >= idle.until:
                 self._learn(self.execution, idle)
             return "input"
-        # A wait of new length is judged at its end: often it does not end there (node).
+        # A wait of new length is judged at its end: often it is cut short (node).
         pause = (
             min(READING_INTERVAL_S, within_ms / 1000 + _PRINTED_S) if is_new else READING_INTERVAL_S
         )
@@ -222,11 +217,11 @@ class _InputCondition(Condition):
 
     @staticmethod
     def _learn(execution: Execution, idle: IdleEvidence) -> None:
-        """Record that all seen timed waits ended without effect."""
+        """Record that all timed waits ended without effect."""
         execution.known_poll_ms = max(execution.known_poll_ms, idle.longest_ms)
 
     def _is_redraw(self, wanted: Wanted, within_ms: int, now: float) -> bool:
-        """Return True if this wait, the first since the last output, is that of a display."""
+        """True if this first wait since the output is a display's."""
         redraw = self._redraw
         if wanted.kind != "key" or within_ms < MIN_PERIOD_MS:
             self._redraw = None
@@ -237,7 +232,6 @@ class _InputCondition(Condition):
         return False
 
     def _doubt_redraw(self, now: float) -> None:
-        """Record that the process worked."""
         if self._redraw is not None and not self._redraw.record_work(now):
             self._redraw = None
 
@@ -249,10 +243,8 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """There is output, or the process waits for input.
-
-    Silence is no evidence here: most processes have not printed yet.
-    """
+    """There is output, or the process waits for input; silence is no evidence, as most processes
+    have not printed yet."""
 
     _min_pause_s = _START_S
     _max_pause_s = READING_INTERVAL_S

@@ -28,7 +28,7 @@ from .base import DeferredReply
 def status(
     daemon: Daemon, access: Access, caller: Caller, params: Empty
 ) -> StatusResult | DeferredReply:
-    """Reply with metrics, problems, and the open questions that the caller may see."""
+    """Reply with metrics, problems, and open questions visible to the caller."""
     if is_psutil_loaded():
         return _status(daemon, access, caller)
 
@@ -111,7 +111,7 @@ def shutdown(
     caller: Caller,
     params: ShutdownParams,
 ) -> dict[str, Any]:
-    """Reply, then stop accepting, end all handles within their grace, and exit. `refuse` raises
+    """Reply, then refuse work, end all handles within their grace, and exit. `refuse` raises
     `limit_exceeded` while a handle lives."""
     if not caller.may_use("*"):
         raise caller.refusal("stop haftd")
@@ -126,5 +126,4 @@ def shutdown(
 
 
 def discover(facts: Facts, caller: Caller, params: Empty) -> dict[str, Any]:
-    """Return the OpenRPC document."""
     return document(facts.version)

@@ -1,7 +1,6 @@
-"""Descriptions that a call awaits: of self-describing programs and of MCP servers.
+"""Descriptions awaited by a call: of self-describing programs and MCP servers.
 
-A call without missing descriptions is decided at once. A tool that stays undescribed is refused or
-left out.
+A call that lacks none is decided at once; undescribed tools are refused or left out.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
-    """Return the tool of a start; a call on a handle needs no description."""
+    """Return a start's tool; a call on a handle needs no description."""
     arguments = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
     tools = _one(catalogue, params, arguments - {"action", "id"})
@@ -52,7 +51,7 @@ def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
-    """Return the tool, unless its self-description is optional and there are no arguments to check."""
+    """Return the tool, unless its description is optional and no arguments need checks."""
     tools = catalogue.self_describing(params.tool, _named_root(params))
     return [tool for tool in tools if tool.self_describing or args]
 
@@ -68,7 +67,7 @@ NEEDS: dict[str, Need] = {
     "tools/call": _called,
     "spawn": _started,
 }
-"""Methods that depend on descriptions, each with the tools of its params."""
+"""Methods that depend on descriptions, with the tools of their params."""
 
 
 def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
@@ -87,7 +86,7 @@ def wanted(
 ) -> Callable[[], Awaitable[None]] | None:
     """Return a function that awaits the missing descriptions; None if complete.
 
-    Programs are asked while servers start, then those of definitions that were read meanwhile.
+    Programs are asked while servers start, then those of definitions read meanwhile.
     """
     if method not in NEEDS or starter.stopping:
         return None
@@ -109,7 +108,7 @@ def wanted(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(describer.servers.list_tools, servers, within_s)
             await describer.ask(lacking(), root)
-        # Not the servers again: one that has failed may be due already.
+        # Not the servers again: a failed one may be due already.
         await describer.ask(lacking(), root)
 
     return ready

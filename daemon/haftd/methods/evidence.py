@@ -1,8 +1,7 @@
-"""Evidence that a process wants input though it waits with a timeout: an idle prompt or a periodic
-redraw.
+"""Evidence that a process wants input despite a timeout: an idle prompt or a periodic redraw.
 
-Pure values: `conditions` records the process's state (`Wanted`), read from the kernel at intervals.
-A length `within_ms` is the timeout of a wait in `poll` or the like. Times are of trio's clock.
+Pure values: `conditions` records kernel states (`Wanted`) at intervals. `within_ms` is the timeout
+of a wait in `poll` or the like; times are trio's.
 """
 
 from __future__ import annotations
@@ -12,37 +11,36 @@ from math import inf
 import msgspec
 
 READING_INTERVAL_S = 0.04
-"""Interval of readings, short enough to meet a program at work that works half of the time."""
+"""Short enough to meet a program that works half of the time."""
 MIN_PERIOD_MS = 500
-"""Minimum period of a display that takes keys; a faster redraw shows progress."""
+"""Minimum period of a display that takes keys; faster redraws show progress."""
 
 _MIN_IDLE_S = 0.3
 """Minimum time without output or work before a program with unlearned waits is idle."""
 _MAX_IDLE_S = 1.5
-"""Sufficient idle time: a longer wait counts as one for input (`runtimes/process/input_state`)."""
+"""Sufficient idle time: a longer wait is for input (`runtimes/process/input_state`)."""
 _MIN_LEARNED_IDLE_S = 0.03
-"""Minimum idle time if all waits are as short as those learned at earlier prompts."""
+"""Minimum idle time if all waits were learned at earlier prompts."""
 _MIN_LEARNED_MS = 50
-"""Minimum length of a learned wait: with shorter ones, programs also poll while they work."""
+"""Minimum learned wait: programs also poll while they work."""
 _MAX_DRAWING_S = 0.1
-"""Maximum duration of a redraw; longer activity is work."""
+"""Maximum duration of a redraw; more is work."""
 
 
 class IdleEvidence(msgspec.Struct):
     """Idle evidence of a process with short timed waits, without output since `since`.
 
-    The process waits for input once a wait of each recorded length has ended in neither output nor
-    work. A new length must end, too, as it may be the rest of a longer wait; an equal one proves
-    nothing new. Waits from `_MIN_LEARNED_MS` to `known_poll_ms` were learned at earlier prompts and
-    need not end.
+    It waits for input once a wait of each recorded length has ended without output and work: a new
+    length may be the rest of a longer wait, an equal one proves nothing new. Waits from
+    `_MIN_LEARNED_MS` to `known_poll_ms` were learned at earlier prompts and need not end.
     """
 
     since: float
     known_poll_ms: int
     until: float = 0.0
-    """Time at which every recorded wait that has to end has ended."""
+    """Time at which all recorded waits have ended."""
     longest_ms: int = 0
-    """Length of the longest wait that has to end, learned by the caller once they all have."""
+    """Longest wait that has to end, for the caller to learn."""
     _idle_s: float = _MIN_LEARNED_IDLE_S
     _lengths_ms: list[int] = msgspec.field(default_factory=list)
 
@@ -58,19 +56,19 @@ class IdleEvidence(msgspec.Struct):
         return True
 
     def require_longer_idle(self) -> None:
-        """Require the longer idle time, as a reading has shown work."""
+        """Require the longer idle time, after work."""
         self._idle_s = _MIN_IDLE_S
 
     def enough_at(self) -> float:
-        """Return the time at which the evidence suffices."""
+        """Return the time of sufficient evidence."""
         return min(max(self.until, self.since + self._idle_s), self.since + _MAX_IDLE_S)
 
 
 class PeriodicRedraw(msgspec.Struct):
-    """Evidence of a periodic redraw, as of `top -d 1`: each wait for a key ends in output.
+    """Evidence of a periodic redraw (`top -d 1`): each wait for a key ends in output.
 
-    Such a process is never idle. It counts as waiting for input once it has come back twice to a
-    wait of this period, each time after activity short enough to be a redraw.
+    Such a process is never idle; it waits for input once it has returned twice to a wait of this
+    period, after redraws only.
     """
 
     period_ms: int
@@ -87,14 +85,14 @@ class PeriodicRedraw(msgspec.Struct):
         return True
 
     def record_rest(self) -> None:
-        """Record a reading of the wait, which ends any work."""
+        """Record a reading of the wait, which ends work."""
         self._busy_since = inf
 
     def record_work(self, now: float) -> bool:
-        """Record a reading of work; return False once that is too long for a redraw."""
+        """Record a reading of work; return False if too long for a redraw."""
         self._busy_since = min(self._busy_since, now)
         return now - self._busy_since <= _MAX_DRAWING_S
 
     def is_display(self, now: float) -> bool:
-        """Return True once the redraw has recurred for two periods."""
+        """True once the redraw has recurred for two periods."""
         return self._returns >= 2 and now - self.began >= 2 * self.period_ms / 1000

@@ -1,4 +1,4 @@
-"""fetch: read a handle's state and output, now or when `wait` holds."""
+"""fetch: read a handle's state and output, at once or when `wait` holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .services import HandleServices
 
 
 def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> object:
-    """Return the handle by `view`; output is new from `cursor`, else from the read offset."""
+    """Return the handle by `view`; output from `cursor`, else from the read offset."""
     handle = services.access.find(caller, params, params.id)
 
     def check(params: FetchParams) -> None:

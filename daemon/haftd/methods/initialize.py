@@ -27,8 +27,8 @@ def initialize(
 ) -> InitializeResult:
     """Register the client's name, capabilities and session. Raises `not_authorized`.
 
-    A connection that was `read_only` once stays so. For another version of the protocol raises `invalid_params`, with both versions and the process
-    to end.
+    `read_only` is for good. Another protocol version raises `invalid_params` with both versions and
+    the process to end.
     """
     if params.protocol != PROTOCOL:
         version = facts.version

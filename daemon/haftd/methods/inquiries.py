@@ -1,6 +1,7 @@
-"""inquiries/list, inquiries/answer: open questions that the client might be asked; inquiries/ask: its own.
+"""inquiries/list, inquiries/answer: open questions that the client might be asked; inquiries/ask: its
+own.
 
-The first answer counts; requests to others are cancelled.
+The first answer counts; other requests are cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .base import DeferredReply
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List open questions: of handles (oldest first), then of turns' ends, then clients' own."""
+    """List open questions: of handles (oldest first), of turns' ends, then clients' own."""
     name = access.session_of(caller, params)
     inquiries = router.listed(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in inquiries))
@@ -46,10 +47,7 @@ def inquiries_list(
 def inquiries_answer(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAnswerParams
 ) -> dict[str, object]:
-    """Answer a question; raises `invalid_answer` if closed or unfit.
-
-    An unfit answer leaves the question open.
-    """
+    """Answer a question; raises `invalid_answer` if closed or unfit, which leaves it open."""
     session = access.session_of(caller, params)
     entry = router.find(Inquiry, session, caller, params.inquiry_id)
     if entry is None:
@@ -99,7 +97,6 @@ def inquiries_ask(
 
 
 def _valid_question(question: Question) -> Question:
-    """Return an answerable question, else raise `invalid_params`."""
     try:
         return read_question(msgspec.to_builtins(question))
     except msgspec.ValidationError as error:
@@ -107,7 +104,7 @@ def _valid_question(question: Question) -> Question:
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
-    """Raise `not_authorized` if only a person may answer, or have the answer remembered."""
+    """Raise `not_authorized` if only a person may answer, or have it remembered."""
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:

@@ -1,6 +1,6 @@
 """`format: "text"` of tools/call: the reply as text for a model.
 
-The bound covers all handles of a reply. A question has instructions, unless a candidate is asked.
+The bound covers all handles. A question has instructions, unless a candidate is asked.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ def called_text(
     *,
     is_tail: bool = False,
 ) -> CalledText:
-    """Return the reply as text, with the notices.
-
-    With `is_tail` only the last lines of the output are shown.
-    """
+    """Return reply and notices as text; with `is_tail` only the output's last lines."""
     states: tuple[HandleState, ...] = ()
     inquiry: Inquiry | UnsetType = UNSET
     failed = False
@@ -63,7 +60,7 @@ def called_text(
             approvals,
         )
         if len(states) == 1:
-            # A wait for one handle has the detail of a read.
+            # A wait for one handle has a read's detail.
             failed = has_failed(states[0])
             open_inquiry = asked.get(states[0].id)
             inquiry = UNSET if open_inquiry is None else open_inquiry
@@ -111,7 +108,7 @@ def _bounded(state: HandleState, most: int) -> HandleState:
 
 
 def _last_lines(state: HandleState) -> HandleState:
-    """Cut the output to its last lines: those that were asked for, so nothing counts as left out."""
+    """Cut the output to its last lines, as requested: nothing counts as left out."""
     for name in ("content", "result", "output"):
         text = getattr(state, name, UNSET)
         if isinstance(text, str):

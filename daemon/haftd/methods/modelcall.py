@@ -1,7 +1,7 @@
 """Common parts of a model's calls: tool, params, a run to the end.
 
-A run to the end is a spawn under a generated id, read once stopped, and ended with its call. In a
-batch, a run with a question and no candidate replies `waiting` and continues as a handle.
+Such a run is a spawn under a generated id, read once stopped, ended with its call. In a batch, a
+run with a question and no candidate replies `waiting` and continues as a handle.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _refuse_rights(tool: str, may: Collection[str]) -> None:
 
 
 def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
-    """Build a method's params; these have narrower bounds than the schema for models."""
+    """Build a method's params, narrower than the schema for models."""
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
@@ -103,7 +103,7 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 
 
 def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
-    """Refuse a model's answer to a question that only a person may answer."""
+    """Refuse a model's answer to a person's question."""
     execution = supervisor.execution_of(handle)
     if execution is not None and handle.question is not None and execution.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)
@@ -123,8 +123,8 @@ def run_to_end(
 ) -> DeferredReply:
     """Run the tool to its end.
 
-    With `bound_s`, a longer run, or one with a question and no candidate, continues as the handle
-    `id` and replies its state.
+    With `bound_s`, a longer run, or a question without a candidate, continues as the handle `id`
+    and replies its state.
     """
     if services.starter.stopping:
         raise shutting_down()
@@ -146,7 +146,7 @@ def run_to_end(
     ready = replace(ready, surface=params.surface)
     launch = ready.resolved.launch
     if not launch.terminal and launch.output != "events":
-        # No client can write input: end of input prevents an endless wait.
+        # No client can write: end of input prevents an endless wait.
         ready = ready.with_stdin("null")
     handle, execution = start(services, caller, ready, params.context, one_shot=True)
 
@@ -174,7 +174,7 @@ def run_to_end(
                 services.audit.record_action("abort", caller, handle)
             raise
         if execution is not None and not handle.stopped:
-            execution.hold()  # continues as a handle, independent of the call
+            execution.hold()  # continues as a handle
         state = look(services.supervisor, as_spawn, handle)
         if handle.refusal is not None:
             raise handle.refusal

@@ -1,4 +1,4 @@
-"""output/search: find lines in the kept output of handles, running or stopped."""
+"""output/search: find lines in kept output of handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .base import DeferredReply
 
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
-    """Return the matching lines, oldest first in each handle; the read offset stays."""
+    """Return the matching lines, oldest first per handle; the read offset stays."""
     compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         access.handles()

@@ -1,4 +1,4 @@
-"""output/timeline: when the bytes of a handle's output were printed."""
+"""output/timeline: times of a handle's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .access import Access
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
-    """Return the points from that of the byte at `cursor` on."""
+    """Return the points from the byte at `cursor` on."""
     handle = access.find(caller, params, params.id)
     timeline = handle.timeline
     points = timeline.since(params.cursor, params.max_points + 1)

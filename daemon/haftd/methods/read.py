@@ -1,8 +1,8 @@
-"""Reading a handle: the condition for a reply (`wait`) and its content (`view`), after
-docs/protocol.md, "Waiting" and "Reading output".
+"""Reading a handle: condition (`wait`) and content (`view`) of a reply, after docs/protocol.md,
+"Waiting" and "Reading output".
 
-The waiting call is woken only when its condition holds. The kernel has no event for the input state,
-which is read at growing intervals during such a wait.
+A waiting call is woken only when its condition holds. The kernel has no event for the input state,
+polled in growing pauses during such a wait.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _INPUT_REASONS = ("input", "quiet")
 def plan(
     params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
 ) -> Reading:
-    """Return the wait of a call, by default the usual one of a terminal or pipe.
+    """Return a call's wait, by default the usual one of a terminal or pipe.
 
-    Raises `invalid_params`. On a pipe a read of input ends a start, but no other call: a server that
-    always reads has not replied.
+    Raises `invalid_params`. On a pipe a read of input ends a start only: a server that always reads
+    has not replied.
     """
     usual: Wait = "input" if terminal else "output"
     wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
@@ -88,12 +88,12 @@ def plan(
 
 
 def plain_state(handle: Handle) -> HandleState:
-    """Return the state of a plain fetch; the read offset stays."""
+    """Return a plain fetch's state, without moving the read offset."""
     return handle_state(handle, trio.current_time())
 
 
 def read_plain(handle: Handle) -> HandleState:
-    """Return the state of a plain fetch, which moves the read offset."""
+    """Return a plain fetch's state; moves the read offset."""
     return read_handle(handle, trio.current_time())
 
 
@@ -109,7 +109,8 @@ def look(
 ) -> HandleState | DeferredReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
-    A long text defers the reply. `wanted` is the input state just found, `typed` the call's own input.
+    A long text defers the reply. `wanted` is the input state just read, `typed` the call's own
+    input.
     """
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
@@ -130,7 +131,7 @@ def look(
         bytes_that_draw = handle.last_paint if execution is None else execution.paint()
         drawn = bytes_that_draw or b""
         if (reader := _terminal_reader(params)) is not None:
-            # The bytes not drawn yet are the output itself.
+            # Bytes not drawn yet are the output itself.
             drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
         painted = Base64(b64encode(drawn).decode())
     if handle.stopped:
@@ -155,7 +156,7 @@ def look(
         save=True,
         defer=True,
     )
-    # A cursor is not the session's reader, and has no earlier screen.
+    # A cursor has no earlier screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
     if view == "raw" and (spans := handle.stderr_spans.between(begin, state.cursor)):
         state = structs.replace(state, stderr=spans)
@@ -186,7 +187,7 @@ def look(
 
 
 def _styled(shot: Screen, rows: StyledRows | None) -> Screen:
-    """Replace the lines by runs, which have no style where none is known: after the end, on a large screen."""
+    """Replace the lines by runs, without style where unknown: after the end, on a large screen."""
     if rows is None or len(rows) != shot.rows:
         rows = tuple(((line, ""),) if line else () for line in shot.lines)
     return structs.replace(shot, lines=(), changed=UNSET, runs=rows)
@@ -199,7 +200,7 @@ def _terminal_reader(params: FetchParams | SpawnParams) -> TerminalReader | None
 
 
 def _without_known(state: HandleState, typed: str) -> HandleState:
-    """Remove the leading echo of `typed`, and a prompt reported separately."""
+    """Remove the leading echo of `typed`, and a separate prompt."""
     name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
     if isinstance(state, Stopped) and isinstance(state.output, str):
         name = "output"
@@ -230,7 +231,7 @@ def _input_wanted(
 
 
 def _is_suspended(handle: Handle, execution: Execution | None, waited: Waited | UnsetType) -> bool:
-    """Return True if a signal has stopped the tool; asked only after a silence."""
+    """True if a signal has stopped the tool; asked only after a silence."""
     if (
         handle.state is not State.RUNNING
         or execution is None
@@ -281,8 +282,8 @@ def answer(
 ) -> HandleState | DeferredReply:
     """Reply at once if the condition holds or no wait is requested, else later.
 
-    `since` is the offset of new output; the bound starts at `began` (trio's clock, default now). A
-    pattern does not match the echo of `typed`.
+    New output starts at `since`, the bound at `began` (trio's clock, default now). A pattern does
+    not match the echo of `typed`.
     """
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
@@ -326,7 +327,7 @@ def _answer_match(
     deadline: float,
     typed: TypedInput | None,
 ) -> HandleState | DeferredReply:
-    """Reply when the pattern matches; a hostile pattern is slow, so checkpoints separate the slices."""
+    """Reply when the pattern matches; checkpoints separate slices, as a hostile pattern is slow."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""

@@ -1,4 +1,4 @@
-"""Parts of the daemon that methods on handles share, bound by `methods.table`."""
+"""Parts of the daemon shared by methods on handles, bound by `methods.table`."""
 
 from __future__ import annotations
 

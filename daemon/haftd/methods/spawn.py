@@ -1,7 +1,7 @@
 """spawn: start a tool under an id.
 
-The call is validated before the id is taken; a batch takes all its ids before any tool runs. A start
-that awaits approval is cancelled with its call, or with the last retry of that.
+The call is validated before the id is taken; a batch takes all its ids before any tool runs. A
+start that awaits approval is cancelled with its call, or its last retry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .read import answer, plan, read_plain
 from .services import StartServices
 
 _CHECKED_IN_A_ROW = 8
-"""Spawns of a batch checked between two checkpoints: some milliseconds."""
+"""Spawns checked between checkpoints: some milliseconds."""
 
 
 def spawn(
@@ -50,9 +50,9 @@ def spawn(
 ) -> object:
     """Admit the id and schedule the tool; reply once it runs and `wait` holds.
 
-    Raises the errors of admission, arguments and definition. A tool that cannot be started raises
-    `spawn_failed` and leaves no handle. A repeated `call_id` returns the first call's handle. A start
-    that awaits approval for longer than `held_after_s` outlives the call, which replies `pending`.
+    Raises the errors of admission, arguments and definition; `spawn_failed` leaves no handle. A
+    repeated `call_id` returns the first call's handle. A start that awaits approval for longer than
+    `held_after_s` outlives the call, which replies `pending`.
     """
     if services.starter.stopping:
         raise shutting_down()
@@ -98,10 +98,10 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the source of the tool's input, a handle and an offset; None without `stdin_from`.
+    """Return the input's source, a handle and an offset; None without `stdin_from`.
 
-    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if each read
-    of the handle needs approval.
+    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if reads
+    of the handle need approval.
     """
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
@@ -132,7 +132,7 @@ def reserve(
 ) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
     """Reserve the ids of a batch's spawns, in steps.
 
-    Returns the clash or None of each spawn; without any clash, the functions that release the ids.
+    Returns each spawn's clash or None; without any clash, the functions that release the ids.
     """
     registry, keys = services.access.registry, []
     for count, params in enumerate(spawns):
@@ -142,7 +142,7 @@ def reserve(
         try:
             keys.append(services.starter.prepare(session, params).key)
         except RpcError:
-            # An invalid spawn fails in its turn; its id still counts.
+            # An invalid spawn fails in its turn; its id counts.
             keys.append(SpawnKey(session, params.id))
     errors = admit_batch(keys, registry)
     if any(errors):
@@ -169,7 +169,7 @@ def start(
 ) -> tuple[Handle, Execution | None]:
     """Start a prepared tool after approval, and record the start.
 
-    `context` is passed with its questions; the output of `source` becomes its input.
+    `context` goes with its questions; `source`'s output becomes its input.
     """
     inquiry_context = InquiryContext(
         caller=caller,

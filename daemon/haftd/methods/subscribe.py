@@ -25,7 +25,7 @@ def subscribe(
     caller: Caller,
     params: SubscribeParams,
 ) -> SubscribeResult:
-    """Subscribe to these handles, to all of the session, or to all sessions.
+    """Subscribe to these handles, all of the session, or all sessions.
 
     Raises `handle_not_found`, `limit_exceeded`.
     """

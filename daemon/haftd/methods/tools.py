@@ -23,10 +23,8 @@ from .base import DeferredReply
 def tools_list(
     catalogue: Catalogue, caller: Caller, params: ToolsListParams
 ) -> ToolsListResult | DeferredReply:
-    """List the tools by name, with JSON Schemas in the provider's dialect.
-
-    A long list is translated in a thread, once.
-    """
+    """List the tools by name, with schemas in the provider's dialect; a long list is translated in
+    a thread, once."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
     undescribed = catalogue.undescribed(root)

@@ -1,8 +1,5 @@
-"""tools/call: a tool as an assistant calls it.
-
-With `action` the call is served by that method's file, else run to the end (see `modelcall`).
-Undelivered notices join the reply.
-"""
+"""tools/call: a tool as an assistant calls it, by the method of its `action`, else run to the end
+(see `modelcall`). Undelivered notices join the reply."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ from .verbcall import serve_verb, verb_call
 def tools_call(
     services: StartServices, queues: NoticeQueues, caller: Caller, params: ToolsCallParams
 ) -> object:
-    """Reply as the method does, or with the end of the run; `call_id` and `notifications` join."""
+    """Reply as the method does, or with the run's end; `call_id` and `notifications` join."""
     call_id = (
         f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
     )
@@ -80,7 +77,7 @@ def tools_call(
 
 
 def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
-    """Return the spawn of a call, so that a batch can reserve its id."""
+    """Return a call's spawn, so that a batch can reserve its id."""
     if params.tool == AWAIT.name or params.surface == "verbs":
         return None
     tool = tool_of(catalogue, params)
@@ -100,7 +97,7 @@ def _with_notices(
     as_text: bool = False,
     is_tail: bool = False,
 ) -> object:
-    """Return the reply with the current notices."""
+    """Return the reply with current notices."""
     more = partial(
         _with_notices, services, queues, session, call_id, as_text=as_text, is_tail=is_tail
     )
@@ -130,7 +127,7 @@ def _with_notices(
 
 
 def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
-    """Return the questions in a reply for which the candidates are still unknown."""
+    """Return a reply's questions without known candidates."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending
@@ -142,7 +139,7 @@ def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[Pendi
 
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
-    """Return True for a call on a handle. Raises `action_not_supported`."""
+    """True for a call on a handle. Raises `action_not_supported`."""
     if params.arguments.get("action") is None:
         return False
     if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
@@ -190,7 +187,7 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
 def _await_of(params: ToolsCallParams) -> AwaitParams:
     taken = validation.check(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
     if not taken.get("any") and not taken.get("all"):
-        # Schemas cannot express this: providers take no choice at the root.
+        # Not in schemas: providers take no choice at the root.
         raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])
     return params_of(AwaitParams, AWAIT.name, session=params.session, **taken)
 

@@ -1,7 +1,7 @@
 """trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Only users trust, over the Unix socket, where the kernel identifies the peer, so that no assistant
-enables a repository's tools. Trust is bound to the digest shown.
+Only users trust, over the Unix socket, where the kernel identifies the peer: no assistant enables a
+repository's tools. Trust is bound to the digest shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .base import DeferredReply
 
 
 def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) -> DeferredReply:
-    """Show the commands in the root's files, and which files are trusted."""
+    """Show the commands in the root's files, and the trusted files."""
     seen = catalogue.inspect(params.root)
     own = catalogue.own
 
@@ -54,7 +54,7 @@ def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) ->
 def trust_grant(
     catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustGrantParams
 ) -> TrustResult:
-    """Trust the files as shown; raises `not_authorized`, or `untrusted_root` if they have changed."""
+    """Trust the files as shown; raises `not_authorized`, or `untrusted_root` after a change."""
     _refuse_tools(caller)
     try:
         digests = catalogue.grant(params.root, params.digest, round(time.time(), 3))

@@ -1,8 +1,7 @@
-"""turn/begin and turn/end: a session's handles at the end of an assistant's turn (docs/protocol.md,
-"Turns").
+"""turn/begin and turn/end: handles at the end of an assistant's turn (docs/protocol.md, "Turns").
 
-Decisions are immediate and survive a disconnect. The reply waits within a bound, which ends nothing;
-undecided handles are aborted.
+Decisions are immediate and survive a disconnect. The reply waits within a bound, which ends
+nothing; undecided handles are aborted.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def turn_end(
     caller: Caller,
     params: TurnEndParams,
 ) -> DeferredReply:
-    """End the turn; reply once aborted handles are gone, and awaited ones stopped or timed out."""
+    """End the turn; reply once aborted handles are gone, awaited ones stopped or timed out."""
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)
@@ -117,7 +116,7 @@ def _ask(
     params: TurnEndParams,
     handles: list[Handle],
 ) -> list[PendingInquiry]:
-    """Return the questions about these handles: the open ones, and one for the rest."""
+    """Return the questions about these handles: open ones, and one for the rest."""
     asked = [
         pending
         for pending, _ in services.inquiries.listed(Inquiry, session)
@@ -158,7 +157,7 @@ def _aborted(decisions: Mapping[Handle, TurnDecision]) -> list[Handle]:
 
 
 def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
-    """Return the decisions about handles that had not stopped before."""
+    """Return the decisions on handles that had not stopped before."""
     outcomes = (pending.outcome for pending in inquiries)
     return {
         handle: decision

@@ -1,7 +1,7 @@
-"""`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
+"""`surface: "verbs"` of tools/call: one tool to start a definition, five for all handles.
 
-A call becomes a client method; a missing id is generated. Arguments are validated against the schemas
-of `tools/list`, and all faults are reported together. Models cannot answer users' questions.
+A call becomes a client method; a missing id is generated. Arguments are validated against
+`tools/list`'s schemas, all faults reported together. Models cannot answer users' questions.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ _TOOLS = {
     "await": "handle_wait",
     "handles/list": "handle_list",
 }
-"""Tools of this surface by the methods that errors name."""
+"""This surface's tools by the methods that errors name."""
 _METHOD = re.compile(f"`({'|'.join(_TOOLS)})`")
 
 
 def serve_verb(serve: Callable[[], object]) -> object:
-    """Serve a call, with errors that name this surface's tools instead of methods."""
+    """Serve a call, with this surface's tools instead of methods in errors."""
     try:
         reply = serve()
     except RpcError as error:
@@ -181,9 +181,9 @@ def _start(
 
 
 def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Refuse unknown and missing arguments by the names that this surface lists."""
+    """Refuse unknown and missing arguments by this surface's names."""
     if tool.parameters == NO_PARAMETERS:
-        return  # the definition may lack its parameters, which its own check says
+        return  # the definition may lack parameters; its own check reports that
     try:
         shown = start_parameters(tool)
     except UnsupportedSchema:
@@ -205,7 +205,7 @@ def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _wrong_values(tool: Tool, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the problems of the given values alone: everything wrong is reported at once."""
+    """Return all problems of the given values."""
     known = set(_properties(tool))
     given = {name: value for name, value in arguments.items() if name in known}
     fitted = coerce(given, tool.parameters, with_defaults=False)
@@ -221,10 +221,8 @@ def _properties(tool: Tool) -> Iterable[str]:
 def _without_handle(
     services: StartServices, params: ToolsCallParams, session: str, state: object
 ) -> object:
-    """Return the state, and forget the handle once it has ended and all is read.
-
-    The caller has no name for the handle, nor has a retry without `call_id`.
-    """
+    """Return the state, and forget a handle that has ended and been read: neither the caller nor a
+    retry without `call_id` can name it."""
     has_no_name = isinstance(params.call_id, UnsetType)
     if has_no_name and isinstance(state, Stopped) and _is_whole(state):
         registry = services.access.registry
@@ -235,7 +233,7 @@ def _without_handle(
 
 
 def _is_whole(state: Stopped) -> bool:
-    """Return True for an execution that ended by itself, with all of the output in the state."""
+    """True if the execution ended by itself, with all output in the state."""
     return (
         state.ended_by.by == "exit"
         and state.output_complete is not False
@@ -246,7 +244,7 @@ def _is_whole(state: Stopped) -> bool:
 
 
 def _new_id(access: Access, session: str, tool: str) -> str:
-    """Return an id that the session has not used: a model may still mean the former handle."""
+    """Return an unused id: a model may still mean the former handle."""
     stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
     number = 1
     while access.registry.is_used(session, f"{stem}-{number}"):

@@ -1,7 +1,5 @@
-"""Waiting for handles: the one place where a call blocks.
-
-A handle's changes evaluate the condition; only a true one wakes the call.
-"""
+"""Waiting for handles: the one place where a call blocks. A handle's changes evaluate the
+condition; only a true one wakes the call."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ async def until(
 ) -> T | None:
     """Return the first value of `holds` other than None, or None at the deadline.
 
-    `look_again` returns the time (trio's clock) of the next evaluation without an event. The
-    reply of a session's reader reports the end, in place of a notice.
+    `look_again` returns the time (trio's clock) of the next evaluation without an event. A session
+    reader's reply reports the end, in place of a notice.
     """
     value = holds()
     if value is not None:
@@ -44,7 +42,7 @@ async def until(
 
 
 class _Wait(Generic[T]):
-    """A waiting call; closures in its place would be a cycle, left to the garbage collector."""
+    """Waiting call; closures would be a cycle, left to the garbage collector."""
 
     __slots__ = ("_bell", "_deadline", "_holds", "_look_again", "_over", "_timer", "_value")
 
@@ -70,7 +68,7 @@ class _Wait(Generic[T]):
             self._bell.set()
         elif self._look_again is not None:
             when = self._look_again()
-            # The time may move later with every change; an early timer finds that out.
+            # The time may move later; an early timer finds that out.
             if when < self._deadline:
                 if when < self._timer.deadline:
                     self._timer.deadline = when

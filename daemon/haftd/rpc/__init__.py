@@ -1,5 +1,5 @@
-"""JSON-RPC, from the bytes of a connection to the reply.
+"""JSON-RPC, from a connection's bytes to the reply.
 
-`transports` accept connections through the interface `wire`, `connection` serves a peer, `dispatch`
-calls methods through `jsonrpcserver`, `replies` are unsent replies, and only `outbox` writes.
+`transports` accept connections behind the interface `wire`, `connection` serves a peer, `dispatch`
+calls methods through `jsonrpcserver`, `replies` are unsent, only `outbox` writes.
 """

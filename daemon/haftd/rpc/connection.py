@@ -1,7 +1,7 @@
 """Connection: read messages, decide each at once, send replies.
 
-After the end of input, pending requests finish; after a hang-up, they are cancelled. Handles are
-never affected. Replies to messages that arrived together share one write.
+Pending requests finish after the end of input, and are cancelled after a hang-up; handles are never
+affected. Replies to messages that arrived together share one write.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .wire import Disconnected, Timeouts, Wire
 
 T = TypeVar("T")
 
-_BURST = 64  # messages between two turns of other tasks: one or two milliseconds
-_WRITE_BYTES = 262_144  # bytes of replies that are written before more are produced
-_LONG_MESSAGE = 65_536  # bytes above which a message's values are counted before it is decoded
-_TURN_S = 0.002  # of a batch, between two turns of other tasks
-_HELD_FACTOR = 4  # times `max_queued`: bound for the results of pending requests
+_BURST = 64  # messages between turns of other tasks: one or two milliseconds
+_WRITE_BYTES = 262_144  # bytes of replies written before more are produced
+_LONG_MESSAGE = 65_536  # bytes above which values are counted before decoding
+_TURN_S = 0.002  # of a batch, between turns of other tasks
+_HELD_FACTOR = 4  # times `max_queued`: bound for pending requests' results
 
 
 class Connections:
@@ -84,8 +84,8 @@ def _unconfined(peer: PeerProcess) -> Confinement | None:
 
 
 class RpcContext(msgspec.Struct):
-    """Shared state of connections. `on_close` gets each disconnected caller; `confine` returns the
-    permissions of a tool's process, None for another peer."""
+    """Connections' shared state. `on_close` gets each disconnected caller; `confine` returns the
+    permissions of a tool's process, else None."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -141,7 +141,7 @@ async def _serve(
 
 
 class Connection:
-    """One served peer; `graceful` if the peer may still read the last reply."""
+    """Served peer; `graceful` if the peer may still read the last reply."""
 
     def __init__(self, wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
         self.graceful = False
@@ -154,7 +154,7 @@ class Connection:
         self._deferred: list[SuspendedBatch] = []
         self._long = min(
             _LONG_MESSAGE, rpc_context.limits.max_values
-        )  # Shorter messages cannot have too many values.
+        )  # shorter messages cannot have too many values
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._answered: trio.lowlevel.ParkingLot | None = None
 
@@ -267,9 +267,9 @@ class Connection:
             deferred.withdraw(cancel)
 
     async def _resume(self, deferred: SuspendedBatch) -> None:
-        """Decide a suspended batch; later messages were decided before."""
+        """Decide a suspended batch, after later messages."""
         try:
-            if self._room >= 0:  # Without room, each request of the batch is refused.
+            if self._room >= 0:  # without room, each request of the batch is refused
                 await deferred.ready()
             # Room that the batch itself occupies.
             steps = self._context.dispatcher.resume(self._caller, deferred, self._room + 1)

@@ -1,8 +1,7 @@
-"""Dispatch: from a message to the reply; batches follow docs/protocol.md, "Calling tools".
+"""Dispatch from message to reply; batches follow docs/protocol.md, "Calling tools".
 
-Everything is synchronous, except `finish` and `encode_later`: a method decides at once or returns a
-`DeferredReply`. An `RpcError` becomes the reply; another exception is logged under an incident id,
-and the reply has only that id.
+Synchronous, except `finish` and `encode_later`. An `RpcError` becomes the reply; another exception
+is logged under an incident id, all that the reply has.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
 """Per spawn of a batch: the conflict, or the release of the reserved id."""
 
 _AT_ONCE = 8
-"""Spawns of a batch between two turns of other tasks."""
+"""Spawns between turns of other tasks."""
 
 
 def _drop_traceback(error: RpcError) -> RpcError:
@@ -93,10 +92,10 @@ def _ignore_reply(caller: Caller, reply: Response) -> None:
 class Dispatcher:
     """Dispatcher of messages to the handlers of `methods`.
 
-    `spawning` identifies the spawns of a batch; `reserve` checks them in steps and reserves their
-    ids. `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable that must
-    finish before a call can be decided: a method awaits that itself, but the spawns of a batch are
-    decided together. `find` returns the handle of a result to truncate.
+    `spawning` identifies a batch's spawns; `reserve` checks them in steps and reserves their ids.
+    `on_reply` takes replies to the daemon's requests. `unready` returns an awaitable without which
+    a call cannot be decided: needed for spawns of a batch, decided together. `find` returns the
+    handle of a result to truncate.
     """
 
     methods: Mapping[str, tuple[type[Any], MethodHandler]]
@@ -149,7 +148,7 @@ class Dispatcher:
         return self._batch(caller, deferred.items, spawns, room)
 
     async def finish(self, waiting: PendingRequest) -> Reply | None:
-        """Wait for the reply of a pending request. Raises only a cancellation."""
+        """Wait for a pending request's reply. Raises only a cancellation."""
         error: RpcError | None = None
         result: object = None
         try:
@@ -231,17 +230,15 @@ class Dispatcher:
         return internal(incident)
 
     def _unasked(self, caller: Caller, item: Response | Invalid) -> bytes | None:
-        """Return the error for an invalid message; pass a reply to the daemon's request on."""
+        """Return an invalid message's error; pass a reply to the daemon's request on."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)
         self.on_reply(caller, item)
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Decide a batch: reserve the ids of all spawns, start these, then run the others in order.
-
-        The reservation keeps other callers from an id between two spawns.
-        """
+        """Decide a batch: reserve all spawns' ids, so that no caller comes between, start these,
+        then run the others in order."""
         conflicts, releases = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, conflicts, releases, room))
@@ -287,8 +284,8 @@ class Dispatcher:
         return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """Return the valid spawns by position, with decoded params, and the awaitables without
-        which a call cannot be identified as a spawn. Invalid spawns fail alone."""
+        """Return the valid spawns by position, with decoded params, and the awaitables needed to
+        identify spawns. Invalid spawns fail alone."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.read_only or (caller.transport != "unix" and not caller.initialized):
@@ -311,8 +308,8 @@ class Dispatcher:
     def _reserved(
         self, caller: Caller, spawns: _Spawns
     ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
-        """Return the errors of a rejected batch by position (-1: all others), else the functions
-        that release the reserved ids."""
+        """Return a rejected batch's errors by position (-1: all others), else the functions that
+        release the ids."""
         if not spawns:
             return None, {}
         try:

@@ -1,11 +1,8 @@
-"""Adapter of jsonrpcserver, the only importer of the library.
+"""Adapter of jsonrpcserver, its only importer.
 
-The library's `dispatch_request` binds the params and calls the method: a `__signature__` with its
-own `bind` converts decoded params by msgspec. Methods decide synchronously, so one `send` completes
-the coroutine.
-
-The library asks `inspect.signature` for the signature at each call, a third of the library's time: the attribute is read in its
-place.
+`dispatch_request` binds the params and calls the method: a `__signature__` with its own `bind`
+converts decoded params by msgspec, and replaces `inspect.signature`, a third of the library's time.
+Methods decide synchronously: one `send` completes the coroutine.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ with (
     stubbed("asyncio", empty_module("asyncio")),
     warnings.catch_warnings(),
 ):
-    # The library reads its schema by a call deprecated in Python 3.11.
+    # The library uses a call deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     from jsonrpcserver import dispatcher
     from jsonrpcserver.async_dispatcher import dispatch_request
@@ -41,7 +38,7 @@ with (
 
 setattr(dispatcher, "signature", attrgetter("__signature__"))  # noqa: B010
 
-# `on_fault` has logged the exception already.
+# `on_fault` has logged the exception.
 logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
 
 
@@ -65,7 +62,7 @@ class MethodTable(dict[str, Callable[..., Any]]):
         self[name] = _Method(name, params_type, handler, self._on_fault)
 
     def call(self, name: str, caller: Caller, params: object) -> object:
-        """Call a method and return the result. Raises `RpcError`, also for an unknown method.
+        """Call a method. Raises `RpcError`, also for an unknown method.
 
         `params` are raw JSON or a decoded struct.
         """

@@ -1,7 +1,7 @@
-"""Outbox: the only writer of a connection, ordered and bounded.
+"""Outbox: a connection's only writer, ordered and bounded.
 
-Replies are never dropped, and producers await `room`. A peer that stops reading, or a queue above
-its bound, ends the connection.
+Replies are never dropped; producers await `room`. A peer that stops reading, or a queue above its
+bound, ends the connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .wire import Disconnected, Wire
 
 LOW = 256 * 1024
 _NO_FRAMES: deque[bytes | memoryview] = deque()
-"""The queue while the peer takes all at once: an empty deque takes 0.7 KiB."""
+"""Queue while the peer takes all at once: an empty deque takes 0.7 KiB."""
 
 
 class Outbox:
@@ -62,7 +62,7 @@ class Outbox:
         return self.queued <= self._low
 
     async def room(self) -> None:
-        """Wait for the low-water mark; no checkpoint if the queue is below."""
+        """Wait for the low-water mark; no checkpoint below."""
         while self.queued > self._low:
             await self._wait()
 
@@ -71,7 +71,6 @@ class Outbox:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait until the output has drained or ended."""
         if self._drained is None:
             self._drained = trio.lowlevel.ParkingLot()
         await self._drained.park()
@@ -81,7 +80,7 @@ class Outbox:
             self._drained.unpark_all()
 
     async def idle(self) -> None:
-        """Wait until all output is written and mostly read: optional output then delays no reply."""
+        """Wait until all output is written and mostly read, so that optional output delays no reply."""
         while True:
             await self.empty()
             await self._wire.writable()

@@ -1,7 +1,7 @@
-"""Replies until they are sent: final, pending, or part of a batch (docs/protocol.md, "Calling
+"""Replies before they are sent: final, pending, or part of a batch (docs/protocol.md, "Calling
 tools").
 
-A reply is encoded last, because the members of a batch share the size limit.
+Encoded last: a batch shares the size limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class PendingRequest(msgspec.Struct, eq=False):
-    """A pending request: `id` as received (None for a notification), `key` is the id's value."""
+    """Pending request: `id` as received (None for a notification), `key` its value."""
 
     id: bytes | None
     key: object
@@ -47,7 +47,7 @@ Slot = bytes | Reply | PendingRequest | None
 
 
 class PendingBatch(msgspec.Struct):
-    """A batch with pending members, in request order, or with its `reply`."""
+    """Batch with pending members, in request order, or with its `reply`."""
 
     slots: list[Slot]
     cancels: list[Cancel]
@@ -75,12 +75,12 @@ Item = Request | Response | Invalid
 
 
 class SuspendedBatch(msgspec.Struct, eq=False):
-    """A batch to resume after all of `waits`; the connection keeps reading."""
+    """Batch to resume after all of `waits`; the connection keeps reading."""
 
     items: list[Item]
     waits: list[Ready]
     cancels: list[Cancel] = msgspec.field(default_factory=list)
-    """Cancellations received after the resumption, for members already decided."""
+    """Cancellations received after the resumption, for decided members."""
     is_resumed: bool = False
 
     def withdraw(self, cancel: Cancel) -> None:
@@ -101,7 +101,7 @@ class SuspendedBatch(msgspec.Struct, eq=False):
 
 
 Steps = Generator[None, None, bytes | PendingBatch | None]
-"""Steps of a batch's decision. Run all of them: started calls have to be awaited."""
+"""Steps of a batch's decision. Run all: started calls have to be awaited."""
 
 Answer = bytes | PendingRequest | PendingBatch | SuspendedBatch | Cancel | Steps | None
 
@@ -119,7 +119,7 @@ class _CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_cancel(request: Request) -> bytes | Cancel | None:
-    """Parse a cancellation; the result is an error for a request, None for an invalid notification."""
+    """Parse a cancellation: an error for a request, None for an invalid notification."""
     name = request.method
     try:
         if request.id is not None:

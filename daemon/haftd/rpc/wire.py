@@ -14,22 +14,22 @@ class Disconnected(Exception):
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Deadlines in seconds, each in its phase of a connection."""
+    """Deadlines in seconds."""
 
     stalled: float = 10.0
-    """Queued output, with none taken."""
+    """Queued output, none taken."""
     partial: float = 30.0
     """Incomplete message."""
     handshake: float = 5.0
     """Handshake of a WebSocket."""
     ping: float = 20.0
-    """Interval of WebSocket pings, and deadline of a pong."""
+    """Interval of pings, and deadline of a pong."""
     close_grace: float = 1.0
     """Draining of input after the last reply."""
 
 
 class Wire(Protocol):
-    """A connected transport; the connection closes it once."""
+    """Connected transport, closed once by the connection."""
 
     transport: Literal["unix", "websocket"]
 
@@ -40,12 +40,11 @@ class Wire(Protocol):
     async def receive(self) -> list[bytes] | None:
         """Wait for input; return the complete messages, None after the last. Raises `Disconnected`.
 
-        Returns one message at a time where frames may not share a write. May omit a checkpoint, but
-        not for ever. A cancellation loses nothing.
+        One message at a time where frames may not share a write. May omit a checkpoint, not for
+        ever. A cancellation loses nothing.
         """
 
-    def frame(self, message: bytes) -> bytes:
-        """Frame a message."""
+    def frame(self, message: bytes) -> bytes: ...
 
     def write(self, data: bytes | memoryview) -> int:
         """Write without blocking; return the count of bytes. Raises `Disconnected`."""

@@ -1,7 +1,7 @@
 """Anthropic's messages: https://platform.claude.com/docs/en/api/messages and
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`).
 
-Tools are sent (they are part of the provider's cache key), and `tool_choice` forbids their use.
+Tools are sent, as part of the provider's cache key; `tool_choice` forbids their use.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .provider import (
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_TOKENS = 4096
-"""The API requires a limit."""
+"""Required by the API."""
 
 
 class Anthropic(Provider):
-    """The provider `anthropic`. Leading messages with the role `system` become the API's `system`."""
+    """Provider `anthropic`. Leading messages with the role `system` become the API's `system`."""
 
     dialect = "anthropic"
 
@@ -88,7 +88,6 @@ def _results(message: Message) -> list[dict[str, Any]]:
 
 
 def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
-    """Return the system prompt, and the messages without it."""
     systems = []
     while messages and messages[0].get("role") == "system":
         systems.append(messages.pop(0).get("content"))
@@ -97,8 +96,7 @@ def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Messa
 
 
 def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:
-    """Append tool results and turns; all results of a turn's calls must be in the next message,
-    before any text."""
+    """Append tool results and turns; a turn's results must all be in the next message, before any text."""
     added: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call.id, "content": text}
         for call, text in exchange.replies

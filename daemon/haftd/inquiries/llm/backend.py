@@ -1,4 +1,4 @@
-"""The backend `llm`: asks a model, with the conversation of the call."""
+"""Backend `llm`: asks a model, with the conversation of the call."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class LlmBackend(Backend):
-    """The backend `llm`, not for secrets or questions to a user. A context that is no conversation,
-    or a definition for another provider, declines; a missing key, a refusing server and a truncated
-    answer fail the inquiry."""
+    """Not for secrets or a user's questions. A context that is no conversation, or a definition for
+    another provider, declines; a missing key, a refusing server and a truncated answer fail the
+    inquiry."""
 
     name = "llm"
     takes_secrets = False
@@ -194,7 +194,7 @@ def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hash
 
 
 def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
-    """Return the definition's settings for a model; None if the definition has other targets only."""
+    """Return the definition's settings for a model; None with other targets only."""
     target = inquiry.target
     if not isinstance(target, dict):
         return {}

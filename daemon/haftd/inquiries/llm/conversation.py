@@ -1,6 +1,4 @@
-"""The conversation of a question, from the `context` of its `tools/call`; passes unchanged, for the
-provider's cache.
-"""
+"""The conversation in the `context` of a `tools/call`, passed unchanged for the provider's cache."""
 
 from __future__ import annotations
 
@@ -35,14 +33,14 @@ class Conversation(Redacted, frozen=True):
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A call of the model's last turn without a reply; some providers give no id."""
+    """Call of the model's last turn without a reply; some providers give no id."""
 
     id: str | None
     name: str
 
 
 def is_none(context: object) -> bool:
-    """Return True if the context holds no conversation: `vars` are for the tool."""
+    """True without a conversation: `vars` are for the tool."""
     has_only_vars = isinstance(context, dict) and context.keys() == {"vars"}
     return context is UNSET or context is None or has_only_vars
 

@@ -1,6 +1,6 @@
 """Google's `generateContent`: https://ai.google.dev/api/generate-content and
-https://ai.google.dev/gemini-api/docs/function-calling (each call of a turn has one response, all in
-the next content).
+https://ai.google.dev/gemini-api/docs/function-calling (one response for each call, all in the next
+content).
 
 Tools are left out: most models refuse them beside a JSON answer.
 """
@@ -32,12 +32,11 @@ from .provider import (
 
 _ENDED = (None, "STOP", "FINISH_REASON_UNSPECIFIED")
 _RETRIABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
-"""Finish reasons without an answer that another attempt may mend."""
+"""Finish reasons that another attempt may mend."""
 
 
 class Google(Provider):
-    """The provider `google`. A message `{role, content}` with a text is converted to `{role,
-    parts}`."""
+    """Provider `google`. A message `{role, content}` with a text becomes `{role, parts}`."""
 
     dialect = "google"
 
@@ -98,7 +97,7 @@ class Google(Provider):
 
 
 def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
-    """Return the calls or responses among the parts of a content; the API has both spellings."""
+    """Return the calls or responses among the parts, in either spelling of the API."""
     values = [dig(part, name) for part in items(content.get("parts")) for name in names]
     return [value for value in values if isinstance(value, dict)]
 

@@ -18,12 +18,12 @@ class Member(msgspec.Struct, frozen=True, eq=False):
 
 
 AskTogether = Callable[[Sequence[Member]], Awaitable[Mapping[str, str]]]
-"""Asks the questions in one request; returns the text of each answer by inquiry id, none if the
-questions cannot share a request. Raises `InquiryFailed`."""
+"""Asks the questions in one request; returns each answer's text by inquiry id, none if they cannot
+share a request. Raises `InquiryFailed`."""
 
 
 class Groups:
-    """The open groups by key, each asked after `gather_ms`."""
+    """Open groups by key, each asked after `gather_ms`."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Group] = {}

@@ -15,13 +15,11 @@ _KEY = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 class NoKey(Exception):
-    """The key is unavailable; the message has reason and remedy, never the content of file or
-    variable."""
+    """The key is unavailable; the message has reason and remedy, never the content of file or variable."""
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """Return the key, or None if none is configured. Others must have no access to a file. Raises
-    `NoKey`."""
+    """Return the key, or None if none is configured. Others must have no access to a file. Raises `NoKey`."""
     if settings.key_file is not None:
         place, key = settings.key_file, _from_file(settings.key_file)
     elif settings.key_env is not None:
@@ -40,7 +38,7 @@ def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
 
 def _from_file(path: str) -> str:
     try:
-        # A FIFO would block, and a terminal would become the controlling one.
+        # A FIFO would block, and a terminal become the controlling one.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None

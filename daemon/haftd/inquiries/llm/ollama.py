@@ -18,7 +18,7 @@ from .provider import Exchange, ModelText, Provider, Reply, Request, Truncated, 
 
 
 class Ollama(Provider):
-    """The provider `ollama`."""
+    """Provider `ollama`."""
 
     dialect = "ollama"
 

@@ -2,8 +2,8 @@
 https://platform.openai.com/docs/api-reference/chat/create and
 https://platform.openai.com/docs/guides/structured-outputs.
 
-Tools are sent (they are part of the provider's cache key), and `tool_choice` forbids their use.
-OpenAI's newer models refuse `max_tokens`; some other servers know no `max_completion_tokens`.
+Tools are sent, as part of the provider's cache key; `tool_choice` forbids their use. OpenAI's newer
+models refuse `max_tokens`; some other servers know no `max_completion_tokens`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SYSTEM_ROLES = ("system", "developer")
 
 
 class OpenAI(Provider):
-    """The provider `openai`."""
+    """Provider `openai`."""
 
     dialect = "openai"
 

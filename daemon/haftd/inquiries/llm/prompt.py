@@ -1,6 +1,6 @@
 """The prompt for a model, and the answer in its text.
 
-The prompt states the form of the answer: some servers accept a schema without enforcing it.
+The prompt states the answer's form: some servers accept a schema without enforcing it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scal
 from haftd.schemas.names import own_properties
 
 ELSEWHERE = "Still running."
-"""The reply to another call of the same turn."""
+"""Reply to another call of the turn."""
 
 _MAX_TEXT = 1 << 20
 _FENCE = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
@@ -61,7 +61,7 @@ def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
 
 
 def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
-    """Return the schema of several answers: a property for each inquiry's id."""
+    """Return the schema of several answers: a property per inquiry id."""
     return {
         "type": "object",
         "properties": {
@@ -73,7 +73,7 @@ def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
 
 
 def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
-    """Return the unchecked text of each answer by inquiry id, perhaps empty."""
+    """Return each answer's unchecked text by inquiry id, perhaps empty."""
     try:
         reply = _read_object(text)
     except InvalidAnswer:
@@ -87,7 +87,7 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
 
 
 def correct(inquiry: Inquiry, refused: str) -> str:
-    """Return the turn after a wrong answer; `refused` is a sentence about its fault."""
+    """Return the turn after a wrong answer; `refused` is a sentence about the fault."""
     return f"That is no answer: {refused}\n\n{_form(inquiry)}"
 
 
@@ -142,7 +142,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _own(question: Question, answer: Any) -> Any:
-    """Undo the provider's spelling: options that became text, properties that were renamed."""
+    """Undo the provider's spelling: options that became text, renamed properties."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:
             others = (option for option in options if not isinstance(option, str))

@@ -15,7 +15,7 @@ from .conversation import Conversation, Message, OpenCall
 
 
 class Turn(Redacted, frozen=True):
-    """A text after the conversation: the question, a wrong answer, or its fault."""
+    """Text after the conversation: the question, a wrong answer, or its fault."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
 
@@ -25,7 +25,7 @@ class Turn(Redacted, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """The content of a request. `replies` covers all open calls, as no provider accepts open ones."""
+    """Content of a request. `replies` covers all open calls, as no provider accepts open ones."""
 
     conversation: Conversation
     replies: tuple[tuple[OpenCall, str], ...]
@@ -35,7 +35,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 class Request(Redacted, frozen=True):
-    """A POST under the provider's URL. A key is in a header, never in the path."""
+    """POST under the provider's URL. A key is in a header, never in the path."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
         "headers",
@@ -56,7 +56,7 @@ class ModelText(Redacted, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The model or its provider refuses to answer."""
+    """Refusal by the model or its provider."""
 
 
 class Truncated(msgspec.Struct, frozen=True):
@@ -70,20 +70,18 @@ class Provider(Protocol):
     """A provider's API, without I/O."""
 
     dialect: str
-    """Key in `haftd.schemas.PROVIDERS`."""
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """Return the calls at the end of the conversation without a reply."""
+        """Return the unanswered calls at the conversation's end."""
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """Build the request of an exchange."""
+    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request: ...
 
     def read(self, body: Any) -> Reply | None:
-        """Return the model's reply; None for a body that this API does not have."""
+        """Return the model's reply; None for a body outside this API."""
 
 
 def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """Return the schema of an answer in a provider's dialect. Raises `UnsupportedSchema`."""
+    """Return an answer's schema in a provider's dialect. Raises `UnsupportedSchema`."""
     return translate("", schema, PROVIDERS[dialect]).parameters
 
 

@@ -28,7 +28,7 @@ class Unsent(msgspec.Struct, frozen=True):
 
 
 class Received(Redacted, frozen=True):
-    """A reply, with header names in lower case."""
+    """Reply, with header names in lower case."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
         "headers",
@@ -44,7 +44,7 @@ Outcome = Unsent | Received
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Retry after this time."""
+    """5"""
 
     seconds: float
 
@@ -77,7 +77,7 @@ def decide(
     asked = _retry_after_s(outcome.headers, now) if isinstance(outcome, Received) else 0.0
     if asked > _MAX_RETRY_AFTER_S:
         return GiveUp(f"the model's server {why} and wants to be left alone for {asked:.0f} s")
-    # A float overflows, so the exponent is limited.
+    # A float overflows: the exponent is limited.
     whole = min(_MIN_PAUSE_S * 2 ** min(tries - 1, 16), _MAX_PAUSE_S)
     return Pause(max(asked, whole / 2 + whole / 2 * chance))
 
@@ -100,7 +100,7 @@ def _final(outcome: Received, settings: LlmSettings) -> str:
 
 
 def _status(outcome: Received) -> str:
-    """Return the status and the provider's error code; no more of the body may appear in messages."""
+    """Return the status and the provider's error code, all that messages may show of the body."""
     try:
         body = msgspec.json.decode(outcome.body)
     except (msgspec.DecodeError, RecursionError, ValueError):

@@ -24,9 +24,9 @@ from .retry import GiveUp, Outcome, Pause, Received, Unsent, decide
 from .transport import Transport
 
 _MAX_REPLY_BYTES = 1 << 20
-"""Decoding is not interrupted: this much takes some 30 ms at worst."""
+"""Decoding is not interrupted: this takes some 30 ms at worst."""
 _PARTS_PER_TURN = 64
-"""Parts of a reply between two checkpoints: about a millisecond."""
+"""Parts of a reply between checkpoints: about a millisecond."""
 
 log = structlog.get_logger("haftd.inquiries")
 
@@ -35,9 +35,8 @@ for _name in ("httpx", "httpcore"):
 
 
 class Sender:
-    """Sends requests, with the repetitions of `retry`. Redirects are not followed, as the key would
-    follow; proxies and .netrc of the environment are ignored. Headers and bodies appear in no log
-    and no message."""
+    """Sends requests, repeated by `retry`. No redirects, as the key would follow; no proxies and
+    .netrc of the environment. Headers and bodies appear in no log and no message."""
 
     def __init__(
         self,
@@ -51,8 +50,8 @@ class Sender:
         self._trust: ssl.SSLContext | None = None
 
     async def send(self, request: Request, settings: LlmSettings) -> Any:
-        """Return the decoded reply. Raises `InquiryFailed`. A request and its repetitions share one
-        connection, closed also on cancellation."""
+        """Return the decoded reply. Raises `InquiryFailed`. Repetitions share one connection,
+        closed also on cancellation."""
         data = msgspec.json.encode(request.body)
         tries = 0
         transport = Transport(await self._verify(settings.url))
@@ -141,12 +140,12 @@ class Sender:
             async for part in response.aiter_raw():
                 body.take(part)
                 if body.parts % _PARTS_PER_TURN == 0:
-                    # One read may hold thousands of parts, and other tasks need their turn.
-                    # Shielded, as only the next await may be cancelled: see below.
+                    # One read may hold thousands of parts. Shielded, as only the next await may be
+                    # cancelled: see below.
                     await trio.lowlevel.cancel_shielded_checkpoint()
                 if body.is_too_long:
                     # httpx nests generators, and only a cancellation of the innermost closes all:
-                    # the loop goes on until it is raised there.
+                    # the loop continues until it is raised there.
                     scope.cancel()
             if body.is_too_long:
                 await trio.lowlevel.checkpoint()

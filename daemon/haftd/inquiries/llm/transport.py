@@ -17,7 +17,7 @@ MAX_BEFORE_REPLY = 32_768
 
 class Transport(httpx.AsyncHTTPTransport):
     """Transport of one request and its repetitions. Call `reset` before each, and set `is_answered`
-    when the reply has begun. Reads are small, as h11 parses one without a checkpoint."""
+    when the reply has begun. Small reads: h11 parses one without a checkpoint."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
@@ -43,8 +43,7 @@ class Transport(httpx.AsyncHTTPTransport):
 
 
 class _Content(httpx.AsyncByteStream):
-    """The content of a request in one piece; an abandoned generator would stay unclosed on
-    cancellation."""
+    """Content in one piece; an abandoned generator would stay unclosed on cancellation."""
 
     def __init__(self, content: bytes) -> None:
         self._left = [content]

@@ -1,8 +1,5 @@
-"""Accept loop that survives a lack of file descriptors.
-
-Without descriptors, clients wait in the kernel's queue until a connection closes or a second
-passes; none is accepted only to be closed.
-"""
+"""Accept loop that survives a lack of file descriptors: clients wait in the kernel's queue until a
+connection closes or a second passes."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ _PAUSE = 1.0
 
 
 def _is_room_left(listener: socket.socket) -> bool:
-    """Return whether the next descriptor may be a client's, or none is left, which `accept`
-    reports."""
+    """True if the next descriptor may be a client's, or none is left, which `accept` reports."""
     try:
         lowest = os.dup(listener.fileno())
     except OSError:

@@ -1,8 +1,7 @@
 """Access control of the WebSocket by request headers, before any reply.
 
 The host must be the daemon's (against DNS rebinding), an origin listed, the token equal in constant
-time. After ten failures, further replies leave at one per second in total, so parallel guesses are
-no faster.
+time. After ten failures replies leave at one per second in total, against parallel guesses.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A refused handshake; `delay` in seconds."""
+    """Refused handshake; `delay` in seconds."""
 
     status: int
     kind: str
@@ -59,7 +58,7 @@ class Gatekeeper:
         self._hosts |= {address}
 
     def judge(self, host: str, headers: Headers, protocols: Sequence[str]) -> Refusal | str | None:
-        """Return a refusal, or the sub-protocol of the reply."""
+        """Return a refusal, or the reply's sub-protocol."""
         if not self._host_is_ours(host):
             return Refusal(403, "host", "This host name is not one that haftd serves.")
         by_name: dict[bytes, list[bytes]] = {}

@@ -1,7 +1,7 @@
 """Unix stream socket: access, input and output, hang-up.
 
-The kernel identifies the peer's user and process before the first byte. An early close would
-discard the last reply: input is drained until the peer has read all, or briefly.
+The kernel identifies the peer before the first byte. An early close would discard the last reply:
+input is drained until the peer has read all, or briefly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .accept import acceptor
 
 _CHUNK = 65_536
 _EAGER = 2  # reads before a turn of other tasks: more raise throughput and unfairness
-_REFUSALS = 32  # peers that concurrently get the reply that there is no room
+_REFUSALS = 32  # peers told concurrently that there is no room
 
 
 class UnixWire:
@@ -74,8 +74,8 @@ class UnixWire:
                 return messages
 
     def _read(self) -> bytes | None:
-        """Return the available input: empty at the end, None without any. A task that waits in an `except`
-        would keep the exception."""
+        """Return available input: empty at the end, None without any. A task that waits in an
+        `except` would keep the exception."""
         try:
             return self._sock.recv(_CHUNK)
         except BlockingIOError:
@@ -119,13 +119,13 @@ class UnixWire:
                 await trio.lowlevel.wait_readable(epoll)
 
     async def hung_up(self) -> None:
-        """Wait for the hang-up, which is all that an epoll without events reports."""
+        """Wait for the hang-up, all that an epoll without events reports."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
     def _is_read(self) -> bool:
-        # Sent bytes stay in this socket's queue until the peer reads them.
+        # Sent bytes stay in this queue until the peer reads them.
         return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
 
     async def close(self, *, graceful: bool) -> None:

@@ -1,8 +1,7 @@
-"""WebSocket on a loopback port: trio-websocket, one nursery per connection.
+"""WebSocket on a loopback port: trio-websocket, one nursery per connection, which keeps the library's
+exceptions (non-ASCII headers, resets) inside.
 
-The library's reader raises on non-ASCII headers and on resets: the nursery keeps such an exception
-inside the connection. Handshakes have five seconds and limited places; a new one displaces the
-oldest.
+Handshakes have five seconds and limited places; a new one displaces the oldest.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length
 
 
 class NotLoopback(ValueError):
-    """The configured address is reachable from other machines."""
+    """The address is reachable from other machines."""
 
 
 class _Stream(trio.abc.Stream):
     """TCP stream for the library, with a deadline per written piece.
 
-    `ended` cancels the wait for a handshake. Bytes behind the handshake are held until `open`, as
+    `ended` cancels the wait for a handshake. Bytes behind the handshake are held until `open`:
     wsproto would lose them. Before `open`, a close lets the peer read the reply.
     """
 
@@ -161,7 +160,7 @@ class WebSocketWire:
         return len(data)
 
     async def writable(self) -> None:
-        """Return at once, because a WebSocket does not show this. Pings detect a stalled peer."""
+        """Return at once: pings detect a stalled peer."""
 
     async def hung_up(self) -> None:
         try:
