@@ -37,10 +37,10 @@ def main() -> None:
     instance = exec_with_tag(home, os.environ)
     import gc
 
-    # Slow imports. Imported modules leave little garbage; `app` starts the collector.
+    # Imports leave little garbage; `app` starts the collector.
     gc.disable()
-    # A thread that parses a long file releases the GIL at this interval; the event loop
-    # needs the GIL about six times per small call.
+    # A thread that parses releases the GIL at this interval; the event loop needs the GIL about six
+    # times per small call.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     from haftd.import_stubs import stub_unused_imports
 

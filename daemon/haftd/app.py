@@ -1,7 +1,7 @@
 """Start, structure and stop of the daemon.
 
-Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse. Failures
-before READY end the start with an exit status; later failures end nothing.
+Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse. Only
+failures before READY end the daemon, with an exit status.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
 
 
 class _StopHandler:
-    """Handler of stop signals before and after the tasks that can handle them."""
+    """Handler of stop signals before and after the tasks that handle them."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -190,7 +190,7 @@ class _App:
                                 listeners.start_soon(
                                     serve_websocket, sock, connections, rpc_context, keeper
                                 )
-                        # No collection before, which takes a twentieth of the start: the garbage of imports is small.
+                        # A collection would take a twentieth of the start, for little garbage.
                         gc.freeze()
                         gc.enable()
                         self.notifier.ready(f"serving {paths.socket}")

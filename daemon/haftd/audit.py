@@ -1,8 +1,8 @@
 """Audit log: one JSON line per action on a handle, in the state folder.
 
-Refused actions and secrets are not recorded. The file has mode 0600, is never reached through a link,
-and is rotated once above `MAX_FILE_SIZE`. Nothing raises: failed writes are counted, and the count is
-logged after the next success.
+Without refused actions and secrets. The file has mode 0600, is never reached through a link, and
+rotated above `MAX_FILE_SIZE`. Nothing raises: failed writes are counted, and logged after the next
+success.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = structlog.get_logger("haftd.audit")
 
 
 class Audit:
-    """Audit log at `path`, shared by the daemons of a state folder."""
+    """Audit log at `path`, shared by a state folder's daemons."""
 
     def __init__(
         self, path: str, *, limit: int = MAX_FILE_SIZE, clock: Callable[[], float] = time.time
@@ -116,7 +116,7 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """Rotate the file. Among several daemons, the lock's holder renames; the others reopen."""
+        """Rotate the file: the lock's holder renames, other daemons reopen."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

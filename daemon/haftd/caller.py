@@ -1,7 +1,4 @@
-"""Identity and permissions of a caller, one per connection.
-
-The permissions of a tool's process are fixed when it connects.
-"""
+"""Identity and permissions of a caller, one per connection, fixed when it connects."""
 
 from __future__ import annotations
 
@@ -20,7 +17,8 @@ reload definitions; `questions`, answer a person's questions."""
 class Confinement(msgspec.Struct, frozen=True):
     """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known.
 
-    `sandboxed`: the process may use no session, not even its own, as tools without a sandbox run there.
+    `sandboxed`: the process may use no session, not even its own, which runs tools without a
+    sandbox.
     """
 
     why: Literal["handle", "sandboxed", "started", "gone"]
@@ -30,7 +28,7 @@ class Confinement(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, eq=False):
-    """A connection as methods see it; compared by identity."""
+    """Connection as seen by methods; compared by identity."""
 
     transport: Literal["unix", "websocket"]
     pid: int | None = None
@@ -39,7 +37,7 @@ class Caller(msgspec.Struct, eq=False):
     inquiry: bool = False
     approval: bool = False
     read_only: bool = False
-    """True for a connection that asked for it; never False again."""
+    """True at the client's request, for good."""
     session: str = "default"
     """Default session of calls."""
     process: Identity | None = None
@@ -68,13 +66,13 @@ class Caller(msgspec.Struct, eq=False):
         return self.confinement is None or permission in self.confinement.may
 
     def may_use(self, session: str) -> bool:
-        """Return True if the session is permitted; `*` is for all."""
+        """True if the session (`*`: all) is permitted."""
         if self.confinement is None or "handles" in self.confinement.may:
             return True
         return self.confinement.why == "handle" and session == self.confinement.session
 
     def may_reach(self, granted: frozenset[str]) -> bool:
-        """Return True if `granted`, a handle's or tool's permissions, do not exceed the caller's."""
+        """True if a handle's or tool's permissions, `granted`, do not exceed the caller's."""
         return self.confinement is None or granted <= self.confinement.may
 
     def refusal(self, action: str) -> RpcError:

@@ -1,7 +1,7 @@
 """The daemon's requests and notifications to clients.
 
-Requests end with their connection; only the first reply counts. A cancelled request sends
-`$/cancelRequest`. `MAX_REQUESTS` bounds open requests, the outbox bounds output.
+Requests end with their connection; the first reply counts. A cancelled request sends
+`$/cancelRequest`. `MAX_REQUESTS` bounds open requests, the outbox output.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
 MAX_REQUESTS = 64
-"""Open requests per peer; above that, other clients are asked."""
+"""Open requests per peer, beyond which other clients are asked."""
 
 
 class Unreachable(Exception):
-    """The peer is disconnected or unresponsive; the argument is the reason."""
+    """Disconnected or unresponsive peer; the argument is the reason."""
 
 
 class OutboundQueue(Protocol):
@@ -33,8 +33,7 @@ class OutboundQueue(Protocol):
     def has_room(self) -> bool:
         """True if optional messages may be queued."""
 
-    async def room(self) -> None:
-        """Wait for `has_room`."""
+    async def room(self) -> None: ...
 
     async def idle(self) -> None:
         """Wait until everything is sent."""
@@ -89,7 +88,7 @@ class ClientRequests:
         return read_reply(asked.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Send a notification; return False, unsent, if the peer lags behind."""
+        """Send a notification; return False, unsent, if the peer lags."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
@@ -115,7 +114,6 @@ class ClientRequests:
         return True
 
     def close(self) -> None:
-        """Fail all open requests."""
         self._open = False
         asked, self._asked = self._asked, {}
         for request in asked.values():

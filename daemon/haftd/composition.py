@@ -92,7 +92,7 @@ Level = Literal["info", "warning", "error", "critical"]
 log = structlog.get_logger("haftd")
 
 _SHARE_OF_STOPPED = 4
-"""Share of descriptors for stopped handles."""
+"""Stopped handles' share of descriptors."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Parts(msgspec.Struct, frozen=True):
     containment: Containment
     environ: dict[str, str]
     nofile: int
-    """Soft limit of descriptors for tools."""
+    """Tools' soft limit of descriptors."""
     descriptors: int
     """The daemon's limit of descriptors."""
 
@@ -120,7 +120,8 @@ def assemble(
 ) -> Daemon:
     """Wire the daemon.
 
-    `handles` is the handles' nursery; daemon/shutdown calls `stop`, the end of an execution `wake_expiry`.
+    `handles` is the handles' nursery; daemon/shutdown calls `stop`, an execution's end
+    `wake_expiry`.
     """
     own = parts.settings.daemon
     registry = Registry(
@@ -339,12 +340,12 @@ def assemble(
 
 
 def _installation() -> Iterator[str]:
-    """Yield the files and folders of this program: the interpreter, its scripts, and where modules were found."""
+    """Yield this program's files and folders: interpreter, scripts, sources of modules."""
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     for folder in sys.path:
         if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):
             yield folder
-    if site.ENABLE_USER_SITE:  # searched before the installation, also while there is nothing yet
+    if site.ENABLE_USER_SITE:  # searched before the installation, if it appears later
         yield site.getusersitepackages()
     yield sys.executable
     yield f"{sys.prefix}/pyvenv.cfg"
@@ -419,7 +420,7 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of a model without a key or an HTTP client; the key is read anew when needed."""
+    """Return the problem of a model without key or HTTP client; the key is read when needed."""
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
@@ -515,8 +516,8 @@ def _reloader(
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
     """Return the serialised reload function, which reads files in a thread.
 
-    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed settings
-    are reported as problems.
+    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed
+    settings are problems.
     """
     turn = trio.Lock()
     inquiry = parts.settings.inquiry

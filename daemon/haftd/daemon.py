@@ -76,7 +76,7 @@ class Daemon(msgspec.Struct):
     watching: OutputWatcher
     turns: Turns
     nursery: trio.Nursery
-    """Nursery of handles: tasks outlive their caller."""
+    """Nursery of handles."""
     reload: Reload
     stop: Callable[[str | None], None]
     """Request the stop, for the named client."""

@@ -1,4 +1,4 @@
-"""Stubs for unused imports of libraries, for a faster start."""
+"""Stubs for libraries' unused imports, for a faster start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from types import ModuleType
 
 
 def stub_unused_imports() -> None:
-    """Import structlog without rich (which draws tracebacks) and asyncio, and trio without a search for libpthread.
+    """Import structlog without rich (which draws tracebacks) and asyncio, and trio without a search
+    for libpthread.
 
     Call before any other import of structlog and trio.
     """
@@ -22,7 +23,7 @@ def stub_unused_imports() -> None:
 
 
 def _import_trio() -> None:
-    """Import trio, which names its threads by libpthread; to find that, `ctypes.util` would run ldconfig."""
+    """Import trio; to find libpthread for thread names, `ctypes.util` would run ldconfig."""
     util = empty_module("ctypes.util")
     setattr(util, "find_library", "lib{}.so.0".format)  # noqa: B010
     if hasattr(ctypes, "util"):
@@ -42,7 +43,7 @@ def empty_module(name: str) -> ModuleType:
 
 
 def unexecuted_package(name: str) -> ModuleType | None:
-    """Return a package whose submodules can be imported without its own code."""
+    """Return a package whose submodules can be imported without its code."""
     spec = importlib.util.find_spec(name)
     return None if spec is None else importlib.util.module_from_spec(spec)
 

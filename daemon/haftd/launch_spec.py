@@ -17,7 +17,7 @@ PROGRAM_FOLDERS = (
     "/nix/store",
     "/gnu/store",
 )
-"""Folders of the system that every sandboxed process may read and execute."""
+"""System folders that every sandboxed process may read and execute."""
 
 SYSTEM_FILES = (
     "/etc/ld.so.cache",
@@ -38,7 +38,7 @@ SYSTEM_FILES = (
     "/proc/filesystems",
     "/sys/devices/system/cpu",
 )
-"""Facts and settings of the system without secrets, which programs need to start."""
+"""Facts and settings of the system, without secrets, needed at the start."""
 
 NETWORK_FILES = (
     "/etc/resolv.conf",
@@ -54,12 +54,12 @@ NETWORK_FILES = (
     "/etc/pki/ca-trust",
     "/etc/ca-certificates",
 )
-"""Names of hosts and certificates, which every sandboxed process with a network may read."""
+"""Names of hosts and certificates, readable in every sandbox with a network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Rights at an absolute path and below: some of `read`, `create`, `update`, `delete`, `execute`, and
+    """Rights at an absolute path and below: of `read`, `create`, `update`, `delete`, `execute`, and
     `control` (of devices)."""
 
     path: str
@@ -70,9 +70,9 @@ class Grant:
 class Sandbox:
     """Confinement of a process and its descendants.
 
-    `grants` are all rights on files beside those that every sandbox has; None leaves files open. `denials` are
-    rights that no grant may give, by any name of a path. `network` permits internet sockets, and no others.
-    `is_proxied` permits connections of TCP to haft's proxy only, at `proxy_port` of 127.0.0.1.
+    `grants` are the rights on files beside every sandbox's; None leaves files open. `denials` are
+    rights that no grant may give, by any name of a path. `network` permits internet sockets only;
+    `is_proxied` TCP connections to haft's proxy only, at `proxy_port` of 127.0.0.1.
     """
 
     root: str
@@ -91,13 +91,12 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """A process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
+    """Process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
 
-    `stdin` is `pipe` for a handle that takes input, else `null`. `output` is the format of the process's
-    output: `raw` includes standard error, through a pipe of its own if `splits_stderr`; `events` implies a
-    pipe for input. `limits`: `memory` and
-    `output` (bytes), `cpu_s`, `wall_s`, `processes`. `nofile` is the soft limit of descriptors, since the
-    daemon has raised its own.
+    `stdin` is `pipe` for a handle with input, else `null`. `output` is the format: `raw` includes
+    standard error, with a pipe of its own if `splits_stderr`; `events` implies a pipe for input.
+    `limits`: `memory` and `output` (bytes), `cpu_s`, `wall_s`, `processes`. `nofile` is the soft
+    limit of descriptors, as the daemon has raised its own.
     """
 
     argv: tuple[str, ...]
@@ -110,7 +109,7 @@ class LaunchSpec:
     output: Literal["raw", "outcome", "events"] = "raw"
     splits_stderr: bool = False
     stdin_head: bytes = field(default=b"", repr=False)
-    """Bytes that standard input, a pipe, begins with."""
+    """First bytes of standard input, a pipe."""
     limits: Mapping[str, float] = field(default_factory=dict)
     nofile: int | None = None
     sandbox: Sandbox | None = None

@@ -1,8 +1,7 @@
 """Log: structured lines on stderr that never block the daemon.
-
-- Terminals get readable lines, the journal a `<N>` priority, other outputs JSON. Control characters
-  are escaped.
-- Secret-looking keys and tokens in texts are redacted.
+- Terminals get readable lines, the journal a `<N>` priority, others JSON. Control characters are
+  escaped.
+- Secret-looking keys and tokens are redacted.
 - A line that would block is dropped and counted.
 """
 
@@ -24,7 +23,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _MAX_LINE = 32_768
-_PIPE_BUF = 4096  # PIPE_BUF: a writable pipe takes this much without blocking
+_PIPE_BUF = 4096  # a writable pipe takes this much without blocking
 
 _SECRET_KEY = re.compile(
     r"(token|secret|passw(or)?d|passphrase|authorization|api_?key|credential|cookie)s?$", re.I
@@ -47,7 +46,6 @@ class Sink:
         self.dropped = 0
 
     def msg(self, line: str) -> None:
-        """Write a line, or count it as dropped."""
         data = line.encode("utf-8", "backslashreplace")[:_MAX_LINE] + b"\n"
         if self.dropped:
             data = b"%d log lines were dropped\n" % self.dropped + data
@@ -71,7 +69,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Redact the values of secret-looking keys, and tokens in texts."""
+    """Redact values of secret-looking keys, and tokens in texts."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -118,7 +116,7 @@ class RateLimitedHandler(logging.Handler):
         self._left_out: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the message and the exception's repr; a traceback would be many lines."""
+        """Log the message and the exception's repr, without traceback."""
         now = self._clock()
         if now - self._last.get(record.name, float("-inf")) < 1.0:
             self._left_out[record.name] = self._left_out.get(record.name, 0) + 1

@@ -1,7 +1,5 @@
-"""Processor time and memory of processes, by psutil.
-
-Await `load_psutil` first: the import is slow, and most daemons never need psutil.
-"""
+"""Processor time and memory of processes, by psutil: await `load_psutil`, a slow and rarely needed
+import, first."""
 
 from __future__ import annotations
 

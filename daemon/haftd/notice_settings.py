@@ -11,7 +11,7 @@ LEVELS: Final[tuple[Level, ...]] = ("info", "warning", "error", "critical")
 
 
 class NoticePattern(msgspec.Struct, frozen=True):
-    """Expression for output lines, with the level of their notice."""
+    """Expression for output lines, with their notice's level."""
 
     name: str
     match: str

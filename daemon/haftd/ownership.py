@@ -1,7 +1,7 @@
-"""Find out if another user could replace the file at a path.
+"""Files that other users could replace.
 
-Each folder and link of the path must belong to this user or root, and a world-writable folder must be
-sticky. Group write is accepted: many homes have a group per user.
+Each folder and link of a path must be this user's or root's, a world-writable folder sticky. Group
+write is accepted: many homes have a group per user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def foreign_owner(facts: os.stat_result) -> bool:
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each folder and link of a path from the root on, then the file."""
+    """Yield each folder and link of a path from the root, then the file."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0

@@ -1,4 +1,4 @@
-"""Values with secrets: their `repr`, which tracebacks and logs show, leaves fields out."""
+"""Values with secrets, which their `repr` leaves out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Redacted(msgspec.Struct, frozen=True):
-    """Base of values whose `repr` leaves the fields named in `UNSHOWN` out."""
+    """Base of values whose `repr` omits the fields in `UNSHOWN`."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ()
 

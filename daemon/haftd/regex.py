@@ -1,7 +1,4 @@
-"""Regular expressions by RE2: linear time, bounded size, cached.
-
-`^` and `$` match at lines.
-"""
+"""Regular expressions by RE2: linear time, bounded size, cached; `^` and `$` match at lines."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class InvalidExpression(ValueError):
 
 class Match(Protocol):
     def start(self) -> int:
-        """Offset of the first byte."""
+        """5"""
 
     def end(self) -> int:
         """Offset behind the last byte."""
@@ -33,7 +30,7 @@ class Pattern(Protocol):
 
     @property
     def pattern(self) -> str:
-        """Source text."""
+        """8"""
 
     @property
     def programsize(self) -> int:

@@ -1,7 +1,7 @@
 """Notifications to the service manager by sd_notify(3).
 
-Failed sends are counted, never raised. The event loop feeds the watchdog: a hanging loop gets the
-daemon restarted.
+Failed sends are counted, never raised. The event loop feeds the watchdog: a hanging loop is
+restarted.
 """
 
 from __future__ import annotations

@@ -36,13 +36,12 @@ from haftd.upkeep import Listener
 
 EXIT_HELD = 75
 _MAX_DESCRIPTORS = 1 << 20
-"""Descriptors to request."""
 _MIN_DESCRIPTORS = 64
 """With fewer, none is left for a client."""
 _LOGIN_SHELL_S = 1.5
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
-"""Errors of file systems without locks, or without room for a lock."""
+"""Errors of file systems without locks or room for one."""
 
 log = structlog.get_logger("haftd.startup")
 
@@ -69,10 +68,10 @@ def private_folders(paths: Paths) -> None:
 def take_locks(
     paths: Paths, problems: list[Problem], stack: contextlib.ExitStack
 ) -> tuple[DaemonLock, ...]:
-    """Lock `daemon.lock` and, if possible, the state folder, until `stack` unwinds.
+    """Lock the state folder if possible, then `daemon.lock`, which a running daemon may need again,
+    until `stack` unwinds.
 
-    Raises `LockHeld`, `CannotStart`. The state folder comes first, since the running daemon may need
-    `daemon.lock` again.
+    Raises `LockHeld`, `CannotStart`.
     """
     state_lock = _lock_state(paths, problems)
     if state_lock is not None:
@@ -88,8 +87,7 @@ def take_locks(
 def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
     """Lock the state folder for this machine; None if impossible.
 
-    Daemons that share a state folder cannot protect trust from each other's handles. Machines may
-    share a home, hence the machine's name.
+    Daemons that share it cannot protect trust from each other's handles; machines may share a home.
     """
     machine = machine_name(machine_id(), boot_id(), pid_namespace())
     path = Path(machine_lock(paths.state, machine))
@@ -135,7 +133,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Co
 
 
 def recover_processes(paths: Paths, instance: str, bases: Sequence[Path]) -> tuple[Journal, Report]:
-    """End the processes of a previous daemon; blocks for up to a few seconds."""
+    """End a previous daemon's processes; blocks up to a few seconds."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
     except OSError as error:
@@ -196,11 +194,9 @@ def websocket_listener(
     problems: list[Problem],
     stack: contextlib.ExitStack,
 ) -> tuple[list[socket.socket], Credentials | None]:
-    """Return the WebSocket's listeners, closed by `stack`, and the credentials.
-
-    Credentials exist only while the port is open, so that clients send no token to another process;
-    a manager keeps the port open.
-    """
+    """Return the WebSocket's listeners, closed by `stack`, and the credentials, which exist only
+    while the port is open: clients must send no token to another process. A manager keeps the port
+    open."""
     try:
         if activated:
             listening, credentials = list(activated), Credentials.keep(paths.runtime)
@@ -233,7 +229,7 @@ def _remove_credentials(paths: Paths) -> None:
 
 
 def check_descriptors() -> None:
-    """Raise `CannotStart` if the limit of descriptors is too low to serve a client."""
+    """Raise `CannotStart` if the limit of descriptors leaves none for a client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _MIN_DESCRIPTORS:
         raise CannotStart(

@@ -104,8 +104,7 @@ class Bench(Protocol):
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         """Make the runtime play `part`; None if impossible."""
 
-    def left(self, call: Call) -> Sequence[int]:
-        """Return the live processes of `call`."""
+    def left(self, call: Call) -> Sequence[int]: ...
 
     def shown(self, text: bytes) -> bytes:
         """Return `text` as output: a terminal changes line ends."""
@@ -185,7 +184,7 @@ class Recorder(msgspec.Struct, eq=False):
         return _Recorded(self, question)
 
     async def wants(self, state: str) -> None:
-        """Poll until the input state is `state`; fail if a tool that works is seen to read."""
+        """Poll until the input state is `state`; fail if a working tool is seen to read."""
         assert self.control is not None
         with trio.fail_after(PATIENCE_S):
             while (seen := self.control.wanted().state) != state:

@@ -1,7 +1,7 @@
 """Upkeep of the files by which clients and the next daemon find this one.
 
-Folders are locked against cleaners of old files. Removed files are restored, those for clients first;
-another process's file stays, except a socket without a server.
+Folders are locked against age cleaners. Removed files are restored, clients' first; another
+process's file stays, except a socket without a server.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ Serve = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """Listening Unix socket; `close` unlinks only the own inode.
-
-    A service manager's socket is not `owned`.
-    """
+    """Listening Unix socket, `owned` unless the service manager's; `close` unlinks only the own inode."""
 
     def __init__(self, path: Path, sock: socket.socket, *, owned: bool) -> None:
         self.path = path
@@ -45,12 +42,12 @@ class Listener:
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
-        """Return True if the path is absent or a socket without a server."""
+        """True if the path is absent or a socket without a server."""
         inode = runtime_folder.inode_of(self.path)
         return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
-        """Return True if the path leads to another process's file."""
+        """True if the path leads to another process's file."""
         inode = runtime_folder.inode_of(self.path)
         return inode not in (None, self._inode) and not runtime_folder.is_abandoned(self.path)
 
@@ -132,7 +129,7 @@ class Upkeep:
         )
 
     def _is_recorded(self) -> bool:
-        """Return True if the files for the next daemon and the WebSocket's credentials exist."""
+        """True if the files for the next daemon and the credentials exist."""
         return (
             self._journal.is_in_place()
             and all(lock.is_in_place() for lock in self._state_locks)
