@@ -1,7 +1,5 @@
-"""Find clashing handle ids in a batch before anything runs (docs/protocol.md, "Calling tools").
-
-A clash with a live handle or another spawn fails the whole batch; a repeated call is no clash.
-"""
+"""Clashes of a batch's handle ids, with live handles or each other, which fail the whole batch
+(docs/protocol.md, "Calling tools"); a repeated call is none."""
 
 from __future__ import annotations
 

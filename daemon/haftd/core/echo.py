@@ -1,6 +1,6 @@
-"""Measure, in characters, the echo of typed input in an output, and the prompt at its end.
+"""Size, in characters, of the echo of typed input in an output, and of the prompt at its end.
 
-Only exact matches count; uncertain text is output.
+Only exact matches count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class TypedInput(msgspec.Struct, frozen=True):
-    """Text written when the output ended at the offset `at`."""
+    """Text written at the output's offset `at`."""
 
     at: int
     text: str
@@ -37,7 +37,7 @@ def echo_size(output: str, typed: str) -> int:
 
 
 def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) -> int:
-    """Return the end of the further lines' echo from `start` on; 0 if uncertain."""
+    """Return the end of further lines' echo from `start`; 0 if uncertain."""
     shown: list[str] = []
     at = start
     for _ in lines:
@@ -47,7 +47,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
         shown.append(output[at:end])
         at = end + 1
     if rest:
-        # An unfinished line is the last one.
+        # The last line is unfinished.
         shown.append(output[at:])
         at = len(output)
     lines = [*lines, rest] if rest else lines
@@ -55,13 +55,13 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
     if not echoed or not echoed[0][1].endswith(echoed[0][0]):
         return 0
     prompt = echoed[0][1].removesuffix(echoed[0][0])
-    # A prompt with words may be the beginning of an answer, "got 5".
+    # Words may begin an answer, "got 5".
     if any(char.isalnum() for char in prompt):
         return 0
     for line, text in zip(lines, shown, strict=True):
         if text != prompt + line and (line or text != prompt.rstrip()):
             return 0
-    # Had the process printed these lines itself, their echo would still be to come.
+    # Had the process printed these lines, their echo would still be to come.
     typed = tuple(line for line, _ in echoed)
     return 0 if any(text.endswith(typed) for text in output[at:].split("\n")) else at
 
@@ -69,7 +69,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
 def prompt_size(output: str, prompt: str) -> int:
     """Return the length of the last line if that is the prompt, else 0.
 
-    Trailing blanks are ignored: a screen cannot distinguish them from skipped cells.
+    Ignores trailing blanks, which on a screen may be skipped cells.
     """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

@@ -1,10 +1,9 @@
 """Separate text from control sequences (ECMA-48) in output.
-
-- Sequences are CSI, the strings OSC DCS APC PM SOS, and short ones, also with 8-bit introducers.
-- As on a terminal, a string ends at BEL, ST, CAN or SUB or before another Escape; an unclosed one
-  takes the rest of its line.
-- An 8-bit introducer may be a letter of another encoding, so a string starts there only if closed
-  within `MAX_SEQUENCE` characters.
+- Sequences: CSI, the strings OSC DCS APC PM SOS, and short ones, also with 8-bit introducers.
+- A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
+  line.
+- An 8-bit introducer may be a letter of another encoding: a string starts there only if closed within
+  `MAX_SEQUENCE` characters.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from collections.abc import Iterator
 from haft_protocol.query_filter import unfinished_character
 
 MAX_SEQUENCE = 4_096
-"""Bytes before an offset that are enough to find an open sequence there, except for `long_strings`.
-"""
+"""Bytes before an offset that show an open sequence there, except for `long_strings`."""
 
 _PIECE = 65_536
 _MAX_BROKEN = 1_000
 """Invalid UTF-8 bytes above which data are binary, without 8-bit introducers."""
 
-# Possessive, and no body contains an opener, so each byte is visited a few times at most.
+# Possessive, and no body contains an opener: each byte is visited a few times at most.
 _SEQUENCE = re.compile(
     rf"""
       (?: \x1b\[ | [\x9b\udc9b] ) [0-?]*+ [ -/]*+ [@-~]
@@ -66,7 +64,6 @@ codecs.register_error(_HANDLER, _replace)
 
 
 def decode(data: bytes) -> str:
-    """Decode complete characters, without sequences."""
     if data.isascii() and b"\x1b" not in data:
         return data.decode("ascii")
     pieces = [(piece, piece.decode("utf-8", "replace")) for piece in lines(data)]
@@ -78,7 +75,7 @@ def decode(data: bytes) -> str:
 
 
 def lines(data: bytes) -> Iterator[bytes]:
-    """Split bytes into pieces of whole lines, which no character or sequence crosses."""
+    """Split bytes into pieces of whole lines, crossed by no character or sequence."""
     at = 0
     while len(data) - at > _PIECE:
         end = data.find(b"\n", at + _PIECE) + 1
@@ -92,7 +89,7 @@ def lines(data: bytes) -> Iterator[bytes]:
 def strip(text: str) -> str:
     if text.isascii():
         return _SEQUENCE.sub("", text) if "\x1b" in text else text
-    # Sixteen searches for one character take a tenth of one search for sequences.
+    # Sixteen searches for one character take a tenth of one for sequences.
     if not any(introducer in text for introducer in _BEGINS) and _is_unicode(text):
         return text
     return _UNDECODED.sub("\ufffd", _SEQUENCE.sub("", text))
@@ -118,7 +115,7 @@ def _begun(tail: bytes) -> int:
     if begin < 0 or not _UNFINISHED.match(tail, begin):
         return 0
     if begin == size - 1:
-        # A final Escape may be half of a string's terminator.
+        # A final Escape may be half of a terminator.
         string = tail.rfind(b"\x1b", first, begin)
         if string >= 0 and tail[string + 1] in b"]PX^_" and _UNFINISHED.match(tail[string:begin]):
             begin = string
@@ -138,6 +135,6 @@ def continued(before: bytes, data: bytes) -> int:
 
 
 def end_broken_string(data: bytes) -> bytes:
-    """Cancel a string that is open at the end of `data`, at its first line end."""
+    """Cancel a string open at the end of `data`, at its first line end."""
     begun = _BROKEN_STRING.search(data)
     return data if begun is None else data[: begun.end(1)] + b"\x18" + data[begun.end(1) :]

@@ -1,4 +1,4 @@
-"""Settings of a tool's handles: rights, policies, notices (docs/definitions.md)."""
+"""Settings of a tool's handles (docs/definitions.md)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
 class HandleSettings(msgspec.Struct, frozen=True):
     policy: Mapping[str, str] = MappingProxyType({})
-    """Run mode (`ask`, `edit` or `skip`) of each action that is not unattended."""
+    """Mode (`ask`, `edit` or `skip`) of each action that is not unattended."""
     may: frozenset[str] = frozenset()
-    """Rights of the handle's processes to act for a person."""
+    """Rights of the processes to act for a person."""
     is_sandboxed: bool = False
-    """True if the handle's processes run in a sandbox, which leaves them no right to call haftd."""
+    """The processes run in a sandbox, without the right to call haftd."""
     on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
     on_disconnect: Literal["keep", "abort"] = "keep"
     """Action when the session's last connection closes."""
     notify: NoticeSettings = DEFAULT_NOTICES
-    """Notices that the session gets of the handle."""
+    """Notices to the session."""
     is_transient: bool = False
-    """True if the handle is forgotten as soon as all is over and no reader is left."""
+    """Forgotten once ended and without a reader."""
     is_reviewed: bool = False
-    """True if a reviewer decides whether the result is handed out."""
+    """A reviewer decides on the result."""
 
 
 DEFAULT_SETTINGS = HandleSettings()

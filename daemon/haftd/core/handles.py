@@ -1,8 +1,7 @@
 """A handle: one execution of a tool, from the reservation of the id to the last fetch.
-
 - The state changes only by the table in `lifecycle`; an illegal event raises and changes nothing.
-- Reading is pure; the event `Read` moves the session's read offset, which freezes at the stop, so
-  all later readers get the same delta.
+- Reading is pure; the event `Read` moves the session's read offset, which freezes at the stop: later
+  readers get the same delta.
 - Times are monotonic seconds, unless named otherwise.
 """
 
@@ -46,14 +45,14 @@ from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
 
 CallKey = tuple[str, str, bytes]
-"""Key of the call that created a handle: `call_id`, tool, and a digest of the arguments, which may be large."""
+"""Key of the call that created a handle: `call_id`, tool, and a digest of the arguments."""
 
 Listener = Callable[[], object]
 """Callback after every change; must not raise, may listen and unlisten."""
 
 
 class Program(msgspec.Struct, frozen=True):
-    """Program of an execution; before the start, the planned values."""
+    """Program of an execution; before the start, planned values."""
 
     command: str = ""
     pid: int | None = None
@@ -65,7 +64,7 @@ _NO_SCREEN: Final[tuple[Screen | None, bytes | None]] = (None, None)
 
 
 class Handle:
-    """One execution of a tool; compared by identity."""
+    """Execution of a tool; compared by identity."""
 
     __slots__ = (
         "_await_count",
@@ -113,9 +112,7 @@ class Handle:
         on_stop: Callable[[Handle], None] | None = None,
         on_state_change: Callable[[Handle], None] | None = None,
     ) -> None:
-        """`on_stop` is called once, first; `on_state_change` on a question or the stop, before the
-        listeners.
-        """
+        """`on_stop` is called once, first; `on_state_change` on a question or the stop, before listeners."""
         self.id: Final = id
         self.tool: Final = tool
         self.session: Final = session
@@ -128,20 +125,19 @@ class Handle:
         self._lifecycle: Lifecycle = AwaitingApproval() if needs_approval else Starting()
         self._program = Program(command, terminal=terminal)
         self.spool = spool
-        """The output; a review may replace it at the end."""
+        """Output; a review may replace it at the end."""
         self.timeline: Final = Timeline()
-        """Times at which the bytes of the spool were appended."""
+        """Times of the spool's bytes."""
         self.stderr_spans: StderrSpans = NO_SPANS
-        """The parts of the spool that are standard error, where that has a pipe of its own."""
+        """Parts that are standard error, if that has its own pipe."""
         self.created_at: Final = now
         self.started_at_wall: Final = wall
         self.last_output: float | None = None
         self.last_activity = now
         self.question_count = 0
-        """Questions asked so far."""
         self._last_screen = _NO_SCREEN
         self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
-        """Asks the runtime for the processes left running; None where there are none."""
+        """Returns processes left running; None without."""
         self._position = START
         self._await_count = 0
         self._listeners: tuple[Listener, ...] = ()
@@ -158,7 +154,7 @@ class Handle:
     def phase(
         self,
     ) -> AwaitingApproval | Starting | Running | Waiting | UnderReview | Abandoned | Outcome:
-        """The state, regardless of a requested stop."""
+        """State, regardless of a requested stop."""
         lifecycle = self._lifecycle
         return lifecycle.was if isinstance(lifecycle, Stopping) else lifecycle
 
@@ -172,7 +168,7 @@ class Handle:
 
     @property
     def has_ended(self) -> bool:
-        """True after the end, even while a review lets readers see the handle running."""
+        """True after the end, even while a review shows the handle running."""
         return self.stopped or isinstance(self.phase, UnderReview)
 
     @property
@@ -271,12 +267,12 @@ class Handle:
 
     @property
     def started_at(self) -> float:
-        """Time of admission in seconds since the epoch."""
+        """Time of admission, in seconds since the epoch."""
         return self.started_at_wall
 
     @property
     def last_output_at(self) -> float | None:
-        """Time in seconds since the epoch."""
+        """Seconds since the epoch."""
         if self.last_output is None:
             return None
         return self.started_at_wall + self.last_output - self.created_at
@@ -295,7 +291,7 @@ class Handle:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
 
-    # --- events -----------------------------------------------------------------------------
+    # 36
 
     def approve(self, *, terminal: bool) -> None:
         if self._advance(Event.APPROVED, Starting()):
@@ -344,7 +340,6 @@ class Handle:
         self.touch(now)
 
     def withdraw(self, now: float) -> None:
-        """Leave `waiting`: the tool withdrew its question."""
         self._advance(Event.WITHDRAWN, Running())
         self.touch(now)
 
@@ -366,7 +361,7 @@ class Handle:
         self._end(Rejected(error, now, self.review))
 
     def withhold(self, termination: Termination, now: float) -> None:
-        """Withhold the end for review; an open question is withdrawn."""
+        """Withhold the end for review; withdraws an open question."""
         step(self._lifecycle.stage, Event.WITHHELD)
         phase = self.phase
         self._lifecycle = UnderReview(
@@ -398,7 +393,8 @@ class Handle:
     ) -> None:
         """Stop after the review.
 
-        `spool` replaces the withheld output; `refusal` is the error for calls that await the result.
+        `spool` replaces the withheld output; `refusal` is the error for calls that await the
+        result.
         """
         step(self._lifecycle.stage, Event.REVIEWED)
         if spool is not None:
@@ -427,7 +423,7 @@ class Handle:
         self._last_screen = screen, paint
 
     def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Keep the handle while processes may run; `left_behind` lists those."""
+        """Keep the handle while processes may run, listed by `left_behind`."""
         self._left_behind = left_behind
 
     def clear_left_behind(self) -> None:
@@ -453,7 +449,7 @@ class Handle:
         self.wake()
 
     def touch(self, now: float) -> None:
-        """Record activity other than output: input, a redrawn screen."""
+        """Record other activity than output: input, a redrawn screen."""
         self.last_activity = now
         self.wake()
 
@@ -487,7 +483,6 @@ class Handle:
     # --- listeners -------------------------------------------------------------------------
 
     def listen(self, callback: Listener) -> None:
-        """Register `callback` for every change; each registration is called."""
         self._listeners = (*self._listeners, callback)
 
     def unlisten(self, callback: Listener) -> None:
@@ -498,7 +493,7 @@ class Handle:
 
     @property
     def is_followed(self) -> bool:
-        """Return True while a reader waits for changes."""
+        """True while a reader waits for changes."""
         return bool(self._listeners)
 
     def listen_for_reply(self, callback: Listener) -> None:

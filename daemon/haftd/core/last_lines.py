@@ -18,7 +18,7 @@ def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
 
 
 def printable(text: str, longest: int) -> str:
-    """Cut and escape a line: no control or bidirectional character may leave it."""
+    """Cut and escape a line: no control or bidirectional character."""
     text = text[: longest + 1]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,9 +1,7 @@
 """Lifecycle of a handle: states with their data, events, and the table of transitions.
-
 The table maps each stage and event to the next stage, to `IGNORED`, or to `ILLEGAL`, which raises
-and changes nothing. A requested stop changes no other transition: the execution goes on until the
+and changes nothing. A requested stop changes no other transition: the execution continues until the
 runtime reports the end (docs/protocol.md, "States").
-
     awaiting approval → starting → running ⇄ waiting → under review → draining → stopped
            ↘ abandoned       ↘ rejected
 """
@@ -57,30 +55,29 @@ class Event(StrEnum):
     ASKED = "asked"
     ANSWERED = "answered"
     WITHDRAWN = "withdrawn"
-    """The tool withdrew its question."""
     STOP_REQUESTED = "stop requested"
     ABANDONED = "abandoned"
     """No call wants the start any more."""
     REJECTED = "rejected"
-    """The tool was not started: the id was never taken."""
+    """Not started: the id was never taken."""
     EXITED = "exited"
-    """The execution has ended, and its output is still held open."""
+    """The execution has ended; its output is still held open."""
     ENDED = "ended"
-    """The execution has ended, and its output is complete."""
+    """The execution has ended; its output is complete."""
     WITHHELD = "withheld"
-    """The execution has ended, and its result is kept for a reviewer."""
+    """The execution has ended; a reviewer decides on its result."""
     REVIEWED = "reviewed"
     OUTPUT_COMPLETED = "output completed"
     SURVIVORS_ENDED = "survivors ended"
-    """The processes that could not be ended are gone."""
+    """The unkillable processes are gone."""
 
 
-# --- states ---------------------------------------------------------------------------------
+# 22
 
 
 class _Live(msgspec.Struct, frozen=True):
     is_final: ClassVar[bool] = False
-    """True if no more output will come."""
+    """No more output will come."""
 
 
 class AwaitingApproval(_Live, frozen=True):
@@ -99,8 +96,6 @@ class Running(_Live, frozen=True):
 
 
 class Waiting(_Live, frozen=True):
-    """Clients answer the question under `inquiry_id`."""
-
     stage: ClassVar[Stage] = Stage.WAITING
     state: ClassVar[State] = State.WAITING
     question: Question
@@ -135,7 +130,7 @@ class Stopping(_Live, frozen=True):
 
 
 class Abandoned(_Live, frozen=True):
-    """The call that wanted the start is gone, and the approver has not decided."""
+    """The calling connection is gone before the approver's decision."""
 
     stage: ClassVar[Stage] = Stage.ABANDONED
     state: ClassVar[State] = State.PENDING
@@ -143,13 +138,13 @@ class Abandoned(_Live, frozen=True):
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """A state after the end at `at` monotonic seconds."""
+    """State after the end at `at` monotonic seconds."""
 
     state: ClassVar[State] = State.STOPPED
     termination: Termination
     at: float
     review: Review | None = None
-    """State of the result's review; None where the result needs none."""
+    """State of the result's review, if any."""
     refusal: RpcError | None = None
     """Error for calls that await a result that was not approved."""
 
@@ -167,7 +162,7 @@ class Stopped(_Ended, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The tool was not started because of `error`; the handle is withdrawn."""
+    """Not started because of `error`; the handle is withdrawn."""
 
     stage: ClassVar[Stage] = Stage.REJECTED
     state: ClassVar[State] = State.STOPPED
@@ -183,7 +178,6 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 Outcome = Draining | Stopped | Rejected
-"""A state in which the execution has ended."""
 
 Lifecycle = (
     AwaitingApproval | Starting | Running | Waiting | UnderReview | Stopping | Abandoned | Outcome
@@ -198,7 +192,7 @@ _STOPPING: Final[Mapping[Stage, Stage]] = MappingProxyType(
         Stage.UNDER_REVIEW: Stage.STOPPING_REVIEW,
     }
 )
-"""The stage that a request to stop leads to."""
+"""Stage after a request to stop."""
 
 
 # --- the table ------------------------------------------------------------------------------
@@ -273,7 +267,7 @@ _ROWS: Final[Mapping[Stage, _Row]] = {
     Stage.STOPPED: {**_OVER, Event.SURVIVORS_ENDED: Stage.STOPPED},
     Stage.REJECTED: _OVER,
 }
-"""The events that are not illegal, by stage; those of stages that are stopping follow from these."""
+"""Legal events by stage; those of stopping stages follow from these."""
 
 
 def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | NoTransition]]:
@@ -289,7 +283,7 @@ def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | NoTransition]]:
             if stopping is None:
                 continue
             if event is Event.WITHHELD:
-                # The result of an execution that is stopped is not reviewed.
+                # A stopped execution's result is not reviewed.
                 following = NoTransition.ILLEGAL
             if isinstance(following, Stage):
                 following = _STOPPING.get(following, following)
@@ -297,7 +291,7 @@ def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | NoTransition]]:
 
 
 TABLE: Final[Mapping[tuple[Stage, Event], Stage | NoTransition]] = MappingProxyType(dict(_pairs()))
-"""Every pair of a stage and an event, with the stage that follows."""
+"""The next stage of every stage and event."""
 
 
 def step(stage: Stage, event: Event) -> Stage | None:

@@ -1,7 +1,7 @@
-"""Offsets of the long control strings in an output, for reads that begin or end inside one.
+"""Offsets of long control strings in an output (OSC 52 clipboards, sixel pictures), for reads that
+begin or end inside one.
 
-Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset. A long string, such
-as an OSC 52 clipboard or a sixel picture, costs two integers.
+Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ESCAPE = b"\x1b"
 _INTRODUCERS = b"]PX^_"
 _END = re.compile(rb"[\x07\x1b\x18\x1a\n]")
 _WINDOW = MAX_SEQUENCE // 2 - 64
-"""A string of more than `MAX_SEQUENCE` bytes fills an aligned window of this size, without an Escape in it."""
+"""A string of more than `MAX_SEQUENCE` bytes fills an aligned window of this size without an Escape."""
 _MAX_UNPRUNED = 1_024
 
 
@@ -27,8 +27,7 @@ class LongStrings:
     def __init__(self, head: int) -> None:
         """Strings that begin before the offset `head` are never pruned."""
         self.open = -1
-        """The offset at which the string began that goes on at the end of the output, of any length; -1:
-        none does."""
+        """Start of the string, of any length, that is open at the output's end; else -1."""
         self._head = head
         self._after_escape = False
         self._begins: list[int] = []
@@ -105,14 +104,14 @@ class LongStrings:
         return max(offset, self._ends[at]) if at >= 0 and self._begins[at] < offset else offset
 
     def begin_of(self, offset: int) -> int:
-        """Return the beginning of the string that `offset` lies within, else `offset`."""
+        """Return the beginning of the string around `offset`, else `offset`."""
         if 0 <= self.open < offset:
             return self.open
         at = bisect_right(self._begins, offset) - 1
         return self._begins[at] if at >= 0 and offset < self._ends[at] else offset
 
     def forward(self, start: int, count: int) -> int:
-        """Return the offset after `count` bytes outside strings, from `start` on."""
+        """Return the offset after `count` bytes outside strings, from `start`."""
         stop = start + count
         if self._begins:
             for at in range(bisect_right(self._ends, start), len(self._begins)):
@@ -146,9 +145,9 @@ class LongStrings:
 
 
 def _next(data: bytes, pos: int) -> int:
-    """Find the start of a string that is long or goes on after `data`, or a final Escape; else -1.
+    """Find the start of a string that is long or continues after `data`, or a final Escape; else -1.
 
-    Only windows without an Escape reveal long strings: shorter ones cost no search each.
+    Only windows without an Escape reveal long strings: shorter ones cost no search.
     """
     had_escape = False
     for window in range(pos, len(data) - _WINDOW + 1, _WINDOW):

@@ -1,5 +1,4 @@
-"""Format the end of an execution as an error: cause and exit status (docs/protocol.md,
-"ToolError")."""
+"""The end of an execution as an error: cause and exit status (docs/protocol.md, "ToolError")."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Named files of truncated results (docs/protocol.md, "Truncated").
 
 A complete spool file gets a name; other content is written within the disk budget, with a line for
-dropped bytes. A failed save costs the path, never the reply.
+dropped bytes. A failed save costs only the path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .spool_files import SavedFile, SpoolFolder
 from .text import omission_line
 
 _MAX_WRITTEN = 16_777_216
-"""Bytes written while the event loop is blocked: some milliseconds."""
+"""Bytes written while the loop is blocked: some milliseconds."""
 
 _CHUNK = 1_048_576
 
@@ -22,7 +22,7 @@ _CHUNK = 1_048_576
 def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
     """Save `text`, else all that `spool` has; return the same file each time.
 
-    Call once the output is complete. Returns None without a folder or free disk.
+    Call once the output is complete. None without a folder or free disk.
     """
     if spool.saved is None and spool.folder is not None:
         spool.saved = _save_file(spool, spool.folder, text)

@@ -1,7 +1,7 @@
 """Follow a handle's output from an own offset; the session's read offset stays.
 
-The spool is the only queue, so a slow reader costs no memory. Chunks repeat nothing and split no
-character or sequence; a reader more than `MAX_LAG` behind resumes near the end.
+The spool is the only queue. Chunks repeat nothing and split no character or sequence; a reader more
+than `MAX_LAG` behind resumes near the end.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ MAX_CHUNK = 32_768
 """Bytes of output in one chunk."""
 
 MAX_LAG = 4_194_304
-"""Bytes that a reader may be behind."""
+"""Maximum lag of a reader in bytes."""
 
 _RESUME_SIZE = 65_536
-"""Bytes before the end at which a reader that is too far behind resumes."""
+"""Bytes before the end where such a reader resumes."""
 
 _MAX_LINE_SEARCH = 4_096
-"""Bytes searched for a line's beginning to resume at."""
+"""Bytes searched for a line start there."""
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
-    """A text and the offset after it; `omitted` bytes from `omitted_from` on precede it."""
+    """Text and the offset after it; `omitted` bytes from `omitted_from` precede it."""
 
     text: str
     cursor: int
@@ -35,7 +35,7 @@ class OutputChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesChunk(msgspec.Struct, frozen=True, gc=False):
-    """Bytes and the offset after them; `omitted` bytes from `omitted_from` on precede them."""
+    """Bytes and the offset after them; `omitted` bytes from `omitted_from` precede them."""
 
     data: bytes
     cursor: int
@@ -44,8 +44,8 @@ class BytesChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesTail:
-    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries. A reader that
-    `keeps_all` may be behind by all that is kept."""
+    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries. With
+    `keeps_all` the lag is all that is kept."""
 
     __slots__ = ("_handle", "_keeps_all", "_terminal", "offset")
 
@@ -63,7 +63,7 @@ class BytesTail:
         self.offset = offset
 
     def read_chunk(self) -> BytesChunk | None:
-        """Return the next chunk; None where nothing more is complete yet."""
+        """Return the next chunk; None until more is complete."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG and not self._keeps_all:
@@ -99,11 +99,11 @@ class OutputTail:
         stop = min(spool.strings.forward(start, MAX_CHUNK), spool.end)
         final = stop == spool.end and handle.stopped and handle.output_complete
         if stop < spool.end:
-            # Stop at a line end if there is one, so that a rewritten line is rendered whole.
+            # Stop at a line end, so that a rewritten line is rendered whole.
             line = spool.read_shown(start, stop).rfind(b"\n") + 1
             stop = spool.strings.offset_of(start, line) if line else stop
         if start < spool.start:
-            return self.read_chunk()  # The file failed during the read, which happens once.
+            return self.read_chunk()  # The file failed during the read, at most once.
         piece = cut(spool, start, stop, MAX_CHUNK, final=final, rendering=handle.rendering)
         if piece.cursor <= begun:
             return None
@@ -113,7 +113,6 @@ class OutputTail:
 
 
 def _resume_offset(handle: Handle) -> int:
-    """Return the beginning of a line near the end."""
     spool = handle.spool
     start = max(spool.end - _RESUME_SIZE, spool.start)
     return start + spool.read(start, start + _MAX_LINE_SEARCH).find(b"\n") + 1

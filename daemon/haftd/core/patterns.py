@@ -1,7 +1,7 @@
-"""Match the regular expressions of callers against output as it comes.
+"""Match callers' regular expressions against coming output.
 
-Even in linear time a large expression costs microseconds a byte: `slice_size` bounds one match, so
-that the loop is not blocked. `$` also matches at the end of the output so far, for prompts.
+A large expression costs microseconds a byte: `slice_size` bounds one match. `$` also matches at the
+end of the output so far, for prompts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
 _MAX_SLICE_COST = 4_000_000
-"""Instructions times bytes of one match, 20 ms at worst; at least 1 KiB is taken."""
+"""Instructions times bytes of one match, 20 ms at worst; at least 1 KiB."""
 
 _MAY_CROSS_LINES = re.compile(
     r"[\x00-\x1f] | \\[^wdbBAzS.\\\[\](){}*+?|^$/\-'\" :;,=<>@#&%!~`_] | \[\^ | \[: | \(\?[a-zA-Z]*s",
@@ -26,7 +26,7 @@ _MAY_CROSS_LINES = re.compile(
 
 
 _BETWEEN = frozenset(b" \t\r\n\a\b")
-"""Bytes that a terminal inserts between the letters of a wrapped line."""
+"""Bytes that a terminal inserts in a wrapped line."""
 
 
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
@@ -40,16 +40,16 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 
 def slice_size(pattern: Pattern) -> int:
-    """Return how many bytes to match at once."""
+    """Return the number of bytes to match at once."""
     return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 
 class OutputMatcher:
-    """Finds the first match in output that comes in pieces of any size.
+    """Finds the first match in output of any pieces.
 
-    Carries over the unfinished last line, or any lines if the expression can match a line end: up to
-    64 KiB or 16 KiB, less for a large expression. A longer match across pieces is missed. A leading
-    `echo` is skipped: typed input is no answer.
+    Carries over the unfinished last line, or any lines if the expression can match a line end: up
+    to 64 KiB or 16 KiB, less for a large expression; misses longer matches across pieces. Skips a
+    leading `echo` of typed input.
     """
 
     __slots__ = (
@@ -75,9 +75,9 @@ class OutputMatcher:
         echo: bytes = b"",
     ) -> None:
         self.offset = start
-        """The output offset after the matched text."""
+        """Output offset after the matched text."""
         self.match_range: tuple[int, int] | None = None
-        """Offsets of the first match; off by the bytes that rendering stripped."""
+        """Offsets of the first match; off by bytes that rendering stripped."""
         self._rendering = rendering
         self._echo = b"".join(echo.split())
         self._held = b""
@@ -85,12 +85,11 @@ class OutputMatcher:
         self._size = slice_size(pattern)
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
         self._limit = min(65_536 if self._lines else 16_384, self._size)
-        # The byte before the carried text, if any, gives `^` and `\b` their context.
+        # Context of `^` and `\b`.
         self._carried = before[-1:]
         self._context = len(self._carried)
 
     def feed(self, data: bytes) -> bool:
-        """Match the next output; return True after a match."""
         for at in range(0, len(data), self._size):
             if self.match_range is not None:
                 break
@@ -101,7 +100,7 @@ class OutputMatcher:
     def scan_spool(self, spool: Spool) -> bool:
         """Match one slice of the spool after `offset`; return True after a match.
 
-        Call while `has_unread`, with checkpoints in between. Dropped output is skipped.
+        Call while `has_unread`, with checkpoints between. Skips dropped output.
         """
         if self.match_range is not None or not self.has_unread(spool):
             return self.match_range is not None
@@ -136,14 +135,14 @@ class OutputMatcher:
         self._search(text)
 
     def finish(self) -> bool:
-        """Match the text held back as a possible echo, once no more output is awaited."""
+        """Match the text held back as possible echo, once no output is awaited."""
         if self.match_range is None and self._held:
             held, self._held, self._echo = self._held, b"", b""
             self._search(held)
         return self.match_range is not None
 
     def _strip_echo(self, text: bytes) -> bytes:
-        """Return the text after the echo, which may be wrapped and come in pieces; without an echo, all."""
+        """Return the text after the echo, perhaps wrapped and in pieces; without an echo, all."""
         held, self._held = self._held + text, b""
         echo, at = self._echo, 0
         for place, byte in enumerate(held):

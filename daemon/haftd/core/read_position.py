@@ -1,7 +1,7 @@
 """A session's read position in a handle (docs/protocol.md, "Reading output").
 
-Only a `delta` moves `offset`, over all output returned or omitted. A read by cursor belongs to no
-session and sets only the time at which the end was read.
+Only a `delta` moves `offset`, over returned and omitted output. A read by cursor sets only the time
+of the end's read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from haft_protocol.states import HandleState, Stopped
 
 
 class Read(msgspec.Struct, frozen=True):
-    """A reader was shown a state of the handle; `is_session`: the session's own reader.
+    """A reader was shown a state; `is_session`: the session's own reader.
 
-    `offset` is the new read offset, `viewed` the output's end at a view of the screen; None keeps each.
+    `offset` is the new read offset, `viewed` the output's end at a view of the screen; None keeps
+    each.
     """
 
     offset: int | None
@@ -26,17 +27,17 @@ class Read(msgspec.Struct, frozen=True):
 
 class ReadPosition(msgspec.Struct, frozen=True):
     offset: int = 0
-    """The read offset: a delta begins here. Frozen at the stop."""
+    """Start of the next delta. Frozen at the stop."""
     viewed: int = 0
-    """End of the output at the last view of the screen."""
+    """Output's end at the last view of the screen."""
     notified: int = 0
-    """End of the output at the last notice of unread output."""
+    """Output's end at the last notice of unread output."""
     question: int = 0
-    """Number of the last question that a reader was shown."""
+    """Number of the last shown question."""
     is_end_shown: bool = False
-    """True if the session was shown the end."""
+    """The session was shown the end."""
     end_read_at: float | None = None
-    """Time at which the end was first read, by any reader."""
+    """Time of the end's first read, by any reader."""
 
     def read_output(self, read: Read, question: int) -> ReadPosition:
         """Return the position after a read of a live handle; `question` is the number shown last."""
@@ -58,7 +59,6 @@ class ReadPosition(msgspec.Struct, frozen=True):
 
 
 START: Final = ReadPosition()
-"""The position of a session that has read nothing."""
 
 
 def read_of(

@@ -1,7 +1,7 @@
-"""The registry of handles: admission, lookup, eviction (docs/protocol.md, "States").
+"""Registry of handles: admission, lookup, eviction (docs/protocol.md, "States").
 
-Decisions are synchronous, and a spawn that fails to start leaves no trace. If stopped handles hold
-too many files, their output is truncated, their ends stay.
+A spawn that fails to start leaves no trace. If stopped handles hold too many files, their output is
+truncated, their ends stay.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from .spool import Budget, Spool
 from .termination import LOST, Termination
 
 _MAX_REMEMBERED_IDS = 10_000
-"""Used ids, to distinguish expired handles from unknown ids."""
+"""Used ids, to distinguish expired from unknown ones."""
 
 _FILES_CLOSED_AT_ONCE = 32
-"""Files closed at once when a spawn lacks descriptors."""
+"""Files closed when a spawn lacks descriptors."""
 
 _EMPTY = Budget(0)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def _digest(args: dict[str, Any]) -> bytes:
-    # Digest of the wire form: 1 == True in Python only.
+    # Of the wire form: 1 == True in Python only.
     return sha256(_encode(args)).digest()
 
 
 def _may_have_file(handle: Handle) -> bool:
-    # The end of the output may move the rest from memory into a file.
+    # The output's end may move memory into a file.
     return handle.spool.is_open or not handle.output_complete
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """An admitted handle, or with `is_repeated` that of an earlier call with the same `call_id`."""
+    """Admitted handle, or with `is_repeated` that of an earlier call with the same `call_id`."""
 
     handle: Handle
     is_repeated: bool = False
@@ -82,15 +82,15 @@ class Registry:
         retain_all: int = 4096,
         open_max: int = 4096,
     ) -> None:
-        """`open_max` limits the files of stopped handles; the output of others is truncated."""
+        """`open_max` limits the files of stopped handles; others' output is truncated."""
         self.on_used: Callable[[str, str, int], None] = lambda session, id, generation: None
-        """Called with an id's last generation whenever that changes; 0 for an id that was never used."""
+        """Called with an id's new last generation; 0 for a never used id."""
         self.on_stopped: Callable[[Handle], None] = lambda handle: None
-        """Called with each stopped handle, before any other hook."""
+        """Called with each stopped handle, before other hooks."""
         self.on_forgotten: Callable[[Handle], None] = lambda handle: None
-        """Called with each handle that is no longer found, except those that a later use of the id replaces."""
+        """Called with each forgotten handle that no later use replaces."""
         self.on_restored: Callable[[Handle], None] = lambda handle: None
-        """Called with each replaced handle that is found again, after a failed start."""
+        """Called with each replaced handle that returns after a failed start."""
         self._max_handles = max_handles
         self._max_per_session = max_per_session
         self._retain_s = retain_s
@@ -98,24 +98,24 @@ class Registry:
         self._retain_all = retain_all
         self._open_max = open_max
         self.truncated_handles = 0
-        """Handles that lost output because too many files were open."""
+        """Handles that lost output for lack of files."""
         self.truncated_unread = 0
-        """Unread handles that lost output because too many files were open."""
+        """Unread ones among them."""
         self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0
         self._files: dict[Handle, None] = {}
-        """The stopped handles that may have an open file: no others have one."""
+        """Stopped handles that may have an open file."""
         self._reserved: set[tuple[str, str]] = set()
-        """Ids reserved for the spawns of a batch."""
+        """Ids reserved for a batch's spawns."""
         self._used: dict[tuple[str, str], int] = {}
-        """The last generation of each id, longest unused first."""
+        """Last generation of each id, longest unused first."""
         self._replaced: dict[Handle, Handle] = {}
-        """The handle that a pending handle replaced, as long as its start can fail."""
+        """The handle that a pending one replaced, while its start can fail."""
         self._evicted: list[Handle] = []
-        """Evicted handles that `sweep` has not returned yet."""
+        """Evicted handles for the next `sweep`."""
 
-    # --- admission --------------------------------------------------------------------------
+    # 25 29 35
 
     def admit(
         self,
@@ -188,7 +188,7 @@ class Registry:
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
-        """Reserve an id for a spawn of a batch; return the function that drops the reservation."""
+        """Reserve an id for a batch's spawn; return the function that drops the reservation."""
         self._reserved.add((session, id))
         return lambda: self._reserved.discard((session, id))
 
@@ -247,7 +247,7 @@ class Registry:
     ) -> Handle | None:
         """Add a stopped handle for an execution lost in a crash, started `age` seconds ago.
 
-        Returns None if the id has a record of a higher generation.
+        None if the id has a record of a higher generation.
         """
         handles = self._by_session.get(session)
         if self._used.get((session, id), 0) > generation:
@@ -302,7 +302,7 @@ class Registry:
         return handle
 
     def is_used(self, session: str, id: str) -> bool:
-        """Return True for the id of a handle of the session, also of a former one."""
+        """True for the id of a handle of the session, also a former one."""
         return (session, id) in self._used
 
     def get(self, session: str, id: str, generation: int) -> Handle | None:
@@ -311,7 +311,7 @@ class Registry:
         return None if handle is None or handle.generation != generation else handle
 
     def list(self, session: str | None = None) -> builtins.list[Handle]:
-        """Return the handles of a session, or all, oldest first."""
+        """Return a session's handles, or all, oldest first."""
         if session is not None:
             handles = self._by_session.get(session)
             return list(handles.by_id.values()) if handles is not None else []
@@ -323,7 +323,7 @@ class Registry:
     # --- eviction ---------------------------------------------------------------------------
 
     def forget(self, handle: Handle) -> None:
-        """Evict a stopped handle early, for a closed session."""
+        """Evict a stopped handle of a closed session."""
         handles = self._by_session.get(handle.session)
         if handles is not None and handle in handles.stopped:
             self._evict(handles, handle)
@@ -372,7 +372,7 @@ class Registry:
         return earliest if earliest is None or earliest > now else now
 
     def close_files(self) -> bool:
-        """Close files of stopped handles to free descriptors; return True if any was closed."""
+        """Close files of stopped handles for their descriptors; return True if any was closed."""
         return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
     def _truncate_oldest(self, count: int) -> bool:
@@ -408,7 +408,7 @@ class Registry:
     def _on_stop(self, handle: Handle) -> None:
         handles = self._by_session.get(handle.session)
         if handles is None or handles.by_id.get(handle.id) is not handle:
-            return  # The admission was undone.
+            return  # the admission was undone
         handles.live_count -= 1
         self._live -= 1
         handles.note_stopped(handle)
@@ -443,5 +443,5 @@ class Registry:
             generation = self._used.pop(oldest)
             handles = self._by_session.get(oldest[0])
             if handles is not None and oldest[1] in handles.by_id:
-                # The handle still exists, so its id is in use.
+                # The handle exists: its id is in use.
                 self._used[oldest] = generation

@@ -1,7 +1,7 @@
-"""Line search in the kept output of a spool.
+"""Line search in a spool's kept output.
 
-Each matching line is returned once, oldest first, long ones cut around the match. Output appended
-during the search is ignored.
+Each matching line is returned once, oldest first, long ones cut around the match. Ignores output
+appended meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_LINE = 4_096
 """Bytes of a line in the reply."""
 
 _MAX_REPLY = 4_194_304
-"""Bytes of all lines together."""
+"""Bytes of all lines."""
 
 
 _MAX_STEP_MATCHES = 500
@@ -24,7 +24,7 @@ _MAX_STEP_MATCHES = 500
 
 
 class Search:
-    """A search by steps, with checkpoints in between; raises `invalid_params` for a bad pattern."""
+    """Search by steps, with checkpoints between; raises `invalid_params` for a bad pattern."""
 
     __slots__ = (
         "_at",
@@ -48,9 +48,9 @@ class Search:
         rendering: Rendering = STRIPPED,
     ) -> None:
         self.matches: list[tuple[int, str]] = []
-        """Offsets and texts of the matching lines."""
+        """Offsets and texts of matching lines."""
         self.more = False
-        """True if the search stopped early: there may be further matches."""
+        """Stopped early: there may be further matches."""
         self._spool = spool
         self._rendering = rendering
         text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
@@ -95,7 +95,7 @@ class Search:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.start())
             pos = end + 1 if end >= 0 else len(data) + 1
-            # Find the line in the raw output: after as many line ends as in the rendered text.
+            # The line in the raw output follows as many line ends as in the rendered text.
             for _ in range(data.count(b"\n", counted, begin)):
                 start = raw.find(b"\n", start) + 1
             counted = begin

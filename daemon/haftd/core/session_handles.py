@@ -1,8 +1,8 @@
 """Handles of one session, and the choice of those to evict.
 
-A stopped handle stays until its end was read and its retention is over, a transient one some seconds after
-its last output, and while a reader waits for more; above the limits the oldest
-go, read ones first. Handles with processes left stay: no other handle could end these.
+A stopped handle stays until read and its retention is over, a transient one some seconds after its
+last output and while a reader waits; above the limits the oldest go, read ones first. Handles with
+processes stay: no other handle could end these.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from .handles import CallKey, Handle
 
 _MIN_RETENTION_AFTER_READ_S = 5.0
-"""Retention after the first read, for a repeated read after a lost reply; also that of a transient handle, for
-a client that has not read the end yet."""
+"""Retention after the first read, for a repeat after a lost reply; also that of a transient, unread
+handle."""
 
 
 class SessionHandles:
@@ -22,15 +22,14 @@ class SessionHandles:
 
     def __init__(self) -> None:
         self.by_id: dict[str, Handle] = {}
-        """The newest handle of each id."""
+        """Newest handle of each id."""
         self.live_count = 0
-        """Number of handles that are not stopped."""
         self.stopped: dict[Handle, None] = {}
-        """Stopped handles, in the order of their stops."""
+        """In the order of their stops."""
         self.transient: set[Handle] = set()
-        """Those of the stopped handles that expire without a read."""
+        """Stopped handles that expire without a read."""
         self.calls: dict[CallKey, Handle] = {}
-        """Handles by the call that created them, where the call has an id."""
+        """Handles by creating call, if that has an id."""
 
     def add_stopped(self, handle: Handle) -> None:
         self.by_id[handle.id] = handle
@@ -73,7 +72,7 @@ class SessionHandles:
         return gone
 
     def next_expiry(self, retain_s: float) -> float | None:
-        """Return when the first handle expires; None if none does."""
+        """Return the time of the first expiry, or None."""
         earliest: float | None = None
         for handle in itertools.chain(self.transient, self.stopped):
             if handle not in self.transient and earliest is not None:
@@ -92,7 +91,7 @@ def _is_due(handle: Handle, now: float, retain_s: float) -> bool:
 
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
-    """Return when a handle may go; None for a live or unread one."""
+    """Return the time of expiry; None for a live or unread handle."""
     if handle.settings.is_transient and handle.stopped_at is not None:
         is_over = handle.output_complete and not handle.is_left_running and not handle.is_followed
         kept_s = min(retain_s, _MIN_RETENTION_AFTER_READ_S)

@@ -1,6 +1,6 @@
 """Membership of connections in sessions.
 
-A session has no owner and begins on first use; a connection is an opaque key and may join several.
+A session begins on first use, without an owner; a connection is an opaque key of several sessions.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 _MAX_JOINED = 1_024
-"""Sessions of one connection."""
 
 
 class Sessions:
@@ -19,7 +18,7 @@ class Sessions:
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
     def join(self, name: str, key: Hashable) -> bool:
-        """Add a connection to a session; return True if it was no member before.
+        """Add a connection to a session; return True if new.
 
         A connection in too many sessions leaves its first.
         """

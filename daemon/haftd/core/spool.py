@@ -1,10 +1,9 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
-
 - Offsets are permanent, counted from the handle's first byte.
 - Memory holds the newest bytes, a ring in a file the older ones; beyond that the oldest are dropped,
   except the `head`. A full or broken disk costs old output, never the handle.
-- The byte at offset `n` is at `n % capacity` of the file; the capacity shrinks only before the first
-  wrap, so no byte ever moves.
+- Byte `n` is at `n % capacity` of the file; the capacity shrinks only before the first wrap: no byte
+  ever moves.
 """
 
 from __future__ import annotations
@@ -17,17 +16,16 @@ from .long_strings import NO_STRINGS, LongStrings
 from .spool_files import SavedFile, SpoolFolder
 
 _BLOCK = 65_536
-"""Size of a block: small chunks are gathered up to this size, chunks of more than two blocks are split. Less
-where memory is small."""
+"""Small chunks are gathered up to this size, chunks of more than two blocks split. Less in little memory."""
 
 _MIN_LARGE_CHUNK = 4_096
-"""Size from which a chunk is kept as it came."""
+"""Size of a chunk kept as it came."""
 
 _MAX_HEAD = 32_768
 """Bytes of the beginning that outlive the ring: half of a default read."""
 
 _DISK_STEP = 1_048_576
-"""Disk is taken from the budget in steps of this size."""
+"""Step in which disk is taken from the budget."""
 
 _NOT_SHOWN = (-1, None, 0)
 
@@ -36,7 +34,7 @@ _MAX_IDLE_MEMORY = 65_536
 
 
 class Budget:
-    """Disk shared by all spools, in bytes; `faults` counts the failures."""
+    """Disk of all spools, in bytes."""
 
     __slots__ = ("faults", "total", "used")
 
@@ -60,7 +58,7 @@ class Budget:
 
 
 class Spool:
-    """One handle's output; without `folder` all of it stays in memory."""
+    """Handle's output; without `folder` in memory only."""
 
     __slots__ = (
         "_blocks",
@@ -85,25 +83,25 @@ class Spool:
 
     def __init__(self, memory: int, disk: int, folder: SpoolFolder | None, budget: Budget) -> None:
         self.end = 0
-        """The offset after the newest byte, so the size of all output."""
+        """Offset after the newest byte: the size of all output."""
         self.head = b""
-        """The first bytes of the stream; empty while the kept part begins with them."""
+        """First bytes of the stream; empty while the kept part begins with them."""
         self.folder = folder
         self.saved: SavedFile | None = None
-        """The named file of this output; removed with the spool."""
+        """Named file of this output; removed with the spool."""
         self.extra_files: tuple[SavedFile, ...] = ()
-        """Named files besides the output; removed with the spool."""
+        """Named files besides; removed with the spool."""
         self.strings = NO_STRINGS
-        """The control strings of more than `escapes.MAX_SEQUENCE` bytes."""
+        """Control strings of more than `escapes.MAX_SEQUENCE` bytes."""
         self.shown: tuple[int, object, int] = _NOT_SHOWN
-        """Cache of `text.shown_end`: an end, the rendering, and the offset."""
+        """Cache of `text.shown_end`: end, rendering, offset."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
         self.budget = budget
         self._granted = 0
         self._fd = -1
-        # Bytes [_disk_start, _memory_start) are in the file; [_memory_start, end) are in memory,
-        # first _blocks, then _tail, both created on first use.
+        # [_disk_start, _memory_start) is in the file; [_memory_start, end) in memory, first
+        # _blocks, then _tail, created on first use.
         self._disk_start = 0
         self._memory_start = 0
         self._blocks: deque[bytes] | None = None
@@ -224,7 +222,7 @@ class Spool:
         return granted
 
     def shrink(self) -> None:
-        """Close the file of a finished spool; keep in memory all, else head and newest part."""
+        """Close a finished spool's file; keep in memory all, else head and newest part."""
         if self._fd < 0:
             return
         size = self.end - self._disk_start
@@ -252,7 +250,7 @@ class Spool:
             self.budget.give(file.reserved)
         self.extra_files, self.saved = (), None
 
-    # --- memory -----------------------------------------------------------------------------
+    # 29
 
     def _flush_tail(self, tail: bytearray) -> None:
         if self._blocks is None:
@@ -272,7 +270,7 @@ class Spool:
             self._memory_start += len(blocks.popleft())
 
     def _from_memory(self, start: int, stop: int) -> bytes:
-        # Most reads want the end, so walk backwards from the newest block.
+        # Most reads want the end: walk backwards.
         tail = self._tail
         at = self.end - (len(tail) if tail is not None else 0)
         if tail is not None and start >= at:
@@ -308,7 +306,7 @@ class Spool:
     # --- the file ---------------------------------------------------------------------------
 
     def _to_disk(self, data: bytes) -> None:
-        """Write the bytes from `_memory_start` on into the ring, or abandon the file."""
+        """Write the bytes from `_memory_start` into the ring, or abandon the file."""
         at = self._memory_start
         stop = at + len(data)
         if self._granted < self._capacity and stop > self._granted and not self._grow(stop):
@@ -324,7 +322,7 @@ class Spool:
             if wrapped or at == 0:
                 self._abandon_file()
                 return
-            # The file cannot grow, but can be a ring of its present size.
+            # The file cannot grow, but be a ring of its present size.
             self.budget.give(self._granted - at)
             self._capacity = self._granted = at
             self._to_disk(data)

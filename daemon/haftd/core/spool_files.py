@@ -1,4 +1,4 @@
-"""Folder of spool files. The spool owns a named file, although a client may know its name."""
+"""Folder of spool files. The spool owns a named file, also one known to a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class SpoolFolder(Protocol):
-    """Folder of anonymous spool files, and of named files for their owner alone."""
+    """Anonymous spool files, and named ones for their owner alone."""
 
     def open(self) -> int:
         """Open an anonymous file; raises OSError."""
@@ -21,7 +21,7 @@ class SpoolFolder(Protocol):
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A named file with `reserved` bytes of the disk budget, without `omitted` bytes."""
+    """Named file with `reserved` bytes of the disk budget, without `omitted` bytes."""
 
     folder: SpoolFolder
     path: str

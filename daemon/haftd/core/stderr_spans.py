@@ -1,8 +1,5 @@
-"""Parts of a handle's output that are standard error, as spans of offsets.
-
-Only where standard error has a pipe of its own. The order of the two streams is that in which the
-daemon has read them.
-"""
+"""Parts of an output that are standard error, if that has its own pipe, in the order of the
+daemon's reads."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from bisect import bisect_right
 from typing import Final
 
 MAX_CHANGES = 65_536
-"""Changes between the streams; of older ones nothing is known, and those bytes count as standard
-output. 512 KiB."""
+"""Changes between the streams (512 KiB); older bytes count as standard output."""
 
 
 class StderrSpans:
@@ -30,16 +26,16 @@ class StderrSpans:
 
     def __init__(self) -> None:
         self._changes = array("Q")
-        """The offset of each change of the stream; the first is one to standard error."""
+        """Offsets of changes; the first is one to standard error."""
 
     def mark(self, offset: int, *, is_stderr: bool) -> None:
-        """Record that the output from `offset` on is of this stream."""
+        """Record the stream of output from `offset` on."""
         changes = self._changes
         if is_stderr == bool(len(changes) % 2):
             return
         changes.append(offset)
         if len(changes) > MAX_CHANGES:
-            # An even number, so that the first is still a change to standard error.
+            # An even number: the first is still a change to standard error.
             del changes[: MAX_CHANGES // 2]
 
     def between(self, start: int, stop: int) -> tuple[tuple[int, int], ...]:
@@ -58,4 +54,4 @@ class StderrSpans:
 
 
 NO_SPANS: Final = StderrSpans()
-"""The spans of an output without standard error; never marked."""
+"""Never marked."""

@@ -1,8 +1,8 @@
 """Output for a reader with a terminal emulator: without queries, by default without clipboard writes.
 
-The daemon's screen has answered each query; an emulator's second answer would be typed into the
-process. Cursors are offsets of the original output, never within an incomplete sequence, so a reader
-resumes without state.
+The daemon's screen has answered each query; a second answer would be typed into the process.
+Cursors are offsets of the original output, never within an incomplete sequence: a reader resumes
+without state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from haft_protocol.terminal_queries import SEQUENCE
 from .spool import Spool
 
 _LEAST_WINDOW = 2 * MAX_SEQUENCE
-"""Bytes that show the longest sequence held back, whole."""
+"""Bytes that show the longest held back sequence whole."""
 _HEAD = 64
 
 
@@ -28,14 +28,14 @@ class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminalReader(msgspec.Struct, frozen=True, gc=False):
-    """A reader with a terminal emulator; `clipboard` permits writes of the clipboard."""
+    """Reader with a terminal emulator; `clipboard` permits clipboard writes."""
 
     clipboard: bool = False
 
     def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
-        """Return up to `max_bytes` of filtered output from `start` on.
+        """Return up to `max_bytes` of filtered output from `start`.
 
-        An incomplete sequence waits; with `final` it is left out. One sequence of up to `MAX_SEQUENCE` bytes
+        An incomplete sequence waits, or with `final` is left out. One of up to `MAX_SEQUENCE` bytes
         may come on top of `max_bytes`.
         """
         if max_bytes <= 0 or start >= spool.end:
@@ -47,7 +47,7 @@ class TerminalReader(msgspec.Struct, frozen=True, gc=False):
         return chunk
 
     def is_held_back(self, spool: Spool, start: int, *, final: bool) -> bool:
-        """Return True if all output from `start` on is the beginning of one sequence."""
+        """True if all output from `start` is the beginning of one sequence."""
         return self.read(spool, start, _LEAST_WINDOW, final=final).cursor == start
 
 
@@ -63,12 +63,12 @@ def _read(spool: Spool, start: int, count: int, clipboard: bool, final: bool) ->
 
 
 def boundary(spool: Spool) -> int:
-    """Return the last offset of the output outside an incomplete sequence."""
+    """Return the last offset outside an incomplete sequence."""
     return spool.end - held_back(spool.read(spool.end - MAX_SEQUENCE, spool.end))
 
 
 def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
-    """Count the bytes at `start` that continue a long string with a head that was left out."""
+    """Count the bytes at `start` that continue a long string without its head."""
     parts = spool.strings.between(start, start + 1)
     if not parts:
         return 0

@@ -1,7 +1,7 @@
-"""The size of a terminal that several clients show: that of the latest client to resize it or type.
+"""Size of a terminal that several clients show: the latest resizing or typing client's.
 
-Each client's size is kept until the client leaves; a departure changes nothing. A client that never
-gave a size, such as an assistant, types without a claim. Pure; clients are opaque keys.
+Each size is kept until its client leaves; a departure changes nothing. A client without a size,
+such as an assistant, types without a claim. Clients are opaque keys.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class TerminalSizes:
     def __init__(self) -> None:
         self._by_client: dict[Hashable, Size] = {}
         self.current: Size | None = None
-        """The size now; None before the first resize."""
+        """Size now; None before the first resize."""
         self.owner: Hashable | None = None
-        """The latest client that resized or typed, while connected."""
+        """Latest client that resized or typed, while connected."""
 
     def resize(self, client: Hashable, size: Size) -> None:
         self._by_client[client] = self.current = size
         self.owner = client
 
     def claim(self, client: Hashable) -> Size | None:
-        """Make a typing client the owner, if it has a size; return the size to apply, None where it is current."""
+        """Make a typing client with a size the owner; return the size to apply, None where current."""
         size = self._by_client.get(client)
         if size is None:
             return None
@@ -49,7 +49,7 @@ class TerminalSizes:
         return size
 
     def leave(self, client: Hashable) -> bool:
-        """Forget a client; return True if it was the owner."""
+        """Forget a client; return True for the owner."""
         self._by_client.pop(client, None)
         if self.owner != client:
             return False

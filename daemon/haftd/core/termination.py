@@ -13,12 +13,12 @@ LOST = EndedBy("lost")
 
 
 class Termination(msgspec.Struct, frozen=True, kw_only=True):
-    """Cause and result of the end of an execution.
+    """Cause and result of an execution's end.
 
-    A runtime that ends an execution on request does not know the requester and reports `by=LOST`.
-    Without `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
-    `failure`. `unconfirmed` holds the pids of processes that survived KILL. `hint` is a sentence about the
-    probable cause of a failure.
+    A runtime that ends an execution on request does not know the requester: `by=LOST`. Without
+    `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
+    `failure`. `unconfirmed` has pids that survived KILL, `hint` a sentence on a failure's probable
+    cause.
     """
 
     by: EndedBy = EXIT
@@ -36,7 +36,7 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_output(self) -> bool:
-        """True if readers get the printed output, not a result that the tool built."""
+        """True if readers get the printed output instead of a built result."""
         return self.is_raw or self.by.by != "exit"
 
     def with_cause(self, requested_by: EndedBy | None) -> Termination:

@@ -1,9 +1,8 @@
 """Convert a spool's bytes to text for a reader (docs/protocol.md, "Reading output").
-
-- The text never splits a character or sequence; incomplete ones wait for the next read.
+- The text splits no character or sequence; incomplete ones wait for the next read.
 - Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,
   except those of control strings.
-- Of a line that a process on a pipe rewrites by carriage returns, the last version counts.
+- Of a line rewritten by carriage returns on a pipe, the last version counts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .long_strings import NO_STRINGS
 from .spool import Budget, Spool
 
 _LINE = 4_096
-"""Bytes to give up for a line start, where the spool has dropped the beginning."""
+"""Bytes to give up for a line start where the beginning was dropped."""
 
 
 _MAX_PROMPT = 1_024
@@ -36,11 +35,11 @@ WHOLE = 131_072
 """Bytes rendered together if their text may be far shorter."""
 
 _AT_ONCE = 131_072
-"""Bytes converted in one step: a few milliseconds at most."""
+"""Bytes converted in one step: a few milliseconds."""
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """Text, the offset after it, and the bytes omitted from the range."""
+    """Text, the offset after it, and the range's omitted bytes."""
 
     text: str
     cursor: int
@@ -58,15 +57,15 @@ class DeferredText(str):
         return deferred
 
     convert: Callable[[], str]
-    """Convert the text, from copies: the spool may change meanwhile."""
+    """Convert the text, from copies: the spool may change."""
 
 
 class Rendering(Protocol):
     def is_shorter(self, data: bytes) -> bool:
-        """Return True if `WHOLE` bytes are to be rendered for a smaller read: the text may be far shorter."""
+        """True if `WHOLE` bytes are to be rendered for a smaller read: the text may be far shorter."""
 
     def pending(self, tail: bytes) -> int:
-        """Count the last bytes of an output that must wait for more."""
+        """Count the last bytes that must wait for more."""
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """Convert `data`, at `start` in the spool; earlier output may matter."""
@@ -75,7 +74,7 @@ class Rendering(Protocol):
         """Return a function that converts more than `WHOLE` bytes, in any thread."""
 
     def plain(self, data: bytes) -> bytes:
-        """Convert `data` alone to UTF-8 for a search, keeping each line end."""
+        """Convert `data` alone to UTF-8 for a search, keeping line ends."""
 
 
 class _Stripped:
@@ -83,7 +82,7 @@ class _Stripped:
         return _REWRITES.search(data) is not None
 
     def pending(self, tail: bytes) -> int:
-        # A carriage return waits for its successor: a line end, or another version of the line.
+        # A carriage return waits for a line end, or another version of the line.
         return max(len(tail) - len(tail.rstrip(b"\r")), pending(tail))
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
@@ -114,9 +113,9 @@ def is_at_line_start(spool: Spool, start: int) -> bool:
 
 
 def _last_versions(text: str, at_line_start: bool) -> str:
-    """Return the last version of each line.
+    """Return each line's last version.
 
-    The first line keeps its carriage return if it starts before `text`: the reader has an earlier
+    A first line that starts before `text` keeps its carriage return: the reader has an earlier
     version.
     """
     if "\r" not in text:
@@ -134,7 +133,7 @@ def _last_version(line: str) -> str:
 
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
-    """Return the offset up to which reads show output now."""
+    """Return the offset up to which reads show output."""
     end, by, shown = spool.shown
     if end != spool.end or by is not rendering:
         shown = _shown_end(spool, rendering, spool.end)
@@ -143,14 +142,14 @@ def shown_end(spool: Spool, rendering: Rendering) -> int:
 
 
 def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
-    """Return the last offset up to `stop` that is between characters and sequences."""
+    """Return the last offset up to `stop` between characters and sequences."""
     if 0 <= spool.strings.open < stop:
         stop = spool.strings.open
     return stop - rendering.pending(spool.read(stop - MAX_SEQUENCE, stop))
 
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
-    """Return the last line, complete or not: the prompt of a waiting process."""
+    """Return the last line, complete or not: a waiting process's prompt."""
     start = max(spool.start, spool.strings.back(spool.end, _MAX_PROMPT))
     data = spool.read_shown(start, spool.end)
     line = data.rfind(b"\n") + 1
@@ -170,7 +169,6 @@ def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False)
 
 
 def encoded_slice(data: bytes, cursor: int, omitted: int, *, defer: bool) -> Slice:
-    """Return the slice of bytes in base64."""
     text: str = (
         DeferredText(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
     )
@@ -198,8 +196,8 @@ def cut(
 ) -> Slice:
     """Return the text of [start, stop) within `max_bytes`; with `tail` only the end.
 
-    With `final` no more output follows, so an incomplete character becomes U+FFFD. With `defer` a long
-    text is `DeferredText`. The line for missing bytes comes on top of `max_bytes`.
+    With `final` no output follows: an incomplete character becomes U+FFFD. With `defer` a long text
+    is `DeferredText`. The line for missing bytes comes on top of `max_bytes`.
     """
     stop = min(stop, spool.end)
     if not final and start < stop:
@@ -266,7 +264,7 @@ def _head_and_tail(
         front += spool.read_shown(kept, stop)
         rear = b""
     if spool.start != base:
-        # The file failed during the read and was abandoned, which happens once.
+        # The file failed during the read, at most once.
         return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
     missing = strings.length(start, stop) - len(front) - len(rear)
     skipped, sequence = _begun_before(spool, start, front)
@@ -293,7 +291,7 @@ def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
 
 
 def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
-    """Count the first bytes of `data`, at `start`, that continue a character, and a sequence."""
+    """Count the first bytes of `data` that continue a character, and a sequence."""
     if not start or not data or spool.strings.end_of(start) != start:
         return 0, 0
     before = spool.head[max(0, start - MAX_SEQUENCE) : start]
@@ -349,7 +347,7 @@ def _inside(before: bytes, data: bytes) -> int:
     while count < min(3, len(data)):
         _, used = utf_8_decode(lead + data[: count + 1], "replace", False)
         if used == begun + count + 1:
-            # Whole, so one character, unless it was cut off and junk followed.
+            # Whole, unless cut off and followed by junk.
             return count + 1 if 0x80 <= data[count] < 0xC0 else count
         if used:
             return count

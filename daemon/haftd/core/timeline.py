@@ -1,7 +1,7 @@
-"""Times at which output was appended, as at most `MAX_POINTS` points (offset, time).
+"""Times of output, as at most `MAX_POINTS` points (offset, time).
 
 Too many points double the grain, the minimum time between two. Each byte was appended less than
-`error` seconds after the point before it.
+`error` seconds after the point before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_EVENTS = 1_024
 
 _NO_RESIZES: deque[tuple[int, float, int, int]] = deque(maxlen=0)
 _NO_INPUTS: deque[tuple[int, float, int]] = deque(maxlen=0)
-"""Before the first of an output: an empty deque takes 0.7 KiB."""
+"""An empty deque takes 0.7 KiB."""
 
 
 class Timeline:
@@ -50,7 +50,7 @@ class Timeline:
     def __init__(self) -> None:
         self._grain = GRAIN
         self.error = GRAIN
-        """Seconds within which the bytes of a point were appended."""
+        """Seconds within which a point's bytes were appended."""
         self._offsets = array("Q")
         self._times = array("d")
         self._next = -math.inf
@@ -59,7 +59,7 @@ class Timeline:
         self.resizes = _NO_RESIZES
         """Offset of the output, time, rows, columns."""
         self.inputs = _NO_INPUTS
-        """Offset of the output, time, and the size of what was typed."""
+        """Offset of the output, time, and size of typed input."""
 
     def add_resize(self, offset: int, now: float, rows: int, cols: int) -> None:
         if self.resizes is _NO_RESIZES:
@@ -98,7 +98,7 @@ class Timeline:
         self._offsets, self._times = offsets, times
 
     def since(self, offset: int, limit: int) -> list[tuple[int, float]]:
-        """Return up to `limit` points, from that of the byte at `offset` on."""
+        """Return up to `limit` points, from that of the byte at `offset`."""
         first = max(bisect_right(self._offsets, offset) - 1, 0)
         last = first + limit
         return list(zip(self._offsets[first:last], self._times[first:last], strict=True))

@@ -1,7 +1,8 @@
-"""Truncate the texts of a batch, so that all replies fit a model's window.
+"""Truncate a batch's texts to a model's window.
 
-The longest texts are cut, all to one length. The cut of a stopped handle is reported in
-`truncated`, with a file; that of a live one in `omitted` (docs/protocol.md, "Calling tools")."""
+The longest texts are cut, all to one length. A stopped handle's cut is reported in `truncated`,
+with a file, a live one's in `omitted` (docs/protocol.md, "Calling tools").
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .handles import Handle
 from .text import cut_text, omission_line
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
-"""Bytes of text in the replies of one batch."""
+"""Bytes of text in a batch's replies."""
 
 _LINE = len(omission_line(1 << 62).encode())
 
@@ -29,7 +30,7 @@ _STATES = (Pending, Running, Waiting, Stopped)
 def truncate_batch(
     results: Sequence[object], find: FindHandle, budget: int = MAX_BATCH_BYTES
 ) -> Generator[None, None, list[object]]:
-    """Return the results, truncated to `budget`; yields so that other tasks run."""
+    """Return the results, truncated to `budget`; yields for other tasks."""
     sizes: list[int] = []
     for result in results:
         for state in _states(result):
@@ -97,7 +98,7 @@ def _states(result: object) -> Iterator[HandleState]:
 
 
 def _texts(state: HandleState) -> dict[str, str]:
-    """Return the long texts of a state, but no base64: a part of that cannot be decoded."""
+    """Return a state's long texts, but no base64, which cannot be cut."""
     texts = {field: getattr(state, field, None) for field in ("result", "content", "output")}
     return {
         field: text
@@ -122,7 +123,7 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
     lost = whole - kept
     line = omission_line(missing)
     if missing and line in text and line not in shorter:
-        # The two gaps are one now, and the line between them is no output.
+        # The two gaps are one now; the line between is no output.
         lost -= len(line.encode())
         shorter = shorter.replace(omission_line(whole - kept), omission_line(lost + missing), 1)
         whole -= len(line.encode())

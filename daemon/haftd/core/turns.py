@@ -1,7 +1,5 @@
-"""Current turn of each session's conversation (docs/protocol.md, "Turns").
-
-Turns count from 1. The longest unused sessions are forgotten.
-"""
+"""Current turn of each session's conversation, from 1 (docs/protocol.md, "Turns"); the longest
+unused sessions are forgotten."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class Turns:
         return begun
 
     def is_begun(self, session: str) -> bool:
-        """Return True while a client is expected to end the turn."""
+        """True while a client is expected to end the turn."""
         return session in self._begun and session not in self._ended
 
     def forget(self, session: str) -> None:

@@ -1,7 +1,7 @@
-"""State of a handle for a reader: the state object of the wire (docs/protocol.md, "The handle
-state").
+"""State of a handle for a reader: the wire's state object (docs/protocol.md, "The handle state").
 
-Pure, except for the file of a truncated text. A success has a result, a failure an error, never both.
+Pure, except for the file of a truncated text. A success has a result, a failure an error, never
+both.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def handle_state(
 ) -> HandleState:
     """Return the handle's state with the text for `view` or `cursor`.
 
-    Only `delta` starts at the session's read offset, which the caller moves. With `save` a truncated
-    text goes into a file; with `defer` a long text is `DeferredText`. `painted` is the text of the view
-    `paint`. The view `none` has no text, and the read offset as its cursor. A `terminal` reader's
-    bytes are filtered. `reads` is the input that the process waits for, where the state shows no `input_wanted`.
+    Only `delta` starts at the session's read offset, which the caller moves. `save`: a truncated
+    text goes into a file; `defer`: a long text is `DeferredText`. `painted` is the text of the view
+    `paint`. The view `none` has no text, and the read offset as cursor. A `terminal` reader's bytes
+    are filtered. `reads` is the awaited input, where the state shows no `input_wanted`.
     """
     if waited is None:
         waited = UNSET
@@ -132,7 +132,7 @@ def handle_state(
 
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
-    """Return the act that the handle waits for; `reads` is the input that its process waits for."""
+    """Return the act that the handle waits for; `reads` is the input that its process awaits."""
     if handle.stopped or handle.stop_requested_by is not None:
         return "nothing"
     if handle.is_awaiting_approval or handle.review == "waits":

@@ -1,8 +1,5 @@
-"""Output withheld until a reviewer decides (docs/protocol.md, "Approvals").
-
-A withheld result is not in the handle, so no view, search or subscription shows it. The reviewer
-sees the text that is released.
-"""
+"""Output withheld until a reviewer decides (docs/protocol.md, "Approvals"), and so absent from
+views, searches and subscriptions."""
 
 from __future__ import annotations
 
@@ -33,10 +30,10 @@ class ResultExcerpt(msgspec.Struct, frozen=True):
 
 
 class ReviewDecision(msgspec.Struct, frozen=True):
-    """Decision about a result.
+    """Decision on a result.
 
-    `text` replaces the result (`edit`), `explanation` explains `deny` and `skip`, `refusal` is the error
-    of the call that awaits the result.
+    `text` replaces the result (`edit`), `explanation` explains `deny` and `skip`, `refusal` is the
+    error of the call that awaits the result.
     """
 
     decision: Literal["allow", "edit", "deny", "skip"]

@@ -1,6 +1,6 @@
-"""Public and other addresses of the network.
+"""Public and other addresses.
 
-An address that embeds another one (mapped, compatible, NAT64, 6to4) counts as the embedded address.
+An embedded address (mapped, compatible, NAT64, 6to4) counts in place of the outer one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_public(text: str) -> bool:
 
 
 def embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address that the network takes out of an IPv6 address."""
+    """Return the IPv4 address embedded in an IPv6 address, if any."""
     if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
         return mapped
     if address in _COMPATIBLE or address in _NAT64:

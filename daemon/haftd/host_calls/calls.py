@@ -1,4 +1,4 @@
-"""The methods of host calls: parameters decoded, decided on, done, and bounded in time."""
+"""Methods of host calls: decoded, decided on, done, bounded in time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log = structlog.get_logger("haftd.host_calls")
 _FILES_S = 30.0
 _MAX_THREADS = 16
 _threads = trio.CapacityLimiter(_MAX_THREADS)
-"""Bounds the threads of all tools together: a file system that hangs takes no thread of the daemon's others."""
+"""Bounds all tools' threads together: a hanging file system takes no thread of the daemon's others."""
 
 P = TypeVar("P", bound=msgspec.Struct)
 
 
 class Run(msgspec.Struct, forbid_unknown_fields=True):
-    """A program with its arguments; `cwd` is below the root."""
+    """Program with its arguments; `cwd` is below the root."""
 
     program: str
     args: list[str] = []
@@ -39,7 +39,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunResult(msgspec.Struct, omit_defaults=True):
-    """The end of a program; `stderr` is the end of standard error."""
+    """End of a program; `stderr` is the end of standard error."""
 
     stdout: str
     stderr: str
@@ -48,11 +48,11 @@ class RunResult(msgspec.Struct, omit_defaults=True):
 
 
 Runner = Callable[[Run, tuple[str, ...], str], Awaitable[RunResult]]
-"""Runs a permitted program: the params, the names of variables that it may get, the absolute folder."""
+"""Runs a permitted program: params, names of permitted variables, absolute folder."""
 
 
 class HostCalls:
-    """Host calls of one process; `close` when none runs any more."""
+    """Host calls of one process; `close` when none runs."""
 
     def __init__(self, access: HostAccess, run: Runner) -> None:
         self._access = access
@@ -80,18 +80,17 @@ class HostCalls:
         return tuple(self._methods)
 
     def open(self) -> None:
-        """Pin the root; raises OSError."""
         self._files.open()
 
     def close(self) -> None:
         self._files.close()
 
     async def answer(self, request: Request) -> bytes:
-        """Return the reply to a request; raises nothing."""
+        """Return the reply to a request; never raises."""
         try:
             return result_of(request.id, await self._call(request))
         except HostCallError as error:
-            # A redirect that is refused is quoted, and a server may have put a value into the redirect.
+            # A refused redirect is quoted, perhaps with a value put there by the server.
             message = self._redaction.text(error.message)
             return error_of(request.id, HostCallError(error.kind, message))
         except Exception:

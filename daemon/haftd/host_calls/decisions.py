@@ -1,6 +1,7 @@
-"""Decisions on host calls by the rules of access: a value, or `HostCallError` with the rule and its object.
+"""Decisions on host calls by the rules of access: a value, or `HostCallError` with the rule and its
+object.
 
-No I/O: a file's path is the real one, below the root and without links; an address is the one of the connection.
+No I/O: a file's path is the real one, below the root; an address is the connection's.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ _OWN_HEADERS = frozenset(
         "upgrade",
     ]
 )
-"""Headers of the connection, which haft sets."""
+"""Headers of the connection, set by haft."""
 
 
 class HostAccess(Redacted, frozen=True):
     """Rules of one call, with real absolute paths, and the real root.
 
-    `variables` may be named by headers; `private` has these and those of programs, by name.
+    Headers may name `variables`; `private` has these and those of programs, by name.
     """
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
@@ -167,7 +168,6 @@ def require_move(access: HostAccess, source: str, target: str) -> None:
 
 
 def below(root: str, path: str) -> str:
-    """Return the absolute path of a relative one."""
     return f"{root.rstrip('/')}/{path}" if path else root
 
 
@@ -179,7 +179,7 @@ def _within(root: str, path: str) -> str:
 
 
 def destination(access: HostAccess, url: str) -> Destination:
-    """Return the target of a request to `url` if the rules permit the request; raises `HostCallError`."""
+    """Return the target of a permitted request to `url`; raises `HostCallError`."""
     if not _URL.fullmatch(url) or len(url) > _MAX_URL or "\\" in url:
         raise HostCallError(
             "invalid",
@@ -234,7 +234,7 @@ def _words(rule: NetRule) -> str:
 def require_address(access: HostAccess, to: Destination, address: str) -> None:
     """Require that the rules permit the address of the destination's name; raises `HostCallError`.
 
-    An address that is not public needs a rule with that very address: a name's owner decides where it leads.
+    An address that is not public needs a rule of its own: a name's owner decides where it leads.
     """
     own, path, public = canonical_host(address), to.target.partition("?")[0], is_public(address)
     if access.policy.may_reach(to.host, own, to.port, to.scheme, path, is_public=public):
@@ -255,7 +255,7 @@ def require_address(access: HostAccess, to: Destination, address: str) -> None:
 def fill_headers(
     access: HostAccess, headers: Mapping[str, str]
 ) -> tuple[list[tuple[str, str]], frozenset[str]]:
-    """Return the headers with their variables, and the names of headers with one."""
+    """Return the headers with their variables filled in, and the names of these headers."""
     filled: list[tuple[str, str]] = []
     secret: set[str] = set()
     for name, value in headers.items():

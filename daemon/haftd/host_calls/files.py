@@ -1,10 +1,9 @@
 """Files below the root, for mediated tools: blocking, so each call runs in a thread.
-
-- Each operation works on descriptors: a file is pinned beneath the root, the rules decide about the path of the
-  pinned file, and that file is read or written.
-- Links within the root are followed, and count as their targets. `delete`, `rename` and a new file act in a pinned
+- A file is pinned beneath the root, the rules decide on the pinned file's path, and that file is read
+  or written.
+- Links within the root count as their targets. `delete`, `rename` and a new file act in a pinned
   folder and follow no link.
-- Only regular files are opened for reading or writing, and none of the kernel's own file systems.
+- Only regular files are opened, and none of the kernel's file systems.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .decisions import HostAccess, below, relative_path, require, require_move
 from .messages import HostCallError, Kind
 
 MAX_READ = 4 << 20
-"""Bytes of one read, and of one write."""
+"""Bytes of one read or write."""
 MAX_ENTRIES = 10_000
 _MAX_TRIES = 16
 _MAX_NEW_FOLDERS = 64
@@ -85,7 +84,7 @@ class Rename(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from
 
 
 class Pinned(msgspec.Struct, frozen=True):
-    """An `O_PATH` descriptor, with the path relative to the root."""
+    """`O_PATH` descriptor, with the path relative to the root."""
 
     fd: int
     path: str
@@ -106,14 +105,14 @@ class Files:
         self._root = os.open(self.access.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Close the root, or have the last abandoned thread close the root."""
+        """Close the root, perhaps by the last abandoned thread."""
         with self._lock:
             self._is_closed = True
             self._close_unused()
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Keep the root open: its number, reused, would be another file's."""
+        """Keep the root open: its number could be reused."""
         with self._lock:
             if self._is_closed:
                 raise HostCallError("failed", "The tool has ended.")
@@ -231,7 +230,7 @@ class Files:
         return {}
 
     def working_folder(self, path: str) -> str:
-        """Return the real absolute path of a folder below the root."""
+        """Return a folder's real absolute path below the root."""
         relative = self._relative(path)
         with _explained(relative):
             fd = beneath.pin(self._root, relative, is_folder=True)
@@ -242,7 +241,7 @@ class Files:
 
     @contextmanager
     def folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a folder that may be read, with the relative path of the folder."""
+        """Open a readable folder, with its relative path."""
         with self._pinned(path, "read") as pinned:
             if not stat.S_ISDIR(os.fstat(pinned.fd).st_mode):
                 raise HostCallError("not_a_folder", f"{shown(pinned.path)} is no folder.")
@@ -255,7 +254,7 @@ class Files:
 
     @contextmanager
     def file(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a regular file that may be read, with the relative path of the file."""
+        """Open a readable regular file, with its relative path."""
         with self._file(path, "read", os.O_RDONLY) as opened:
             yield opened
 
@@ -275,12 +274,12 @@ class Files:
 
     @contextmanager
     def _pinned(self, path: str, right: Right) -> Iterator[Pinned]:
-        """Pin an existing file and require the right on the real path of the file."""
+        """Pin an existing file and require the right on its real path."""
         relative = self._relative(path)
         try:
             fd = beneath.pin(self._root, relative)
         except OSError as error:
-            # The rules come first, so that an error gives no news of a place that is not granted.
+            # The rules come first: an error must not reveal ungranted places.
             require(self.access, right, self._real_of_missing(relative))
             raise _translated(error, relative) from None
         try:
@@ -376,7 +375,7 @@ class Files:
                 return False
 
     def _create(self, params: Write, data: bytes) -> bool:
-        """Write a new file; return False if one has come into being."""
+        """Write a new file; return False if one has appeared."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._parent(params.path) as (folder, name, path):
             require(self.access, "create", path)
@@ -454,7 +453,7 @@ def decoded(text: str, encoding: Encoding) -> bytes:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a file's name is UTF-8, as a path in JSON must be."""
+    """True if a file's name is UTF-8, as JSON needs."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,7 @@
-"""HTTP requests for mediated tools: each over a connection of its own, to a checked address.
-
-- A name is resolved once, every address of the answer is checked, and the connection goes to one of these.
-- Each redirect is decided on as a new request. Headers with a variable, and credentials, stay with their origin.
-- No proxy, no cookies, no compression: a compressed body could hide the value of a variable.
+"""HTTP requests for mediated tools, each over its own connection to a checked address.
+- A name is resolved once, every address of the answer checked, and one of these connected to.
+- Each redirect is decided on anew. Headers with a variable, and credentials, stay with their origin.
+- No proxy, cookies or compression, which could hide a variable's value.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CONNECT_S = 10.0
 _CHUNK = 65_536
 _MAX_ADDRESSES = 4
 _resolving = trio.CapacityLimiter(16)
-"""Bounds the threads of all tools together: a name server that is silent takes no thread of the daemon's others."""
+"""Bounds all tools' threads together: a silent name server takes no thread of the daemon's others."""
 _CREDENTIALS = frozenset(["authorization", "cookie"])
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -63,8 +62,6 @@ class _Reply(msgspec.Struct):
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host; raises OSError."""
-
     def look_up() -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -73,7 +70,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 async def connect(address: str, port: int) -> trio.abc.Stream:
-    """Connect to an address, which is not resolved any more; raises OSError."""
+    """Connect to an address without resolving; raises OSError."""
     family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
     connection = trio.socket.socket(family, trio.socket.SOCK_STREAM)
     try:
@@ -121,7 +118,7 @@ class Http:
             raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
         if not 0 <= params.max_bytes <= MAX_BODY:
             raise HostCallError("invalid", f"`max_bytes` is a number up to {MAX_BODY}.")
-        # The decision stands first: an answer about headers is no news of variables.
+        # The decision comes first: an answer about headers reveals no variables.
         destination(self._access, params.url)
         headers, secret = fill_headers(self._access, params.headers)
         self._redaction.use(
@@ -249,7 +246,7 @@ async def _exchange(
         own.append(("Content-Length", str(len(body))))
     events = [h11.Request(method=method, target=to.target, headers=[*own, *headers])]
     data = b"".join(http.send(event) or b"" for event in (*events, *_parts(body)))
-    with suppress(trio.BrokenResourceError):  # an answer may come before the end of the request
+    with suppress(trio.BrokenResourceError):  # an answer may precede the end of the request
         await stream.send_all(data)
     while isinstance(event := await _next(http, stream), h11.InformationalResponse):
         pass

@@ -27,7 +27,7 @@ _OTHER = -32000
 
 
 class HostCallError(Exception):
-    """A host call without a result; the message is a sentence."""
+    """Host call without a result; the message is a sentence."""
 
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)

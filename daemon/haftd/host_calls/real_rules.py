@@ -1,4 +1,4 @@
-"""Rules with the real paths of their places, as host calls decide on real paths."""
+"""Rules with real paths, on which host calls decide."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .decisions import HostAccess
 
 
 class RuleThroughLink(Exception):
-    """A rule's path goes through a link below the root; the message is a clause."""
+    """A rule's path has a link below the root; the message is a clause."""
 
 
 def with_real_paths(access: HostAccess) -> HostAccess:
-    """Return the access with the root and the rules' paths without links; reads the file system.
+    """Return the access with root and rules' paths without links; reads the file system.
 
-    A link below the root could have been placed by a tool, so as to widen the rules of the next call. Rules outside
-    of the root are left out, as no host call leads there.
+    A tool could have placed a link below the root to widen later rules. Rules outside the root are
+    left out.
     """
     root = os.path.realpath(access.root)
     if access.policy.fs is None:

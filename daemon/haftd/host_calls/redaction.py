@@ -1,6 +1,6 @@
-"""Values of variables in what comes back to a tool, replaced by the variables' names.
+"""Variables' values in replies to a tool, replaced by the names.
 
-A value is found as it is, percent-encoded, as text of JSON and in Base64; another form stays.
+Found as is, percent-encoded, as JSON text and in Base64, in no other form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote, quote_plus
 
 _MIN_UNUSED = 8
-"""Characters of a value that is replaced although no request has used it."""
+"""Characters of a value replaced although no request has used it."""
 
 
 class Redaction:
@@ -28,7 +28,7 @@ class Redaction:
         self.use(name for name, value in variables.items() if len(value) >= _MIN_UNUSED)
 
     def use(self, names: Iterable[str]) -> None:
-        """Replace the values of these from now on, however short."""
+        """Replace these values from now on, however short."""
         forms = dict(self._forms)
         for name in names:
             for form in _forms(self._variables[name]):

@@ -24,10 +24,10 @@ MAX_FILES = 20_000
 _MAX_BYTES = 256 << 20
 _MAX_FILE = 16 << 20
 _PIECE = 1 << 20
-"""Bytes that are searched at once: the slowest expressions take seconds for these."""
+"""Bytes searched at once: seconds for the slowest expressions."""
 _MAX_LINE = 500
 MAX_NAME = 255
-"""Characters of a pattern of names: a longer one would take minutes to compile, and no file has such a name."""
+"""Characters of a name pattern: longer ones take minutes to compile, and match no name."""
 _MAX_DEPTH = 64
 _MAX_S = 10.0
 
@@ -43,7 +43,7 @@ class Grep(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Search:
-    """One search; `is_over` is asked between files and pieces, so that an abandoned thread ends."""
+    """One search; `is_over` is asked between files and pieces, to end an abandoned thread."""
 
     def __init__(self, files: Files, params: Grep, is_over: Callable[[], bool]) -> None:
         self._files = files
@@ -71,7 +71,7 @@ class Search:
         return {"matches": self._matches, **({"truncated": why} if why else {})}
 
     def _search(self, pattern: Pattern) -> str:
-        """Collect the matches; return the bound that was passed, or nothing."""
+        """Collect the matches; return the passed bound, if any."""
         try:
             with self._files.folder(self._params.path) as (fd, path):
                 return self._search_folder(fd, path, pattern, 0)
@@ -125,7 +125,7 @@ class Search:
             offset += len(data)
             self._bytes += len(data)
             lines, end, rest = (rest + data).rpartition(b"\n")
-            if not end and len(rest) > _PIECE:  # a line that is cut
+            if not end and len(rest) > _PIECE:  # a cut line
                 lines, rest = rest, b""
             if why := self._search_lines(lines + end, path, number, pattern) or self._late():
                 return why
@@ -133,12 +133,12 @@ class Search:
         return self._search_lines(rest, path, number, pattern)
 
     def _search_lines(self, data: bytes, path: str, number: int, pattern: Pattern) -> str:
-        """Collect the matches in lines, the first of which has the `number`."""
+        """Collect the matches in lines, numbered from `number`."""
         at, counted = 0, 0
         while at < len(data) and (match := pattern.search(data, at)) is not None:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             if begin == len(data):
-                break  # behind the last line end there is no line
+                break  # no line follows the last line end
             end = data.find(b"\n", match.start())
             end = len(data) if end < 0 else end
             number += data.count(b"\n", counted, begin)
@@ -158,7 +158,7 @@ def _entries(folder: int) -> Iterator[tuple[str, str]]:
 
 
 def _open(folder: int, name: str, *, is_folder: bool) -> int | None:
-    """Open an entry that is still of its kind; None otherwise."""
+    """Open an entry still of its kind, else None."""
     try:
         pinned = beneath.pin(folder, name, follow=False)
     except OSError:
