@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from haftd.runtimes.terminal import screen as screen_module
 from haftd.runtimes.terminal.library import load
@@ -274,6 +275,26 @@ def test_the_library_is_loaded_on_first_need() -> None:
         "assert not other.must_load\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(8, 40), (1, 1), (24, 81)])
+def test_a_terminal_without_output_is_drawn_as_any_other_and_not_made(rows: int, cols: int) -> None:
+    load()
+    blank, made = new(rows=3, cols=9), new(rows=rows, cols=cols)
+    made.feed(b"\x1b[0m")  # draws nothing, at once
+    blank.resize(rows, cols)
+    shot = blank.snapshot()
+    assert shot.revision == 1
+    assert replace(shot, revision=0) == replace(made.snapshot(), revision=0)
+    assert blank.paint() == made.paint()
+    assert blank._terminal is None
+    assert blank.close() is shot
+    made.close()
+    assert blank.paint() == made.paint()
+    other = new(rows=rows, cols=cols)
+    other.snapshot()
+    other.feed(b"x")
+    assert other.snapshot().lines[0] == "x"
 
 
 def test_a_final_picture_alone_loads_nothing() -> None:

@@ -12,7 +12,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from haft_protocol import states
 from haft_protocol.inputs import Mouse
@@ -138,6 +141,11 @@ class Screen:
         if library.is_loaded():
             return self._wants_feeding
         return self._waiting_size >= _MAX_UNLOADED
+
+    @property
+    def _is_blank(self) -> bool:
+        """True while there is no output: then no terminal of the library is made."""
+        return self._terminal is None and not self._waiting
 
     @property
     def _wants_feeding(self) -> bool:
@@ -313,9 +321,12 @@ class Screen:
 
     def snapshot(self) -> states.Screen:
         """Return the screen as text; `lines` are rows without trailing blanks."""
-        if self._waiting or self._shot is None:
+        if not self._is_blank:
             self.catch_up()
         if self._shot is not None and self._shot.revision == self.revision:
+            return self._shot
+        if self._is_blank:
+            self._shot = replace(_blank(*self._drawn_size)[0], revision=self.revision)
             return self._shot
         terminal, (rows, cols) = self._open(), self._drawn_size
         contents = read_screen(library.load(), terminal._t[0], rows, cols)
@@ -352,6 +363,8 @@ class Screen:
     def paint(self) -> bytes:
         if self._painted is not None:
             return self._painted
+        if self._is_blank:
+            return _blank(*self._drawn_size)[1]
         self.catch_up()
         painted = paint(library.load(), self._terminal._t[0], self._title(), unfinished=True)
         return restore_bytes(painted) + self._not_drawn()
@@ -460,6 +473,8 @@ class Screen:
         self._frames.end()
         if library.is_loaded() or self._terminal is not None:
             self.snapshot()
+        if library.is_loaded() and self._is_blank:
+            self._painted = self.paint()
         if self._terminal is not None:
             painted = paint(library.load(), self._terminal._t[0], self._title(), unfinished=False)
             self._painted = restore_bytes(painted)
@@ -469,6 +484,16 @@ class Screen:
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager, self._on_reply = False, lambda reply: None
         return self._shot
+
+
+@lru_cache(16)
+def _blank(rows: int, cols: int) -> tuple[states.Screen, bytes]:
+    """Return the snapshot and the drawing of a terminal without output; loads the library."""
+    screen = Screen(rows, cols, lambda reply: None)
+    screen._open()
+    drawn = screen.snapshot(), screen.paint()
+    screen.close()
+    return drawn
 
 
 @used_first
