@@ -161,7 +161,12 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     text = in_our_words(str(fault))
     if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
         text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
-    show.line(f"{options.name}: {show.plain(text, 1000)}", "red")
+    text = show.plain(text, 1000)
+    if remedy := getattr(options, "remedy", None):
+        # The daemon's own advice on a missing program holds for one that was meant.
+        text = text.partition(" Install it, ")[0].rstrip(".")
+        text = f"{text}; {show.plain(remedy, 1000)}"
+    show.line(f"{options.name}: {text}", "red")
     if isinstance(fault, show.OutputFailed):
         show.discard_rest()
     elif options.json:

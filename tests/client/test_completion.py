@@ -37,6 +37,10 @@ def values(line: str) -> list[str]:
         ("--js", ["--json"]),
         ("--session s lo", ["logs"]),
         ("help lo", ["logs"]),
+        ("hel", ["help"]),
+        ("help hel", []),
+        ("help logs |", []),
+        ("help logs --", []),
         ("spawn --wait inp", ["input"]),
         ("spawn --wait=inp", ["--wait=input"]),
         ("spawn run --wai", ["--wait"]),
@@ -95,6 +99,16 @@ def test_handles_are_completed_with_state_and_command(serve: Serve, capsys: Capt
     assert values("spawn run --stdin-from |") == ["build", "bench"]
 
 
+def test_handles_that_wait_for_a_person_are_completed_first_and_stopped_ones_last(
+    serve: Serve,
+) -> None:
+    question = {"id": "q", "text": "?", "answer_type": {"type": "text"}}
+    asking = {**running("c"), "state": "waiting", "question": question, "needs": "answer"}
+    states = [stopped("a"), running("b"), asking]
+    serve(lambda request, peer: {"handles": [_info(state, "x") for state in states]})
+    assert values("logs |") == ["c", "b", "a"]
+
+
 def test_an_answer_is_completed_from_the_open_question(serve: Serve) -> None:
     question = {
         "id": "q",
@@ -143,7 +157,32 @@ def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None
     serve(lambda request, peer: {"tools": [tool]})
     assert list(complete(["spawn", "e"])) == [("edit", "Edit a file.")]
     assert values("spawn edit --arg |") == ["path=", "lines:=", "mode=fast", "mode=slow"]
+    assert values("spawn edit --arg mode=fast --arg l") == ["lines:="]
     assert values("spawn edit --arg=mo") == ["--arg=mode=fast", "--arg=mode=slow"]
+
+
+def test_a_tools_own_parameter_with_a_name_of_the_call_is_completed(serve: Serve) -> None:
+    reading = {name: {"type": "string", "description": name} for name in ("wait", "view")}
+    own = {"wait": {"type": "integer"}, "path": {"type": "string"}}
+    variants = [
+        {
+            "properties": {"action": {"const": "spawn"}, "id": {}, **reading, **own},
+            "required": ["path"],
+        },
+        {"properties": {"action": {"const": "fetch"}, "id": {"type": "string"}, **reading}},
+    ]
+    tool = {
+        "name": "edit",
+        "tool": "edit",
+        "description": "",
+        "parameters": {"type": "object", "oneOf": variants},
+        "stateful": True,
+        "actions": ["spawn", "fetch"],
+        "source": "user",
+        "runtime": "raw",
+    }
+    serve(lambda request, peer: {"tools": [tool]})
+    assert values("spawn edit --arg |") == ["path=", "wait:="]
 
 
 def test_the_daemons_own_lists_are_completed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,32 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             "haft spawn: a command stands behind --, as in: -- CC=gcc make",
         ),
         ("spawn run --id x --fast", "haft spawn: a command stands behind --, as in: -- --fast"),
-        ("fetch", "haft fetch: the following arguments are required: ID"),
+        (
+            "spawn shell work2",
+            "haft spawn: the handle's name is given by --id, as in: haft spawn shell --id work2",
+        ),
+        (
+            "spawn sh -c x",
+            "haft spawn: a command is run by: haft run -- sh -c x",
+        ),
+        (
+            "spawn sh work",
+            "haft spawn: a command is run by: haft run -- sh work; the handle's name is given by --id, as in: haft spawn sh --id work",
+        ),
+        (
+            "spawn nosuch-tool a b",
+            "haft spawn: only the tool `run` takes a command, behind --, as in: haft run -- a b",
+        ),
+        (
+            "logs a -n x",
+            "haft logs: argument -n/--last: it takes a whole number from 0 to 2,000,000,000, not 'x'",
+        ),
+        (
+            "await a --timeout-secs nan",
+            "haft await: argument --timeout-secs: it takes seconds, as in 90 or 0.5, not 'nan'",
+        ),
+        ("play", "haft play: FILE is missing: a recording, as `haft record` writes it, or -"),
+        ("fetch", "haft fetch: ID is missing: the handle's name, as `haft ps` shows it"),
     ],
 )
 def test_an_invalid_command_line_is_answered_with_the_correct_one(
@@ -291,3 +316,160 @@ def test_without_a_home_no_hosts_file_is_written(
     for host in ("cursor", "claude-desktop"):
         assert main(["mcp", "install", host, "--print", "--root", "/"]) == 1
         assert "HOME names no folder" in capsys.readouterr().err
+
+
+TOOL = {
+    "name": "need",
+    "tool": "need",
+    "description": "Count.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "fast": {"type": "boolean", "default": False},
+            "files": {"type": "array", "items": {"type": "string"}, "description": "The files."},
+            "mode": {"type": "string", "enum": ["a", "b"]},
+        },
+        "required": ["files"],
+    },
+    "stateful": False,
+    "actions": [],
+    "source": "user",
+    "runtime": "stdio",
+}
+
+
+def _refusing(kind: str, message: str, **data: Any) -> Any:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if request["method"] == "tools/list":
+            return {"tools": [TOOL]}
+        raise Refuse(-32005, kind, message, **data)
+
+    return answer
+
+
+def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
+    serve: Serve, capsys: Capture
+) -> None:
+    problems = [{"path": "files", "message": "it is required"}]
+    serve(
+        _refusing("invalid_arguments", "They do not fit: files: it is required.", problems=problems)
+    )
+    assert main(["spawn", "need"]) == 4
+    assert capsys.readouterr().err == (
+        "haft spawn: They do not fit: files: it is required; it is given by --arg 'files:=[\"…\"]'; "
+        "`haft tools need` shows the arguments\n"
+    )
+    assert main(["spawn", "need", "--json"]) == 4
+    message = json.loads(capsys.readouterr().out)["error"]["message"]
+    assert message == "They do not fit: files: it is required."
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["a | b"], "; `|` is of a shell: haft run -- sh -c 'a | b'"),
+        (["make -j4"], "; the words of a command stand apart: haft run -- make -j4"),
+        (["CC=gcc", "make"], "; variables stand behind env: haft run -- env CC=gcc make"),
+        (
+            ["cd", "a b"],
+            """; 'cd' is a command of the shell: haft run -- sh -c 'cd '"'"'a b'"'"''""",
+        ),
+        (["nosuch"], " in PATH. Install it, or set another PATH."),
+        (["nosuch", "|"], " in PATH. Install it, or set another PATH."),
+    ],
+)
+@pytest.mark.parametrize("command", [["run", "-d"], ["spawn", "run"]])
+def test_a_command_that_is_no_program_is_answered_with_the_one_that_was_meant(
+    serve: Serve, capsys: Capture, command: list[str], words: list[str], meant: str
+) -> None:
+    said = "There is no program in PATH. Install it, or give another PATH in `env`."
+    serve(_refusing("spawn_failed", said, reason="program"))
+    assert main([*command, "--", *words]) == (127 if command[0] == "run" else 4)
+    remedy = meant if "Install" in meant else f" in PATH{meant}"
+    assert capsys.readouterr().err == f"haft {command[0]}: There is no program{remedy}\n"
+
+
+def test_a_program_in_the_place_of_a_tool_is_answered_with_run(
+    serve: Serve, capsys: Capture
+) -> None:
+    serve(_refusing("tool_not_found", "There is no tool."))
+    for tool, meant in (("sh", "; to run the program: haft run -- sh -x"), ("nosuch-tool", ".")):
+        assert main(["spawn", tool, "--", "-x"]) == 4
+        assert capsys.readouterr().err == f"haft spawn: There is no tool{meant}\n"
+
+
+def test_without_a_daemon_the_commands_that_start_one_are_named(
+    short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "none"))
+    assert main(["ps"]) == 3
+    assert capsys.readouterr().err.endswith(
+        "none; `haft run`, `haft spawn` or `haft shell` starts it\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["spawn", "run"], ["fetch", "a"], ["apply", "a", "--eof"]])
+def test_a_wait_for_a_pattern_without_one_is_a_usage_error(
+    serve: Serve, capsys: Capture, command: list[str]
+) -> None:
+    daemon = serve(lambda request, peer: running("a"))
+    assert main([*command, "--wait", "pattern"]) == 2
+    assert "--pattern REGEX" in capsys.readouterr().err
+    assert not daemon.calls(command[0])
+
+
+def test_a_tool_is_shown_with_the_type_and_meaning_of_each_argument(
+    serve: Serve, capsys: Capture
+) -> None:
+    serve(_refusing("", ""))
+    assert main(["tools", "need"]) == 0
+    assert capsys.readouterr().out == (
+        "need (user, stdio): runs to its end\n\nCount.\n\narguments:\n"
+        "  files: list of text, required\n      The files.\n"
+        "  fast: true | false (default: false)\n  mode: a | b\n\n"
+        "example:\n  haft spawn need --arg 'files:=[\"…\"]'\n"
+    )
+    assert main(["tools", "need", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == TOOL["parameters"]
+    assert main(["tools", "need", "--provider", "openai"]) == 0
+    assert '"additionalProperties"' not in (out := capsys.readouterr().out) and '"items"' in out
+
+
+def test_a_file_that_is_no_recording_is_named_with_the_reason(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("x")
+    for name, said in (
+        (
+            "build",
+            "there is no file 'build'; a handle of this name is shown by: haft record build | haft play -",
+        ),
+        ("text", "'text' is no recording (asciicast): line 1 is no JSON"),
+        (".", "'.' cannot be read: Is a directory"),
+        ("a\0b", "'a\\x00b' cannot be read: embedded null byte"),
+    ):
+        assert main(["play", name]) == 2
+        assert capsys.readouterr().err.startswith(f"haft play: {said}")
+
+
+def test_an_unknown_manual_page_is_no_page_of_another_command(capsys: Capture) -> None:
+    for name, said in (
+        ("nosuch", "; `haft --help` lists the commands"),
+        ("spwan", "; did you mean 'spawn'?"),
+    ):
+        assert main(["man", name]) == 2
+        assert capsys.readouterr().err == f"haft man: there is no page {name!r}{said}\n"
+
+
+def test_a_handle_that_is_no_longer_kept_had_ended_already(serve: Serve, capsys: Capture) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32001, "handle_not_found", "It is no longer kept.", id="old", expired=True)
+
+    serve(answer)
+    assert main(["abort", "old"]) == 0
+    assert capsys.readouterr().err == "old: had ended already, and is no longer kept\n"
+    assert main(["abort", "old", "old", "--json"]) == 0
+    assert main(["abort", "old", "older", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"handles": [], "errors": []}
+    assert main(["fetch", "old"]) == 4

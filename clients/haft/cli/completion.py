@@ -24,6 +24,7 @@ from . import COMMANDS, show
 from .host_list import host_list
 from .options import Parser, UsageError, chosen_address, session
 from .parsers import command_parser, top_parser
+from .tool_arguments import arguments_of
 
 if TYPE_CHECKING:
     from haft_protocol.handles import HandleInfo
@@ -44,8 +45,7 @@ _KEYS = [
     *(f"F{number}" for number in range(1, 13)),
     *(f"C-{key}" for key in "acdelruwz\\"),
 ]
-_OF_A_CALL = ("action", "id", "wait", "pattern", "timeout_ms", "view")
-"""Parameters that haft adds to the schema of a stateful tool's start, beside the tool's own."""
+_HELP = ("help", "show the options of a command")
 _UNCOMPLETED = frozenset(["run --id", "spawn --id", "spawn --call-id", "shell id"])
 """Options and arguments, after their command, whose `ID` is a new name: existing ids are no candidates."""
 
@@ -83,6 +83,8 @@ class _Line:
     def __init__(self, words: Sequence[str]) -> None:
         self.parser = top_parser()
         self.command: str | None = None
+        self._is_help = False
+        """True for `haft help COMMAND`."""
         self.parsed: dict[str, list[str]] = {}
         """The values so far, by an option's long form (`--session`) or an argument's name (`id`)."""
         self._open: argparse.Action | None = None
@@ -101,11 +103,13 @@ class _Line:
         if self._open is not None and self._open.nargs is None:
             return self._values(self._open, current)
         if current.startswith("-"):
-            return self._options()
+            return () if self._is_help else self._options()
         if self._open is not None:
             return self._values(self._open, current)
         if self.command is None:
-            return COMMANDS.items()
+            return COMMANDS.items() if self._is_help else [*COMMANDS.items(), _HELP]
+        if self._is_help:
+            return ()
         positional = self._positional()
         return () if positional is None else self._values(positional, current)
 
@@ -129,7 +133,10 @@ class _Line:
                 elif action.nargs != 0:
                     self._open = action
         elif self.command is None:
-            if word != "help":  # `haft help COMMAND` completes like `haft COMMAND`.
+            if word == "help" and not self._is_help:
+                self._is_help = True
+                self.parser = Parser("haft help")
+            else:
                 self.command = word
                 self.parser = command_parser(word) if word in COMMANDS else Parser("haft")
         elif (positional := self._positional()) is not None:
@@ -192,7 +199,7 @@ class _Line:
                 info.state.id,
                 f"{show.state_word(to_builtins(info.state))}, {info.state.tool}: {info.command}",
             )
-            for info in self._handles()
+            for info in sorted(self._handles(), key=_urgency)
             if not (only_live and isinstance(info.state, Stopped))
         ]
 
@@ -232,16 +239,19 @@ class _Line:
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
         tool = next((t for t in listed.tools if name in (t.name, t.tool)), None)
-        for name, schema in _arguments({} if tool is None else tool.parameters).items():
-            values = [v for v in schema.get("enum", ()) if isinstance(v, str)]
-            text = str(schema.get("description", ""))
+        given = {pair.partition("=")[0].removesuffix(":") for pair in self.parsed.get("--arg", ())}
+        arguments = arguments_of({} if tool is None else tool.parameters)
+        for name, argument in sorted(arguments.items(), key=lambda item: not item[1].is_required):
+            if name in given:
+                continue
+            values = [v for v in argument.schema.get("enum", ()) if isinstance(v, str)]
+            text = argument.meaning
             if values:
                 yield from ((f"{name}={value}", text) for value in values)
-            elif schema.get("type") == "boolean":
+            elif argument.schema.get("type") == "boolean":
                 yield from ((f"{name}:={value}", text) for value in ("true", "false"))
             else:
-                is_text = schema.get("type", "string") == "string"
-                yield f"{name}{'' if is_text else ':'}=", text
+                yield f"{name}{'' if argument.is_text else ':'}=", text
 
     def _answers(self) -> Candidates:
         target = self.parsed.get("id", [""])[0]
@@ -283,19 +293,12 @@ def _name(action: argparse.Action) -> str:
     return action.option_strings[-1] if action.option_strings else action.dest
 
 
-def _arguments(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the schema of each argument by name; those of a stateful tool stand in the variant of `spawn`."""
-    start_properties = (
-        variant["properties"]
-        for variant in parameters.get("oneOf", ())
-        if variant.get("properties", {}).get("action") == {"const": "spawn"}
-    )
-    properties = parameters.get("properties") or {
-        name: schema
-        for name, schema in next(start_properties, {}).items()
-        if name not in _OF_A_CALL
-    }
-    return {name: schema if isinstance(schema, dict) else {} for name, schema in properties.items()}
+def _urgency(info: HandleInfo) -> tuple[int, float]:
+    """Return the sort key by which handles that wait for a person come first, then live ones, then those stopped last."""
+    state = info.state
+    if isinstance(state, Stopped):
+        return 2, info.age_s - state.elapsed_ms / 1000
+    return (0 if state.needs != "nothing" else 1), info.age_s
 
 
 def _options_of(question: Question | None) -> Candidates:

@@ -31,8 +31,14 @@ _START_S = 30.0
 _SILENCE_S = 4.0
 _PING_S = 2.0
 
+START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
+"""The end of the message about a daemon that does not run."""
+
 MAX_MS = 2_000_000_000
 """A time limit that every system call takes: 23 days."""
+
+MAX_OFFSET = (1 << 53) - 1
+"""The greatest offset of the protocol: each number of JSON is exact up to there."""
 
 _MIN_COLUMNS = 40
 _DEEP = " " * 8
@@ -42,6 +48,7 @@ _DEEPER = "    "
 _WORD_OF_SHELL = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 _PIECE = r"[^ ,|]*[ ,|]*"
 _TWO_COLUMNS = r"( +\S.*?) {2,}(\S.*)"
+_MISSING = "the following arguments are required: "
 _WANTS_MORE = r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument"
 
 
@@ -215,7 +222,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{explained}{end} `{self.prog} --help`")
 
     def _explained(self, message: str) -> str:
-        """Explain how to write a value that begins with a dash."""
+        """Name the meaning of a missing word, and explain how to write a value that begins with a dash."""
+        if message.startswith(_MISSING):
+            name = message.removeprefix(_MISSING).partition(",")[0]
+            meanings = [each.help for each in self.positionals() if each.metavar == name]
+            return f"{name} is missing: {meanings[0]}" if any(meanings) else f"{name} is missing"
         match = re.fullmatch(_WANTS_MORE, message)
         if match is None:
             return message
@@ -246,6 +257,13 @@ def whole(minimum: int = 0, maximum: int = MAX_MS) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def seconds(text: str) -> float:
+    """Return the value of an option that takes seconds, with a fraction or not."""
+    if re.fullmatch(r"[0-9]{1,10}(\.[0-9]*)?|\.[0-9]+", text) is None:
+        raise argparse.ArgumentTypeError(f"it takes seconds, as in 90 or 0.5, not {text!r}")
+    return float(text)
 
 
 def _is_hidden(action: argparse.Action) -> bool:
@@ -367,12 +385,17 @@ def report_unresponsive(options: argparse.Namespace) -> None:
 def open_address(address: Address, *, start: bool) -> Socket:
     """Connect to the daemon at `address`, or `start` one there. Raises `NotRunning`."""
     from ..connection import open_connection
+    from ..errors import NotRunning
     from ..local_address import Local
 
-    bound = None
-    if isinstance(address, Local):
-        bound = _START_S if start else _PATIENCE_S
-    return open_connection(address, autostart=start, timeout=bound)
+    if not isinstance(address, Local):
+        return open_connection(address, autostart=start)
+    try:
+        return open_connection(address, autostart=start, timeout=_START_S if start else _PATIENCE_S)
+    except NotRunning as fault:
+        if start:
+            raise
+        raise NotRunning(f"{fault}; {START_REMEDY}") from fault
 
 
 def chosen_address(options: argparse.Namespace) -> Address:

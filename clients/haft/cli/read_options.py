@@ -10,7 +10,7 @@ from haft_protocol.constants import VIEWS, WAITS
 
 from ..errors import HaftError, ReplyTimeout
 from . import show
-from .options import connect_plainly, report_unresponsive
+from .options import MAX_OFFSET, UsageError, connect_plainly, report_unresponsive, whole
 from .replies import checked_state
 from .statuses import Status
 
@@ -40,13 +40,25 @@ _FIELDS = (
 )
 
 
-def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
+WAIT_OF_A_PROGRAM = "input on a terminal; on a pipe output, for 250 ms at most"
+"""The default of `--wait` where a program was started, or given input."""
+
+
+def add_reading(parser: argparse.ArgumentParser, *, cursor: bool, wait: str) -> None:
+    """Add the options; `wait` describes the default of `--wait`."""
     group = parser.add_argument_group("reading")
-    group.add_argument("--wait", choices=WAITS, help="answer when this holds (or the handle stops)")
     group.add_argument(
-        "--timeout-ms", type=int, metavar="N", help="but after this time at the latest (10,000)"
+        "--wait", choices=WAITS, help=f"answer when this holds, or the handle stops ({wait})"
     )
-    group.add_argument("--quiet-ms", type=int, metavar="N", help="the quiet time (500)")
+    group.add_argument(
+        "--timeout-ms",
+        type=whole(),
+        metavar="N",
+        help="but after so many milliseconds at the latest (10,000)",
+    )
+    group.add_argument(
+        "--quiet-ms", type=whole(), metavar="N", help="the quiet time in milliseconds (500)"
+    )
     group.add_argument(
         "--pattern",
         metavar="REGEX",
@@ -55,22 +67,32 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
     group.add_argument(
         "--view",
         choices=VIEWS,
-        help="new output (delta), the same without echo and prompt (answer), all, tail, "
+        help="new output (delta, the default), the same without echo and prompt (answer), all, tail, "
         "screen, the bytes (raw), "
         "or those that draw the screen (paint)",
     )
-    group.add_argument("--max-bytes", type=int, metavar="N", help="how much to show (65,536)")
+    group.add_argument(
+        "--max-bytes", type=whole(), metavar="N", help="how many bytes to show (65,536)"
+    )
     if cursor:
         group.add_argument(
-            "--cursor", type=int, metavar="N", help="from this byte on; marks nothing as read"
+            "--cursor",
+            type=whole(maximum=MAX_OFFSET),
+            metavar="N",
+            help="from this byte on; marks nothing as read",
         )
         group.add_argument(
-            "--since-revision", type=int, metavar="N", help="only the rows changed since (screen)"
+            "--since-revision",
+            type=whole(maximum=MAX_OFFSET),
+            metavar="N",
+            help="only the rows changed since (screen)",
         )
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, object]:
     params = {name: getattr(options, name, None) for name in _FIELDS}
+    if params["wait"] == "pattern" and params["pattern"] is None:
+        raise UsageError("--wait pattern wants the expression: --pattern REGEX")
     return {name: value for name, value in params.items() if value is not None}
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from ..errors import HaftError
 from ..installation import CACHE_REMEDY, cache_folder
 from ..usermanager import UserManager
+from . import show
 from .service_units import SERVICE, own_environment, unit_contents
 from .setup_record import SetupRecord, read
 from .shared_files import PARTS, SharedFiles
@@ -46,7 +47,7 @@ def setup_findings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
             yield SetupFinding(
                 part,
                 "note",
-                f"{len(stale)} files are missing or of another installation"
+                f"{show.counted(len(stale), 'file')} missing or of another installation"
                 + (f" (haft {versions})" if versions else ""),
                 f"`haft setup {part}` writes them",
             )
@@ -54,7 +55,7 @@ def setup_findings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
             path, why = next(iter(changes.kept.items()))
             yield SetupFinding(part, "note", f"{path} {why}")
         else:
-            yield SetupFinding(part, "ok", f"{len(files)} files, of this version")
+            yield SetupFinding(part, "ok", f"{show.counted(len(files), 'file')}, of this version")
 
 
 def unit_findings(manager: UserManager) -> Iterator[SetupFinding]:

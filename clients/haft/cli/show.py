@@ -26,6 +26,8 @@ _MIN_COLUMN = 6
 _GAP = "  "
 WHEN = ("auto", "always", "never")
 _when: When = "auto"
+_is_mid_line = False
+"""True if the last content on stdout has no line end."""
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -35,11 +37,13 @@ class OutputFailed(HaftError):
 
 def write(text: str | bytes) -> None:
     """Write to stdout at once. Raises `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
+    global _is_mid_line
     if not text:
         return
     if sys.stdout is None:
         raise OutputFailed("the output cannot be written: standard output is closed")
     data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    _is_mid_line = data[-1] != 10
     try:
         while data:
             try:
@@ -82,12 +86,25 @@ def discard_rest() -> None:
 
 def line(text: str, colour: str | None = None) -> None:
     """Write one line to stderr; ignore a failure."""
+    global _is_mid_line
     if sys.stderr is None:
         return
+    if _is_mid_line and _are_one_stream():
+        text = f"\n{text}"
+    _is_mid_line = False
     try:
         print(paint(text, colour, sys.stderr), file=sys.stderr, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _are_one_stream() -> bool:
+    """Return True if stderr goes where stdout goes, so that a remark would continue a line of the content."""
+    try:
+        out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
+    except (AttributeError, OSError, ValueError):
+        return False  # One is closed, or no file.
+    return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 
 
 def document(encoded: bytes) -> None:
@@ -157,6 +174,15 @@ def amount(size: float) -> str:
     raise AssertionError("the last unit takes everything")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, which forms its plural with an s.
+
+    >>> counted(1, "file"), counted(2, "file")
+    ('1 file', '2 files')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def columns() -> int:
     """Return the output's width: the terminal's, or `COLUMNS`, or 80."""
     width = os.environ.get("COLUMNS", "")
@@ -218,8 +244,6 @@ def show_state(state: Json) -> None:
     screen = state.get("screen")
     text = text_of(state) if screen is None else _screen(screen)
     write(text)
-    if text and not text.endswith("\n") and sys.stdout is not None and sys.stdout.isatty():
-        line("")
     show_line(state)
     if failed(state):
         for more in state["error"].get("trace", ())[:20]:
@@ -315,7 +339,7 @@ def _without_exit(message: str) -> str:
 def _remarks(state: Json) -> list[str]:
     parts: list[str] = []
     if omitted := state.get("omitted"):
-        parts.append(f"{omitted} bytes left out")
+        parts.append(f"{counted(omitted, 'byte')} left out")
     if truncated := state.get("truncated"):
         where = f", all of it in {truncated['path']}" if truncated["path"] else ""
         parts.append(f"{truncated['kept']} of {truncated['bytes']} bytes shown{where}")

@@ -34,10 +34,10 @@ class Status(IntEnum):
 
 _MEANINGS = {
     Status.DONE: "done",
-    Status.FAILED: "the tool failed; or nothing was found, or not agreed to",
+    Status.FAILED: "the tool failed; or a search found nothing, or you did not agree",
     Status.USAGE: "the command line is wrong",
     Status.NO_DAEMON: "no daemon answers",
-    Status.REFUSED: "the daemon refused, or did not answer as it should",
+    Status.REFUSED: "the daemon refused, as for an unknown id, or did not answer properly",
     Status.WAITED_IN_VAIN: "the time ran out, or the wait ended without what was waited for",
     Status.NOT_WRITTEN: "the output could not be written",
     Status.INTERRUPTED: "interrupted by Ctrl-C; a handle runs on",

@@ -45,6 +45,8 @@ _INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
 _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
 # The command line has its own way to write either.
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
+_ANOTHER_PATH = "or give another PATH in `env`"
+_SPAWN_STARTS = "`spawn` starts"
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
@@ -53,5 +55,8 @@ def in_our_words(text: str) -> str:
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(
         _COMMAND_OR_SCRIPT, "give a command behind `--`, or a script by `--arg command=…`"
+    )
+    text = text.replace(_ANOTHER_PATH, "or set another PATH").replace(
+        _SPAWN_STARTS, "`haft spawn` starts"
     )
     return _ARGUMENT.sub(r"`--arg \1`", text)

@@ -33,4 +33,5 @@ _haft() {
         COMPREPLY+=("$value")
     done < <(haft __complete "$current" "${words[@]}" 2>/dev/null)
 }
-complete -o nospace -F _haft haft
+# The candidates stand in a useful order; bash before 4.4 sorts them.
+complete -o nospace -o nosort -F _haft haft 2>/dev/null || complete -o nospace -F _haft haft

@@ -5,4 +5,4 @@ function __haft_candidates
     set -l current (commandline -ct | string replace -r '^["\']' '' | string unescape)
     haft __complete "$current" $words "$current" 2>/dev/null
 end
-complete -c haft -f -a '(__haft_candidates)'
+complete -c haft -f -k -a '(__haft_candidates)'

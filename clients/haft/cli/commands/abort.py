@@ -16,13 +16,13 @@ from ...client import Haft
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
-from ..options import connect
+from ..options import connect, whole
 from ..read_options import approved, finish
 from ..statuses import Status
 from ..words import in_our_words
 
 EPILOG = """\
-A handle that has ended already is no failure. With several ids --json has their states in `handles`,
+A handle that has ended already is no failure, nor one that is no longer kept. With several ids --json has their states in `handles`,
 and refusals in `errors`.
 
 examples:
@@ -33,9 +33,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="handles, as `haft ps` names them")
     parser.add_argument(
-        "--grace-ms", type=int, metavar="N", help="time between TERM and KILL (2,000)"
+        "--grace-ms", type=whole(), metavar="N", help="milliseconds between TERM and KILL (2,000)"
     )
 
 
@@ -63,7 +63,14 @@ class _Earlier:
         self.state = state
 
 
-_End = HandleState | _Earlier | RemoteError
+class _Dropped:
+    """A handle that has ended, and whose result is no longer kept."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+
+_End = HandleState | _Earlier | _Dropped | RemoteError
 
 
 def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object]) -> None:
@@ -74,7 +81,9 @@ def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object])
         if isinstance(end, RemoteError):
             raise
         if options.json:
-            show.document(msgspec.json.encode(end.state))
+            show.document(
+                _document([end]) if isinstance(end, _Dropped) else msgspec.json.encode(end.state)
+            )
         _show(haft, options, end)
 
 
@@ -86,7 +95,10 @@ def _end_of(haft: Haft, number: int) -> _End:
     return state
 
 
-def _sorted(refused: RemoteError) -> _Earlier | RemoteError:
+def _sorted(refused: RemoteError) -> _Earlier | _Dropped | RemoteError:
+    data = refused.data if isinstance(refused.data, dict) else {}
+    if refused.kind == "handle_not_found" and data.get("expired") is True:
+        return _Dropped(str(data.get("id")))
     if refused.kind == "handle_stopped":
         try:
             return _Earlier(msgspec.convert(refused.data["state"], HandleState))
@@ -100,6 +112,8 @@ def _show(haft: Haft, options: argparse.Namespace, end: _End) -> None:
         show.line(f"haft abort: {show.plain(in_our_words(end.message), 1000)}", "red")
     elif options.json:
         return
+    elif isinstance(end, _Dropped):
+        show.line(f"{show.plain(end.id)}: had ended already, and is no longer kept", "dim")
     elif isinstance(end, _Earlier):
         show.line(f"{show.state_line(msgspec.to_builtins(end.state))}, had ended already", "dim")
     else:
@@ -110,7 +124,7 @@ def _document(ends: list[_End]) -> bytes:
     states = [end.state if isinstance(end, _Earlier) else end for end in ends]
     return msgspec.json.encode(
         {
-            "handles": [end for end in states if not isinstance(end, RemoteError)],
+            "handles": [end for end in states if not isinstance(end, RemoteError | _Dropped)],
             "errors": [
                 {"code": end.code, "kind": end.kind, "message": end.message, "data": end.data}
                 for end in states

@@ -32,7 +32,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument(
+        "id", metavar="ID", help="the question, as `haft questions` names it, or the handle"
+    )
     parser.add_argument("value", nargs="?", metavar="VALUE", help="the answer")
     parser.add_argument(
         "--remember",

@@ -17,7 +17,7 @@ from ...client import Haft
 from ...errors import RemoteError
 from .. import show
 from ..options import UsageError, connect
-from ..read_options import add_reading, approved, finish, reading_of
+from ..read_options import WAIT_OF_A_PROGRAM, add_reading, approved, finish, reading_of
 from ..typed_states import state_of
 from ..values import read_answer, read_json, read_place, read_size, read_text
 
@@ -38,7 +38,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument("answer", nargs="?", metavar="ANSWER", help="the answer to its question")
     form = parser.add_argument_group("input, one of").add_mutually_exclusive_group()
     form.add_argument("--text", metavar="TEXT", help="written as it is")
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--resize", metavar="ROWSxCOLS", help="another size of its terminal")
     form.add_argument("--input", metavar="JSON", help="the input as the protocol has it")
     parser.add_argument("--secret", action="store_true", help="keep the input out of logs")
-    add_reading(parser, cursor=True)
+    add_reading(parser, cursor=True, wait=WAIT_OF_A_PROGRAM)
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:

@@ -32,7 +32,9 @@ _ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument(
+        "id", metavar="ID", help="the action, as `haft approvals` names it, or the handle"
+    )
     decision = parser.add_mutually_exclusive_group()
     for name, text in (
         ("allow", "it is done; a result is handed out"),

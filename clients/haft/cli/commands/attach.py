@@ -48,7 +48,7 @@ _INVALID_PARAMS = -32602
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument(
         "-r", "--read-only", action="store_true", help="type nothing and change no size"
     )

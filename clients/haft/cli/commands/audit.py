@@ -18,7 +18,7 @@ from haft_protocol.paths import PathError, audit_log
 
 from ...errors import Misplaced
 from .. import show
-from ..options import UsageError, require_local, session
+from ..options import UsageError, require_local, session, whole
 from ..statuses import Status
 
 EPILOG = """\
@@ -36,7 +36,7 @@ _MAX_TEXT = 2000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", metavar="ID", help="only of this handle")
-    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N records")
+    parser.add_argument("-n", "--last", type=whole(), metavar="N", help="only the last N records")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,8 +50,6 @@ def run(options: argparse.Namespace) -> int:
     records = list(_chosen(_records(path, broken), getattr(options, "id", None), session(options)))
     last = getattr(options, "last", None)
     if last is not None:
-        if last < 0:
-            raise UsageError("-n takes 0 or more")
         records = records[len(records) - min(last, len(records)) :]
     if options.json:
         show.document(msgspec.json.encode({"records": records}))
@@ -60,7 +58,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         show.line(f"haft audit: {_nothing(options, path)}", "dim")
     if broken:
-        show.line(f"haft audit: {len(broken)} lines are no records and were passed over", "yellow")
+        show.line(
+            f"haft audit: passed over {show.counted(len(broken), 'line')} without a record",
+            "yellow",
+        )
     return Status.FAILED if not records and hasattr(options, "id") and last != 0 else Status.DONE
 
 

@@ -10,7 +10,7 @@ from haft_protocol.methods import AwaitResult
 
 from ...requests import drop_unset
 from .. import show
-from ..options import UsageError, connect
+from ..options import UsageError, connect, seconds
 from ..statuses import Status
 
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
@@ -25,10 +25,15 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="handles, as `haft ps` names them")
     parser.add_argument("--all", nargs="+", metavar="ID", help="until all of these have stopped")
     parser.add_argument("--any", nargs="+", metavar="ID", help="and one of these")
-    parser.add_argument("--timeout-secs", type=float, metavar="N", help="but not longer than this")
+    parser.add_argument(
+        "--timeout-secs",
+        type=seconds,
+        metavar="N",
+        help="but not longer than so many seconds (no limit)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

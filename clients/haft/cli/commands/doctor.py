@@ -35,7 +35,7 @@ from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
 from .. import show
-from ..options import chosen_socket, connect, require_local
+from ..options import START_REMEDY, chosen_socket, connect, require_local
 from ..setup_findings import setup_findings, unit_findings
 from ..statuses import Status
 from .status import problem_line
@@ -76,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
         answers = False
         service = [*_service(None)]
         broken = any(finding.level == "problem" for finding in service)
-        advice = "" if broken else "`haft spawn`, `haft tools` and `haft trust` start it"
-        findings.append(Finding("daemon", "note", str(fault), advice))
+        message = str(fault).removesuffix(f"; {START_REMEDY}")
+        findings.append(Finding("daemon", "note", message, "" if broken else START_REMEDY))
         findings += service
         findings += _files()
     except Misplaced:

@@ -18,8 +18,8 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
-    add_reading(parser, cursor=True)
+    parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
+    add_reading(parser, cursor=True, wait="none")
 
 
 def run(options: argparse.Namespace) -> int:

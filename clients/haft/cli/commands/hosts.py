@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout-ms",
         type=whole(1),
         metavar="MS",
-        help=f"give up on a machine after this time ({_TIMEOUT_MS})",
+        help=f"give up on a machine after so many milliseconds ({_TIMEOUT_MS:,})",
     )
 
 

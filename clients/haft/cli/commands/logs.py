@@ -17,7 +17,7 @@ from haft_protocol.states import HandleState, Stopped
 from ...client import Haft
 from ...errors import ConnectionLost, HaftError, NotRunning
 from .. import show
-from ..options import UsageError, connect
+from ..options import MAX_OFFSET, UsageError, connect, whole
 from ..statuses import Status
 from ..typed_states import state_of
 from ..values import read_time
@@ -39,12 +39,14 @@ _DRAIN_S = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until the handle has stopped"
     )
-    parser.add_argument("--cursor", type=int, metavar="N", help="from this byte on")
-    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N lines")
+    parser.add_argument(
+        "--cursor", type=whole(maximum=MAX_OFFSET), metavar="N", help="from this byte on"
+    )
+    parser.add_argument("-n", "--last", type=whole(), metavar="N", help="only the last N lines")
     parser.add_argument(
         "--since",
         metavar="TIME",
@@ -60,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
     if follow and options.json:
         raise UsageError("-f and --json do not go together: a stream is no document")
     last = getattr(options, "last", None)
-    if last is not None and (last < 0 or options.json):
-        raise UsageError("-n takes 0 or more" if last < 0 else "-n and --json do not go together")
+    if last is not None and options.json:
+        raise UsageError("-n and --json do not go together")
     since = getattr(options, "since", None)
     if since is not None and hasattr(options, "cursor"):
         raise UsageError("--since and --cursor do not go together")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from shutil import which
 
-from .. import show
+from .. import COMMANDS, show
 from ..manual import page, pages
 from ..options import UsageError, suggestion
 from ..statuses import Status
@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> int:
     known = pages()
     full = name if name in known else f"haft-{name}"
     if full not in known:
-        raise UsageError(f"there is no page {name!r}{suggestion(full, known)}")
+        meant = suggestion(name.removeprefix("haft-"), COMMANDS)
+        raise UsageError(
+            f"there is no page {name!r}{meant or '; `haft --help` lists the commands'}"
+        )
     text = page(full)
     if sys.stdout is None or not sys.stdout.isatty() or which("man") is None:
         show.write(text)

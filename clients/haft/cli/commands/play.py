@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -36,7 +37,9 @@ _MAX_PAUSE_S = 2_000_000.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=named, metavar="FILE")
+    parser.add_argument(
+        "file", type=named, metavar="FILE", help="a recording, as `haft record` writes it, or -"
+    )
     parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
     parser.add_argument(
         "--idle", type=float, metavar="SECONDS", help="no pause is longer; the file's own limit"
@@ -61,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
                 return _on_a_terminal(keys, events, pauses, (header.rows, header.cols))
             return _as_text(events, pauses)
         except NotARecording as fault:
-            raise UsageError(f"{options.file}: {fault}") from None
+            raise UsageError(f"{options.file!a} is no recording (asciicast): {fault}") from None
+        except OSError as fault:
+            raise UsageError(f"{options.file!a} cannot be read: {fault.strerror}") from None
 
 
 def _opened(file: str) -> BinaryIO:
@@ -71,8 +76,13 @@ def _opened(file: str) -> BinaryIO:
         return sys.stdin.buffer
     try:
         return Path(file).open("rb")
-    except OSError as fault:
-        raise UsageError(f"{file}: {os.strerror(fault.errno or 0)}") from None
+    except FileNotFoundError:
+        recorded = f"haft record {shlex.quote(file)} | haft play -"
+        raise UsageError(
+            f"there is no file {file!a}; a handle of this name is shown by: {recorded}"
+        ) from None
+    except (OSError, ValueError) as fault:
+        raise UsageError(f"{file!a} cannot be read: {getattr(fault, 'strerror', fault)}") from None
 
 
 class _Pauses:

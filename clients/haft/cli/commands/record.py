@@ -45,7 +45,7 @@ Size = tuple[int, int]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument(
         "--format",
         choices=["v3", "v2"],
@@ -90,7 +90,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if recording.dropped:
         show.line(
-            f"haft record: {recording.dropped} bytes are no longer kept, and left out", "yellow"
+            f"haft record: {show.counted(recording.dropped, 'byte')} no longer kept, and left out",
+            "yellow",
         )
     return Status.DONE
 

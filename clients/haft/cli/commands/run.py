@@ -31,6 +31,7 @@ from ..options import (
 )
 from ..read_options import AwaitingApproval
 from ..relay import STDIN, STDOUT, Relay
+from ..remedies import of_missing_program
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 from . import attach
@@ -150,6 +151,8 @@ def run(options: argparse.Namespace) -> int:
             is_here = not is_remote(options) and os.path.exists(options.words[0])  # noqa: PTH110
             if reason == "program" and is_here:
                 options.failure_status = _NOT_RUN
+            elif reason == "program":
+                options.remedy = of_missing_program(options.words)
         if refused.kind == "limit_exceeded" and (refused.data or {}).get("limit") == "max_values":
             raise UsageError(
                 f"the command has {len(options.words):,} arguments, and one message has room for some 100,000 "

@@ -10,7 +10,7 @@ from haft_protocol.methods import SearchResult
 
 from ...requests import drop_unset
 from .. import show
-from ..options import connect
+from ..options import connect, whole
 from ..statuses import Status
 
 EPILOG = """\
@@ -24,10 +24,10 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pattern", metavar="REGEX")
+    parser.add_argument("pattern", metavar="REGEX", help="a regular expression (RE2)")
     parser.add_argument("ids", nargs="*", metavar="ID", help="only in these")
     parser.add_argument(
-        "--max-matches", type=int, metavar="N", help="at most this many lines (200)"
+        "--max-matches", type=whole(), metavar="N", help="at most this many lines (200)"
     )
 
 

@@ -121,7 +121,7 @@ def _files(options: argparse.Namespace, part: str) -> int:
     if not options.json:
         if count:
             past = "restored or removed" if undo else "written"
-            show.line(f"haft setup: {part}: {count} files {past}", "green")
+            show.line(f"haft setup: {part}: {show.counted(count, 'file')} {past}", "green")
         for path, why in changes.kept.items():
             show.line(f"haft setup: {path} is kept: it {why}", "yellow")
         if count and files.remark and not undo:

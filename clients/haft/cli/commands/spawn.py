@@ -6,13 +6,17 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
+
+from haft_protocol.methods import ID_FORM
 
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
 from ..options import Parser, UsageError, connect, is_remote, named, words_behind
-from ..read_options import add_reading, approved, finish, reading_of
+from ..read_options import WAIT_OF_A_PROGRAM, add_reading, approved, finish, reading_of
+from ..remedies import of_refused_start
 from ..values import read_arguments
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -20,6 +24,8 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 APPROVAL_MS = 250
 """Time for a decision that is made without a person: a remembered one, or a program's."""
 _TRIES = 20
+_COMMAND_TOOL = "run"
+"""The tool that takes a command."""
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
@@ -43,7 +49,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tool", metavar="TOOL")
+    parser.add_argument("tool", metavar="TOOL", help="the tool, as `haft tools` names it")
     parser.add_argument("--id", type=named, help="the handle's name (by default generated)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
@@ -61,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clean-env", action="store_true", help="the daemon's environment, not this shell's"
     )
-    add_reading(parser, cursor=False)
+    add_reading(parser, cursor=False, wait=WAIT_OF_A_PROGRAM)
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
@@ -71,10 +77,20 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """Report a command, or the tool's own arguments, in the place of options."""
+    """Report a command, a name, or the tool's own arguments, in the place of options."""
+    tool, spoken = options.tool, shlex.join(words)
     if arguments := _as_arguments(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"
-    return f"a command stands behind --, as in: -- {shlex.join(words)}"
+    if tool == _COMMAND_TOOL:
+        return f"a command stands behind --, as in: -- {spoken}"
+    meant = []
+    if shutil.which(tool):
+        meant.append(f"a command is run by: haft run -- {shlex.join([tool, *words])}")
+    if len(words) == 1 and re.fullmatch(ID_FORM, words[0]):
+        meant.append(f"the handle's name is given by --id, as in: haft spawn {tool} --id {spoken}")
+    if meant:
+        return "; ".join(meant)
+    return f"only the tool `run` takes a command, behind --, as in: haft run -- {spoken}"
 
 
 def _as_arguments(words: Sequence[str]) -> str | None:
@@ -116,6 +132,7 @@ def run(options: argparse.Namespace) -> int:
                 return finish(haft, options, approved(haft, options, "spawn", full))
             except RemoteError as refused:
                 if id or refused.kind != "handle_exists":
+                    options.remedy = of_refused_start(haft, options.tool, options.words, refused)
                     raise
     raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
 

@@ -63,13 +63,13 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         ),
         ("socket", status.socket),
         ("handles", counts or "none"),
-        ("sessions", f"{status.sessions}, {status.connections} connections"),
+        ("sessions", f"{status.sessions}, {show.counted(status.connections, 'connection')}"),
         ("contained", "by cgroup" if status.containment == "cgroup" else "by process records"),
         (
             "uses",
             (
                 f"{show.amount(status.memory)}, {show.duration(status.cpu_s)} of processor, "
-                f"{status.descriptors} descriptors, {status.threads} threads, "
+                f"{show.counted(status.descriptors, 'descriptor')}, {show.counted(status.threads, 'thread')}, "
                 f"{show.amount(status.spooled)} spooled on disk"
             ),
         ),

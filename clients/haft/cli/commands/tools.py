@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import get_args
 
 import msgspec
@@ -11,9 +12,15 @@ from haft_protocol.methods import Provider, Style, ToolInfo, ToolsListResult
 
 from .. import show
 from ..options import UsageError, connect
+from ..tool_arguments import arguments_of
 from .status import problem_line
 
+_INDENT = " " * 6
+_MIN_COLUMNS = 40
+
 EPILOG = """\
+With TOOL its arguments are shown as `haft spawn` takes them; --json, --provider and --style have the JSON Schema.
+
 examples:
   haft tools
   haft tools git_stage
@@ -58,8 +65,13 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.json:
         show.document(msgspec.json.encode(match))
+        return 0
+    _describe(match)
+    if any(params.values()):
+        schema = msgspec.json.format(msgspec.json.encode(match.parameters), indent=2)
+        show.write(schema.decode() + "\n")
     else:
-        _describe(match)
+        _show_arguments(match)
     return 0
 
 
@@ -74,4 +86,22 @@ def _describe(tool: ToolInfo) -> None:
     show.write(f"{tool.name} ({kind}): {does}\n\n")
     if description := tool.description.strip():
         show.write(description + "\n\n")
-    show.write(msgspec.json.format(msgspec.json.encode(tool.parameters), indent=2).decode() + "\n")
+
+
+def _show_arguments(tool: ToolInfo) -> None:
+    """Show each argument with its type and meaning, the required ones first, and a start with those."""
+    arguments = sorted(
+        arguments_of(tool.parameters).values(), key=lambda each: not each.is_required
+    )
+    width = max(show.columns(), _MIN_COLUMNS)
+    show.write("arguments:\n" if arguments else "It takes no arguments.\n")
+    for argument in arguments:
+        needed = ", required" if argument.is_required else ""
+        show.write(f"  {show.plain(argument.name)}: {show.plain(argument.type)}{needed}\n")
+        if argument.meaning:
+            text = show.plain(argument.meaning, 2000)
+            show.write(fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT) + "\n")
+    given = [argument.example for argument in arguments if argument.is_required]
+    if any(argument.name == "argv" for argument in arguments):
+        given.append("-- COMMAND…")
+    show.write(f"\nexample:\n  {' '.join(['haft spawn', tool.name, *given])}\n")

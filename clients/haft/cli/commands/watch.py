@@ -42,7 +42,7 @@ _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pattern", metavar="PATTERN")
+    parser.add_argument("pattern", metavar="PATTERN", help="a regular expression (RE2)")
     parser.add_argument("ids", nargs="*", metavar="ID", help="only these handles")
     parser.add_argument(
         "-1", "--exit", dest="exit", action="store_true", help="end at the first match"
@@ -53,7 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-n", "--new", action="store_true", help="of the handles named, only what they print now"
     )
     parser.add_argument(
-        "--timeout-ms", type=whole(), metavar="N", help="end after this time at the latest"
+        "--timeout-ms",
+        type=whole(),
+        metavar="N",
+        help="end after so many milliseconds at the latest",
     )
 
 
@@ -192,7 +195,10 @@ class _Watch:
         if method == OUTPUT:
             push = _PUSHED_OUTPUT.decode(params)
             if push.omitted:
-                show.line(f"haft watch: {push.omitted} bytes of {push.id} were not seen", "yellow")
+                show.line(
+                    f"haft watch: {show.counted(push.omitted, 'byte')} of {push.id} not seen",
+                    "yellow",
+                )
             self._take(self._lines.feed(push))
         elif method == STATE:
             state = _STATE.decode(params)

@@ -126,9 +126,13 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
             return path
         if problem.reason == "permission":
             raise problem
-    where = f"{len(searched)} folders" if searched else "no absolute folder at all"
+    place = (
+        f"the {len(searched)} folders of its PATH"
+        if searched
+        else "its PATH, which has no absolute folder"
+    )
     raise Missing(
-        f"There is no program {argv0!r} in what its PATH names, which is {where}. "
+        f"There is no program {argv0!r} in {place}. "
         "Install it, name it by its full path, or give another PATH in `env`.",
         "program",
     )

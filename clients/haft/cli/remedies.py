@@ -1,0 +1,76 @@
+"""Remedies in the words of the command line for refusals of the daemon: the command that was meant."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from haft_protocol.methods import ToolsListResult
+
+from ..client import Haft
+from ..errors import HaftError, RemoteError
+from .tool_arguments import arguments_of
+
+_OF_A_SHELL = re.compile(r"[|&;<>()$`*?]")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_BUILTINS = frozenset(
+    [".", "alias", "cd", "eval", "exit", "export", "set", "source", "trap", "ulimit", "umask"]
+)
+"""Commands of a shell of which no program has the name, or the effect."""
+_FIRST_NAME = re.compile(r"[^.\[]+")
+
+
+def of_missing_program(words: Sequence[str]) -> str | None:
+    """Describe the command that was meant where its first word names no program; None if unknown.
+
+    >>> of_missing_program(["ls | wc"])
+    "`|` is of a shell: haft run -- sh -c 'ls | wc'"
+    """
+    first = words[0]
+    if _VARIABLE.fullmatch(first):
+        return f"variables stand behind env: haft run -- env {shlex.join(words)}"
+    if first in _BUILTINS:
+        script = shlex.quote(shlex.join(words))
+        return f"{first!r} is a command of the shell: haft run -- sh -c {script}"
+    if len(words) > 1:
+        return None
+    if sign := _OF_A_SHELL.search(first):
+        return f"`{sign[0]}` is of a shell: haft run -- sh -c {shlex.quote(first)}"
+    if len(first.split()) > 1:
+        return f"the words of a command stand apart: haft run -- {first}"
+    return None
+
+
+def of_refused_start(
+    haft: Haft, tool: str, words: Sequence[str] | None, refused: RemoteError
+) -> str | None:
+    """Describe how the start that the daemon has refused is written; None if that is unknown."""
+    data: Any = refused.data if isinstance(refused.data, dict) else {}
+    match refused.kind:
+        case "tool_not_found" if shutil.which(tool):
+            return f"to run the program: haft run -- {shlex.join([tool, *(words or ())])}"
+        case "spawn_failed" if data.get("reason") == "program" and words:
+            return of_missing_program(words)
+        case "invalid_arguments":
+            return _of_arguments(haft, tool, data.get("problems", ()))
+    return None
+
+
+def _of_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> str | None:
+    """Show each wrong or missing argument as an option."""
+    try:
+        listed: ToolsListResult = haft.tools()
+    except HaftError:
+        return None
+    match = next((each for each in listed.tools if tool in (each.name, each.tool)), None)
+    if match is None:
+        return None
+    arguments = arguments_of(match.parameters)
+    paths = (_FIRST_NAME.match(str(problem.get("path", ""))) for problem in problems)
+    names = dict.fromkeys(path[0] for path in paths if path is not None)
+    given = " ".join(arguments[name].example for name in names if name in arguments)
+    shown = f"`haft tools {shlex.quote(tool)}` shows the arguments"
+    return f"it is given by {given}; {shown}" if given else shown
