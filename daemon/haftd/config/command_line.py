@@ -1,4 +1,4 @@
-"""The command line of `haftd`. Few imports: it is read before the daemon executes itself again, and afterwards."""
+"""Command line of `haftd`. Few imports: they are repeated after the daemon's exec."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _absolute(text: str) -> str:
-    # Without `..` resolved, which may be behind a link.
+    # `..` stays, perhaps behind a link.
     return text if text.startswith("/") else os.path.join(os.getcwd(), text)  # noqa: PTH109, PTH118

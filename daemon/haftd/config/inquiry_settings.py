@@ -1,5 +1,4 @@
 """`[inquiry]`: the backends that answer inquiries.
-
 - Files hold the location of a provider's key, never the key; messages show no value there.
 - Keys are sent over TLS or to this machine only.
 - A backend with a missing or wrong section is left out and reported.
@@ -25,7 +24,7 @@ ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
 
 class _ProviderEndpoint(msgspec.Struct, frozen=True):
-    """URL of a provider, and the usual environment variable of the key."""
+    """URL of a provider, and the key's usual environment variable."""
 
     url: str
     key_env: str | None
@@ -64,7 +63,6 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 120.0
     """Limit of one request, up to the reply's last byte."""
     attempts: int = 4
-    """Attempts per request."""
     max_tokens: int | None = None
     system: str = ""
     gather_ms: int = 100
@@ -76,7 +74,7 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     backends: tuple[str, ...] = ("client",)
     command: InquiryCommand | None = None
-    """Settings of backend `command`."""
+    """10"""
     llm: LlmSettings | None = None
     """Settings of backend `llm`."""
     static: Mapping[str, Mapping[str, Answer]] = {}

@@ -1,4 +1,4 @@
-"""Classification of addresses as local: decides where the daemon listens."""
+"""Local addresses, on which the daemon may listen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if the numeric address `host` reaches only this machine."""
+    """True if the numeric address `host` reaches only this machine."""
     try:
         return ipaddress.ip_address(host.split("%")[0]).is_loopback
     except ValueError:

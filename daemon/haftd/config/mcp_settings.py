@@ -179,6 +179,6 @@ def read_server(name: str, value: object) -> McpServer:
 
 
 def _is_haft(argv: tuple[str, ...]) -> bool:
-    """Return True if argv shows `haft mcp`; see `runtimes.mcp.connection`."""
+    """True for an argv of `haft mcp`; see `runtimes.mcp.connection`."""
     names = [PurePosixPath(word).name for word in argv]
     return any(pair == ("haft", "mcp") for pair in itertools.pairwise(names))

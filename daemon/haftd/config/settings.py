@@ -1,7 +1,7 @@
 """Settings from the configuration files (docs/configuration.md).
 
-A wrong value or unknown key is reported with file, key and line; the default applies. `ConfigError`
-prevents the start.
+A wrong value or unknown key is reported with file, key and line, and the default applies.
+`ConfigError` prevents the start.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _values(
 
 
 def _fallback(section: str, key: str) -> str:
-    """Name the value used instead, for the message."""
+    """Name the fallback for the message."""
     if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:

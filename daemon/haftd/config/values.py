@@ -1,8 +1,7 @@
 """Readers of single configuration values.
 
-A reader takes a value of `config.toml` and returns the setting. For a wrong value it raises
-`InvalidField` with a message that names the permitted ones; its path is empty, as the caller adds
-the section and the key.
+A reader returns the setting for a value of `config.toml`, or raises `InvalidField` with the
+permitted values; its path is empty, as the caller adds section and key.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Reader = Callable[[object], Any]
 
 
 def _with_description(reader: Reader, form: str) -> Reader:
-    """Attach `form`, the permitted values in words, from which docs/configuration.md is generated."""
+    """Attach `form`, the permitted values in words, for docs/configuration.md."""
     reader.form = form  # type: ignore[attr-defined]
     return reader
 
@@ -41,7 +40,7 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
-    """Return a reader of a size in bytes: a number, or a text with a unit, such as "64 MiB"."""
+    """Return a reader of bytes: a number, or a text such as "64 MiB"."""
 
     def read_bytes(value: object) -> int:
         count = read_size(value)
@@ -53,7 +52,7 @@ def size(low: int, high: int) -> Callable[[object], int]:
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    """Return a reader of a list of non-empty strings; each is one of `allowed`, if any are given."""
+    """Return a reader of a list of non-empty strings, of `allowed` if given."""
 
     def read_texts(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -68,10 +67,9 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 
 
 def unknown(name: str, names: Sequence[str], noun: str) -> str:
-    """Return the message for an unknown name, with the most similar of `names` as a hint.
+    """Return the message for an unknown name, with a similar one of `names` as a hint.
 
-    `noun` is the kind of name, such as `key`. The name itself is not in the message: the caller
-    shows it as a part of the key's path.
+    `noun` is the kind of name, such as `key`; the caller shows the name itself.
     """
     similar = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""

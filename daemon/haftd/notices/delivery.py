@@ -25,7 +25,7 @@ class NoticeDelivery(msgspec.Struct, frozen=True):
         self._push(handle, self.queues.add_state_change(handle, time.time()))
 
     def output_found(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
-        """Deliver notices of new output, one for each pattern, and one for any output."""
+        """Deliver notices of new output, one a pattern, and one for any output."""
         now = time.time()
         notices = [self.queues.add_matches(handle, match, now) for match in matches]
         if handle.settings.notify.on_content:

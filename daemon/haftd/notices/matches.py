@@ -19,7 +19,7 @@ _MAX_LINES = 8
 class MatchedLine(msgspec.Struct, frozen=True):
     """Printable line with a match, and the offset after the match, approximate in rendered text.
 
-    `has_more` is True if further matches of the slice were not counted.
+    `has_more`: further matches of the slice were not counted.
     """
 
     pattern: NoticePattern
@@ -35,9 +35,8 @@ class PatternMatches:
         self.pattern = pattern
         self.count = 0
         self.end = 0
-        """Offset after the last match."""
         self.has_more = False
-        """True if some matches were not counted."""
+        """Some matches were not counted."""
         self._lines: list[MatchedLine] = []
         for match in matches:
             self.add(match)

@@ -1,7 +1,7 @@
-"""Scan a handle's output for the patterns of its notices, line by line.
+"""Scan a handle's output for its notices' patterns, line by line.
 
-A slice shrinks with the cost of the expressions, so output cannot block the loop. A pattern matches
-a line once, even one that comes in pieces; unfinished lines are searched, as prompts have no line end.
+A slice shrinks with the expressions' cost: output cannot block the loop. A pattern matches a line
+once, even in pieces; unfinished lines are searched, as prompts have no line end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COST_DIVISOR = 4
 """Divisor of a waiting reader's slice."""
 
 _MAX_CARRIED_LINE = 4_096
-"""Bytes of an unfinished line, searched again when the line grows."""
+"""Bytes of an unfinished line, searched again when it grows."""
 
 _MAX_SLICE_MATCHES = 64
 _MAX_SHOWN_CHARS = 200

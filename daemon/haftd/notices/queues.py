@@ -1,8 +1,8 @@
 """Per-session queues of undelivered notices.
 
-A notice is delivered once, and dropped if the session meanwhile reads the handle; that of an awaited
-end stays until the call has replied. Each handle and pattern has one growing notice of unread output.
-Queues are bounded; lost notices (oldest first, critical last) are counted.
+A notice is delivered once, and dropped if the session meanwhile reads the handle; that of an
+awaited end stays until the call has replied. Each handle and pattern has one growing notice of
+unread output. Queues are bounded; lost notices (oldest first, critical last) are counted.
 """
 
 from __future__ import annotations
@@ -111,8 +111,6 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """Event without a handle."""
-
     notice: Notice
 
     @property
@@ -250,7 +248,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """Return True if the end has a notice, which makes one of the output redundant."""
+    """True if the end has a notice, so that one of the output is redundant."""
     if not handle.stopped:
         return False
     notice = notice_of(handle, 0.0)

@@ -1,5 +1,4 @@
-"""The HTTP proxy for sandboxed tools, which enforces their rules on the network.
+"""HTTP proxy that enforces sandboxed tools' rules on the network.
 
-`heads` reads and writes the heads of requests, `schemes` tells the scheme of a tunnel from its first bytes, `server`
-connects.
+`heads` reads and writes heads of requests, `schemes` finds a tunnel's scheme, `server` connects.
 """

@@ -1,4 +1,4 @@
-"""Heads of requests to the proxy (RFC 9110, 9112): parsed strictly, passed on without what concerns the proxy."""
+"""Heads of requests to the proxy (RFC 9110, 9112): parsed strictly, passed on without the proxy's fields."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OF_PROXY = frozenset(
 )
 
 _OF_BODY = frozenset(b"content-length transfer-encoding".split())
-"""Never left out: without them the server would take the body for a further request."""
+"""Without them the server would take the body for a further request."""
 
 
 class BadRequest(Exception):
-    """The request is not one that the proxy passes on; the message is for its sender."""
+    """The proxy refuses the request; the message is for its sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Head:
 
     @property
     def credential(self) -> str:
-        """Return the password of `Proxy-Authorization: Basic`; empty without."""
+        """Return the password of `Proxy-Authorization: Basic`, or an empty string."""
         scheme, _, encoded = (self.value(b"proxy-authorization") or b"").partition(b" ")
         if scheme.lower() != b"basic":
             return ""
@@ -73,7 +73,7 @@ class Head:
         return int(length)
 
     def passed_on(self) -> bytes:
-        """Return the head for the server of the URL, which closes the connection behind its reply."""
+        """Return the head for the URL's server, which closes the connection after its reply."""
         named = (self.value(b"connection") or b"").lower().replace(b" ", b"").split(b",")
         kept = [
             b"%b: %b\r\n" % field
@@ -125,7 +125,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
 
 
 def reply(status: str, message: str, *fields: str) -> bytes:
-    """Return a whole response in plain text."""
+    """Return a response in plain text."""
     body = f"haft: {message}\n".encode()
     head = "".join(
         f"{line}\r\n"

@@ -33,7 +33,7 @@ def kind_of(data: bytes) -> Kind | None:
 
 
 def permitted_kinds(policy: AccessPolicy, host: str, address: str, port: int) -> frozenset[Kind]:
-    """Return the kinds of bytes that the rules let pass to this address of the host."""
+    """Return the kinds of bytes that the rules permit to this address."""
     public = is_public(address)
     return frozenset(
         kind

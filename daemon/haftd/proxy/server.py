@@ -1,8 +1,7 @@
-"""The proxy on 127.0.0.1: each connection shows the credential of a running tool, and is held to that tool's rules.
-
-- The listener is opened for the first tool that needs one. The sandbox lets its processes connect to nothing else.
+"""The proxy on 127.0.0.1: each connection shows a running tool's credential, and is held to that tool's rules.
+- The listener is opened for the first tool that needs one; the sandbox permits no other connection.
 - The daemon resolves names, and the address counts as well as the name.
-- A connection carries one request or one tunnel; the credential ends with the tool, and so do its connections.
+- A connection carries one request or one tunnel; credential and connections end with the tool.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ MAX_CONNECTIONS = 128
 """Connections of one tool at a time."""
 _BACKLOG = 1024
 _HEAD_S = 30.0
-"""Seconds for a head: a peer without a credential may hold no descriptor for longer."""
+"""Seconds for a head, as a peer without a credential holds a descriptor."""
 MAX_UNCOUNTED = 128
-"""Connections that count for no tool, as no credential is known yet or the reply is out: beyond these the oldest ends."""
+"""Connections of no tool, before the credential or after the reply; beyond these the oldest ends."""
 _LINGER_S = 2.0
 _CHUNK = 65_536
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
@@ -44,8 +43,6 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """A running tool."""
-
     tool: str
     policy: AccessPolicy
     credential: str = field(repr=False)
@@ -54,7 +51,7 @@ class _Client:
 
 
 class Proxy:
-    """Proxy for the tools of a daemon; `nursery` runs its connections."""
+    """Proxy for the daemon's tools; `nursery` runs its connections."""
 
     def __init__(self, nursery: trio.Nursery, resolve: Resolve | None = None) -> None:
         self._nursery = nursery
@@ -76,7 +73,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """The port of the listener; 0 before the first tool."""
+        """Port of the listener; 0 before the first tool."""
         return self._port
 
     def revoke(self, mark: str) -> None:
@@ -87,7 +84,7 @@ class Proxy:
                 scope.cancel()
 
     def refused(self, mark: str) -> str:
-        """Return the last destination that the rules refused to `mark`; empty without."""
+        """Return the last destination refused to `mark`, or an empty string."""
         client = self._clients.get(mark)
         return "" if client is None else client.refused
 
@@ -118,7 +115,7 @@ class Proxy:
                     self._uncounted.pop(scope, None)
 
     def _make_room(self, scope: trio.CancelScope) -> None:
-        """Take a connection among those that count for no tool, and end the oldest if they are too many."""
+        """Take a connection of no tool, and end the oldest beyond the limit."""
         self._uncounted[scope] = None
         if len(self._uncounted) > MAX_UNCOUNTED:
             oldest = next(iter(self._uncounted))
@@ -131,8 +128,8 @@ class Proxy:
         except BadRequest as bad:
             await _send(stream, reply("400 Bad Request", str(bad)))
         except _GONE:
-            return  # a peer is gone
-        except Exception as error:  # a fault of one connection ends no other
+            return
+        except Exception as error:  # a connection's fault ends no other
             log.error("a connection of the proxy failed", error=repr(error))
         await _linger(stream)
 
@@ -233,7 +230,7 @@ class Proxy:
 
 
 def _may_be_permitted(policy: AccessPolicy, head: Head) -> bool:
-    """Decide by the name alone: a name that no rule permits is not even resolved."""
+    """Decide by the name alone: a name without a rule is not even resolved."""
     if head.is_tunnel:
         schemes = ("https", "wss", "http", "ws", None)
         return any(policy.may_connect(head.host, head.port, scheme) for scheme in schemes)
@@ -250,7 +247,7 @@ def _kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
 
 
 async def resolve_addresses(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name, as the system orders them; raises OSError."""
+    """Return the addresses of a name, in the system's order; raises OSError."""
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -301,7 +298,7 @@ async def _read_head(stream: trio.SocketStream) -> bytes:
 async def _exchange(
     stream: trio.SocketStream, server: trio.SocketStream, length: int | None, rest: bytes
 ) -> None:
-    """Pass the body of the one request on, and the reply back until the server closes."""
+    """Pass the request's body on, and the reply back until the server closes."""
     async with trio.open_nursery() as nursery:
 
         async def send_body() -> None:
@@ -352,7 +349,7 @@ async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, dat
         data = data[length + 2 :]
     while trailer := await line():
         if trailer != b"\r\n" and not is_field(trailer[:-2]):
-            return  # a server that takes other line ends could see a further request in there
+            return  # a server that takes other line ends could see a further request
         await server.send_all(trailer)
         if trailer == b"\r\n":
             return
@@ -361,7 +358,7 @@ async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, dat
 async def _relay(
     source: trio.SocketStream, target: trio.SocketStream, both: trio.CancelScope
 ) -> None:
-    """Pass bytes on up to the end, which is passed on as well; a lost peer ends both directions."""
+    """Pass bytes and their end on; a lost peer ends both directions."""
     try:
         while data := await source.receive_some(_CHUNK):
             await target.send_all(data)
@@ -371,7 +368,7 @@ async def _relay(
 
 
 async def _linger(stream: trio.SocketStream) -> None:
-    """Read on for a moment: a close with unread bytes would take the reply back from the peer."""
+    """Read on for a moment: a close with unread bytes would take back the reply."""
     with trio.move_on_after(_LINGER_S):
         try:
             await stream.send_eof()

@@ -1,8 +1,9 @@
-"""Schema of a call: a tool's own parameters and the arguments of its actions.
+"""Schema of a call: a tool's own parameters and its actions' arguments.
 
 A stateful tool has one `oneOf` branch per action, or, flat, one object with the action named in
-each description. The tool's own parameters stand beside `action` and `id`. `one_shot` adds a branch
-without an action, which runs the tool to its end."""
+each description. The tool's parameters stand beside `action` and `id`. `one_shot` adds a branch
+without an action, run to the end.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +169,7 @@ def stateful(
     *,
     one_shot: bool = False,
 ) -> dict[str, Any]:
-    """Build the schema of a stateful tool, with `one_shot` also of a call without an action.
+    """Build a stateful tool's schema, with `one_shot` also of a call without an action.
 
     Raises `UnsupportedSchema` for a parameter with a name of the protocol.
     """
@@ -191,8 +192,7 @@ def stateful(
 
 
 def _moves_badly(parameters: Mapping[str, Any]) -> bool:
-    """Return True if the parameters change their meaning with two names added, or elsewhere in a
-    schema."""
+    """True if the parameters change their meaning with two names added, or elsewhere in a schema."""
     if any(word in parameters for word in _COUNTING[1:]) or "enum" in parameters:
         return True
     return _refers_upwards(parameters) or any(
@@ -227,7 +227,7 @@ def _variants(
     own: Mapping[str, Any], named: Set[str], actions: list[str], note: str, *, one_shot: bool
 ) -> dict[str, Any]:
     """Build one `oneOf` variant per action; the parameters' definitions stay at the top. `named`
-    are all property names in the parameters."""
+    are their property names."""
     reading = {name: form for name, form in READING.items() if name not in named}
     variants = {
         "spawn": lambda: _spawn(own, reading, note),
@@ -339,5 +339,5 @@ def _for(belongs: str, schema: Any) -> dict[str, Any]:
 
 
 def _both(form: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
-    """Combine the meanings of a name at spawn and at a reading action."""
+    """Combine a name's meanings at spawn and at a reading action."""
     return other if form is None else {"anyOf": [form, other]}

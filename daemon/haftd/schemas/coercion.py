@@ -1,12 +1,12 @@
 """Coercion of a value to a schema, without guesses.
 
-A string with JSON of the expected type is decoded where no string is accepted (models write `"[1,
-2]"` and `"5"`); `null` for an optional, not nullable property is dropped (strict providers require
-every property); translated names are restored; defaults are added. The first branch of a choice
-that accepts the value's type decides.
+JSON in a string is decoded where no string is accepted (models write `"[1, 2]"` and `"5"`); `null`
+for an optional, not nullable property is dropped (strict providers require every property);
+translated names are restored; defaults added. Of a choice, the first branch that accepts the
+value's type decides.
 
-Value and schema are untrusted, so the work is bounded: each subschema is analysed once per call and
-applied once per value, within a step budget. A value over its share stays unchanged.
+Value and schema are untrusted: each subschema is analysed once per call and applied once per value,
+within a step budget. A value over its share stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_DEPTH = 16
 _MAX_VALUE_DEPTH = 64
 _MAX_STEPS = 20_000
 _SHARE = 8_000
-"""Steps for one property of the whole value, so that the others are still coerced."""
+"""Steps for one property, so that the others are still coerced."""
 _CHOICES = ("anyOf", "oneOf")
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -40,7 +40,7 @@ _NOTHING: _Schema = {}
 
 
 class _Spent(Exception):
-    """The step budget is spent."""
+    """5"""
 
 
 class Steps:
@@ -90,7 +90,6 @@ def _is(value: object, types: frozenset[str]) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """Decode JSON, else return the text."""
     try:
         return decode_text(text)
     except ValueError:
@@ -178,8 +177,7 @@ class _Schemas:
         return value in values
 
     def names(self, schema: _Schema) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """Return all properties of the schema and its subschemas, its own first, and the translated
-        names."""
+        """Return all properties of the schema and its subschemas, its own first, and the translated names."""
         cached = self._named.get(id(schema))
         if cached is None:
             properties = self._all_properties(schema)
@@ -217,7 +215,7 @@ class _Coercion:
         return self._fit(value, schema, set(), 0)
 
     def _inner(self, value: Any, schema: Any) -> Any:
-        """Coerce a nested value. At the top, each property has its share of the steps."""
+        """Coerce a nested value. At the top, each property has its share of steps."""
         if self._level >= _MAX_VALUE_DEPTH:
             return value
         held = max(self._steps.left - _SHARE, 0) if self._level == 0 else 0
@@ -276,7 +274,7 @@ class _Coercion:
         ]
 
     def _as_wanted(self, value: Any, schema: _Schema) -> Any:
-        """Decode a string, or make an integral number an integer, where the schema demands that."""
+        """Decode a string, or make an integral number an integer, where demanded."""
         values = _values(schema)
         if (
             isinstance(value, str)
@@ -298,14 +296,13 @@ class _Coercion:
         return value
 
     def _are_plain(self, items: list[Any], schema: Any) -> bool:
-        """Return True if all items are scalars of accepted types: no coercion, at any length."""
+        """True if all items are scalars of accepted types: no coercion."""
         types = self._schemas.types(self._schemas.resolved(schema)) or frozenset()
         plain = {kind for name in types - {"object", "array"} for kind in _TYPES.get(name, ())}
         return bool(plain) and set(map(type, items)) <= plain
 
     def _chosen(self, value: Any, branches: list[Any]) -> Any:
-        """Choose the first branch that accepts the type, else the first that accepts the decoded
-        JSON."""
+        """Choose the first branch that accepts the type, else the decoded JSON."""
         resolved = [self._schemas.resolved(branch) for branch in branches]
         for branch in resolved:
             if self._is_meant(value, branch):
@@ -318,8 +315,7 @@ class _Coercion:
         return _NOTHING
 
     def _is_meant(self, value: Any, branch: _Schema) -> bool:
-        """Return True if type, property names and fixed values suit the branch. `null` counts as
-        absent."""
+        """True if type, property names and fixed values suit the branch. `null` counts as absent."""
         self._steps.take()
         types = self._schemas.types(branch)
         if types is None and not isinstance(value, dict):

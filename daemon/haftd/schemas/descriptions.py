@@ -1,6 +1,6 @@
-"""Constraints of a schema as sentences for a model, where the provider's dialect lacks the keyword.
+"""Constraints of a schema as sentences for a model, for keywords that a dialect lacks.
 
-Each JSON Schema keyword has one sentence, a nested schema a phrase, and values are JSON.
+Each keyword has one sentence, a nested schema a phrase, values are JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_PHRASE_DEPTH = 5
 _MAX_VALUES = 20
 _MAX_PARTS = 10
 _NO_COMMA_BEFORE = ("with ", "perhaps ", "of ", "either ")
-"""Beginnings of the parts of a phrase that follow the type without a comma."""
+"""Parts of a phrase that follow the type without a comma."""
 _NO_STOP_AFTER = (".", "!", "?", ":", "…", ")", "`")
 """Ends of a text after which `joined` adds no full stop."""
 _PAIRS = {
@@ -50,7 +50,7 @@ def quoted_names(items: Iterable[str], last: str = "and") -> str:
 
 
 def choice_sentence(values: list[Any]) -> str:
-    """List the values of an `enum` that the dialect cannot hold, such as one that is too long."""
+    """List the values of an `enum` that the dialect cannot hold."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
     shown = ", ".join(compact(value, 60) for value in values[:_MAX_VALUES])
@@ -59,8 +59,8 @@ def choice_sentence(values: list[Any]) -> str:
 
 
 def sentences(node: Node, words: Iterable[str]) -> list[str]:
-    """Describe the keywords `words` of a node, omitted from its schema. Annotations that constrain
-    nothing (`title`, `description`) have no sentence."""
+    """Describe the keywords `words` of a node. Annotations without a constraint (`title`,
+    `description`) have no sentence."""
     omitted = [word for word in words if word in node]
     return [sentence for word in omitted if (sentence := _sentence(word, node, omitted))]
 
@@ -217,7 +217,6 @@ def _phrase(node: Node, depth: int) -> str:
 
 
 def _details(node: Node, depth: int) -> list[str]:
-    """Return the constraints besides the types as parts of a phrase."""
     parts = []
     if properties := _properties(node, depth):
         parts.append(properties)
@@ -265,7 +264,7 @@ def _lowered(sentence: str) -> str:
 
 
 def joined(*texts: str | None) -> str:
-    """Join texts as sentences, without those that an earlier text contains."""
+    """Join texts as sentences, without those that an earlier one contains."""
     result = ""
     for text in texts:
         if not text or text in result:
@@ -277,8 +276,7 @@ def joined(*texts: str | None) -> str:
 
 
 def with_notes(text: str, notes: Iterable[str], longest: int) -> str:
-    """Append notes to a description within `longest` characters; the description is
-    cut first."""
+    """Append notes to a description within `longest` characters; the description is cut first."""
     more = joined(*notes)
     room = longest if not more else max(longest - len(more) - 2, longest // 2)
     full = joined(_cut(text, room), more)
@@ -298,10 +296,9 @@ def _cut(text: str, longest: int) -> str:
 
 
 def recursion_sentence(name: str) -> str:
-    """Refer a recursive node to the definition `name` in which it is nested."""
+    """Refer a recursive node to the definition `name` around it."""
     return f"The same form as {compact(name, 80)} above, again."
 
 
 def original_name_sentence(name: str) -> str:
-    """Describe the original name of a renamed property."""
     return f"(The tool calls it {compact(name, 200)}.)"

@@ -1,9 +1,9 @@
-"""Writer of a normalized schema in the keywords of a dialect.
+"""Writer of a normalized schema in a dialect's keywords.
 
 Dropped keywords are described at their node; `lossless` turns false once a value may match the
 output but not the original. Where a choice must stand alone, its siblings move into each branch,
 with one type each. A node that a strict dialect cannot hold (open objects, excessive depth,
-recursion) becomes a JSON string, which `coercion` decodes at the call.
+recursion) becomes a JSON string, which `coercion` decodes.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class DialectWriter:
         return self._or_null(written) if null else written
 
     def _with_text(self, written: Node, text: str) -> Node:
-        """Prefix the description; a choice that stands alone has the text in its first branch."""
+        """Prefix the description; a choice that stands alone has it in its first branch."""
         if not text:
             return written
         if "anyOf" in written and self._dialect.null == "nullable":
@@ -282,7 +282,6 @@ class DialectWriter:
         return self._described(written, node, [*notes, *sentences(node, left)])
 
     def _text(self, node: Node, kind: str) -> Node:
-        """Write a JSON string for the value."""
         noun = "an object" if kind == "object" else "a list"
         rest = "" if CUT in node else details(node, 1_000)
         notes = [f"Written as JSON text of {noun}{f', {rest}' if rest else ''}."]

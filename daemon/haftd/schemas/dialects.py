@@ -40,9 +40,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """A provider's subset of JSON Schema."""
 
     keeps: frozenset[str]
-    """Keywords to keep; others go to the description."""
+    """Kept keywords; others go to the description."""
     formats: frozenset[str] | None = None
-    """Kept values of `format`; None keeps all."""
+    """Kept values of `format`; None: all."""
     root_choice: bool = False
     """The root may have `oneOf`, `anyOf`, `allOf`, `not` and conditions beside its type."""
     choice_alone: bool = True
@@ -56,14 +56,14 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Every property is required (optional ones are nullable) and objects are closed; an object
     without properties is a JSON string."""
     types: bool = True
-    """Each value needs a type, each list its items, each object its properties."""
+    """Each value needs a type, each list items, each object properties."""
     plain_patterns: bool = False
-    """Patterns without lookaround and back references."""
+    """No lookaround and back references."""
     empty_choice: bool = True
     """`enum` may contain the empty string."""
     property_first: str = ""
     property_rest: str = ""
-    """Permitted characters of property names, inside a character class; empty permits all."""
+    """Permitted characters of property names, inside a character class; empty: all."""
     depth: int = 32
     """Nesting of lists and objects; deeper ones are JSON strings."""
     enum_values: int | None = None
@@ -154,4 +154,4 @@ PROVIDERS: dict[str, Dialect] = {
         properties=_BEARABLE_PROPERTIES,
     ),
 }
-"""Dialects by provider. `generic` has none and keeps the original."""
+"""`generic` has none and keeps the original."""

@@ -1,7 +1,7 @@
 """Intersection of two normalized schemas.
 
-Keywords that cannot be joined (two patterns, two choices) stay side by side in `allOf`. Disjoint
-schemas give `NEVER`.
+Keywords that cannot be joined (two patterns, two choices) stay in `allOf`. Disjoint schemas give
+`NEVER`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_never(node: Node) -> bool:
 
 
 def merge(left: Node, right: Node) -> Node:
-    """Intersect two schemas. Texts of `left` come first."""
+    """Intersect two schemas, texts of `left` first."""
     if is_never(left) or is_never(right):
         return dict(NEVER)
     merged = dict(left)

@@ -1,6 +1,6 @@
 """Keywords and values of each JSON type, for normalized schemas.
 
-A keyword that constrains a single type implies that type unless another keyword names types.
+A keyword that constrains one type implies it unless another keyword names types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tool and property names that providers accept, which can be mapped back.
 
-Any other tool name gets a suffix hashed from the whole name, so it is unique and independent of
-other tools. A property name depends on its siblings only.
+Any other tool name gets a suffix hashed from the whole name, independent of other tools. A property
+name depends on its siblings only.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def fits(name: str) -> bool:
-    """Return True if every provider accepts the tool name: Google needs an initial letter or `_`,
-    OpenAI at most 64 characters without dots."""
+    """True if every provider accepts the tool name: Google needs an initial letter or `_`, OpenAI
+    at most 64 characters without dots."""
     return _FITS.fullmatch(name) is not None
 
 
@@ -78,12 +78,12 @@ def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]
 
 
 def own_properties(names: Iterable[str]) -> Mapping[str, str]:
-    """Map the names of any dialect back to properties."""
+    """Map any dialect's names back to properties."""
     distinct = tuple(names)
     return _NONE if all(map(_EVERYWHERE.fullmatch, distinct)) else _own(distinct)
 
 
-@lru_cache(maxsize=64)  # called for every tool call, and tools rarely change
+@lru_cache(maxsize=64)  # called for every tool call
 def _own(names: tuple[str, ...]) -> Mapping[str, str]:
     originals: dict[str, str] = {}
     for dialect in PROVIDERS.values():

@@ -1,9 +1,9 @@
-"""Normalization of a schema of any draft to the form of this package.
+"""Normalization of a schema of any draft to this package's form.
 
 Local references are replaced by their targets, recursive ones cut and marked with `CUT`. `type` is
 a list, `const` an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty
-schema, `false` `NEVER`. Malformed keywords are skipped. The number of nodes is bounded, so mutually
-recursive references end.
+schema, `false` `NEVER`. Malformed keywords are skipped. The number of nodes is bounded, for
+mutually recursive references.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reduction of parameters to one object without a choice or condition at the root.
+"""Parameters as one object without a choice or condition at the root.
 
-Properties of all branches stand side by side; required are those that every branch requires. Other
-constraints become sentences, checked at the call.
+Properties of all branches stand side by side; required are those of every branch. Other constraints
+become sentences, checked at the call.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ _MAX_FORMS = 12
 
 
 def flatten(node: Node) -> tuple[Node, list[str]]:
-    """Return the object, and sentences about the constraints removed from its root; raises
-    `UnsupportedSchema`."""
+    """Return the object, and sentences on constraints removed from its root; raises `UnsupportedSchema`."""
     if is_never(node):
         raise UnsupportedSchema("its parameters take nothing at all")
     if "type" in node and "object" not in node["type"]:
@@ -133,7 +132,6 @@ def _any(forms: list[Node]) -> Node:
 
 
 def _describe_branches(branches: list[Node], how: str) -> str:
-    """Describe the branches' requirements; empty if none."""
     sets = [branch.get("required", []) for branch in branches]
     if all(set(branch) <= {"required", "type"} | ANNOTATIONS for branch in branches):
         if not any(sets):

@@ -1,6 +1,6 @@
 """Writer of a normalized schema with every keyword, for permissive providers.
 
-References are inlined and recursion is described. Rejected property names are replaced; a very long
+References are inlined, recursion is described. Rejected property names are replaced; a very long
 choice is described by its first values.
 """
 

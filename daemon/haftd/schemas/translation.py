@@ -1,7 +1,5 @@
-"""Translation of one tool, description and parameters, for a provider.
-
-Constraints lost at the root are appended to the tool's description.
-"""
+"""Translation of one tool, description and parameters, for a provider; constraints lost at the root
+go to the description."""
 
 from __future__ import annotations
 
@@ -37,10 +35,10 @@ def translate(
     dialect: Dialect,
     style: Style | None = None,
 ) -> Translated:
-    """Translate a tool. A choice at the root needs a provider that accepts one and the style
-    `oneof` (default: the provider's style).
+    """Translate a tool. A choice at the root needs a provider that accepts one and the style `oneof`
+    (default: the provider's style).
 
-    Raises `UnsupportedSchema`, also for a schema above the provider's limits.
+    Raises `UnsupportedSchema`, also above the provider's limits.
     """
     if isinstance(parameters, Mapping):  # else `flatten` raises
         _hold_properties(parameters.get("properties"), dialect)
@@ -98,7 +96,7 @@ def _hold_properties(properties: object, dialect: Dialect) -> None:
 
 
 def _count(written: Any) -> tuple[int, int, int]:
-    """Count properties, characters of their names and choices, and values of choices."""
+    """Count properties, characters of names and choices, and values of choices."""
     if isinstance(written, list):
         counts = [_count(item) for item in written]
     elif isinstance(written, dict):

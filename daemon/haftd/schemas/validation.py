@@ -1,7 +1,7 @@
 """Validation of a call's arguments against a schema.
 
 Arguments are coerced and get defaults, except where these invalidate them. All problems are
-reported together; of a large value the first one, since the validator collects errors at 30 µs each.
+reported together; of a large value the first, as the validator collects errors at 30 µs each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .violations import Names, Path, explain
 
 _MAX_PROBLEMS = 50
 _MAX_EXPLAINED = 500
-"""Values and names of a value that is explained in full."""
+"""Values and names of a value explained in full."""
 _MAX_SCHEMA = 20_000
 """Values of a schema whose errors are all collected: each references its part of the schema."""
 _CHOICES = frozenset(["anyOf", "oneOf"])
@@ -110,7 +110,7 @@ def _wrong(
 
 
 def is_larger(value: Any, most: int) -> bool:
-    """Return True if more than `most` values are in a value, with itself."""
+    """True for more than `most` values, with `value` itself."""
     left = most
     waiting = [value]
     while waiting:

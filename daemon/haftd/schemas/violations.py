@@ -1,8 +1,5 @@
-"""Explanation of a validator's error in a sentence.
-
-The sentence lists the accepted alternatives: `enum` values, or the branch of a choice that suits
-the value's type. Long lists are cut and counted.
-"""
+"""A validator's error as a sentence with the accepted alternatives: `enum` values, or the choice's
+branch that suits the value's type. Long lists are cut and counted."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _OFFERING = frozenset(["type", "enum", "const"])
 
 
 class Names:
-    """Sentences about unknown names, with a limited search for similar names."""
+    """Sentences about unknown names, with a limited search for similar ones."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTED
@@ -94,10 +91,8 @@ def _meant(
     error: jsonschema_rs.ValidationError,
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
 ) -> Sequence[jsonschema_rs.ValidationError]:
-    """Return the errors of the intended branch; empty if unclear.
-
-    That branch alone accepts the value's type, or alone has the fixed values of its properties.
-    """
+    """Return the errors of the intended branch, which alone accepts the value's type, or has its
+    properties' fixed values; empty if unclear."""
     inside = [findings for findings in branches if not _is_offering(error, findings)]
     if len(inside) > 1:
         inside = [
@@ -111,7 +106,7 @@ def _meant(
 def _is_offering(
     error: jsonschema_rs.ValidationError, findings: Sequence[jsonschema_rs.ValidationError]
 ) -> bool:
-    """Return True if a branch's errors only name alternatives to the whole value."""
+    """True if a branch's errors only name alternatives to the whole value."""
     return all(
         str(inner.kind.name) in _OFFERING and len(inner.instance_path) == len(error.instance_path)
         for inner in findings
@@ -148,7 +143,7 @@ def _offer(
 
 
 def _values(actual: Any, values: Mapping[str, Any], count: int, names: Names) -> str:
-    """List the accepted values; of very many, the similar and the first ones, with the count."""
+    """List the accepted values; of very many, the similar and first ones, with the count."""
     if len(values) == 1:
         return next(iter(values))
     listed = ", ".join(values)

@@ -1,8 +1,8 @@
 """Push of a session's changes to its subscribers (docs/protocol.md, "Subscriptions").
 
-No execution waits for a subscriber, unless it asks for that: a handle marks its followers as due, and one task for each
-connection sends one message at a time, as of the moment of sending. Read offsets and notices stay. A
-connection has a `push_queue`, each request a `subscription` with a `follower` for each handle.
+No execution waits for a subscriber, unless asked to: a handle marks its followers as due, and one
+task a connection sends one message at a time, as of the moment of sending. A connection has a
+`push_queue`, each request a `subscription` with a `follower` for each handle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Subscriber(msgspec.Struct, eq=False):
 
 
 class Subscriptions:
-    """All subscriptions; `nursery` holds one task for each subscribed connection."""
+    """All subscriptions; `nursery` holds one task a subscribed connection."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Subscriptions:
     ) -> str:
         """Subscribe the peer; return the subscription's name.
 
-        With `only`, to these handles and later executions of their ids, else to all of the session, or
-        of all sessions with `*`. `inquiries` are those open now.
-        `offsets` has the start of the output by id. Bytes for a `terminal` reader are filtered.
+        With `only`, to these handles and later executions of their ids, else to all of the session,
+        or of all sessions with `*`. `inquiries` are those open now, `offsets` the starts of output
+        by id. Bytes for a `terminal` reader are filtered.
         """
         initial = tuple(handles)
         subscriber = self._subscribers.get(client.caller)
@@ -126,13 +126,13 @@ class Subscriptions:
             self._end(subscription)
 
     def add_handle(self, handle: Handle) -> None:
-        """Follow a new handle for the subscribers of its session that may reach the handle."""
+        """Follow a new handle for the session's subscribers with enough permissions."""
         for subscription in self._of(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
     def remove_handle(self, handle: Handle) -> None:
-        """Push the end of a handle's retention to the subscribers that may reach the handle."""
+        """Push the end of a handle's retention to subscribers with enough permissions."""
         for subscription in self._of(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.forget(handle)
@@ -155,7 +155,6 @@ class Subscriptions:
                 subscription.tools_changed()
 
     def _of(self, session: str) -> Iterator[Subscription]:
-        """Yield the subscriptions to a session, and to all."""
         yield from self._by_session.get(session, ())
         yield from self._by_session.get(ALL, ())
 

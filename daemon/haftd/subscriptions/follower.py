@@ -1,7 +1,5 @@
-"""One subscription's view of one handle: output and bytes from the spool, state, screen.
-
-The session's read offset stays.
-"""
+"""One subscription's view of one handle: output and bytes from the spool, state, screen; the
+session's read offset stays."""
 
 from __future__ import annotations
 
@@ -36,10 +34,10 @@ from .push_queue import PushQueue
 _MIN_SCREEN_INTERVAL_S = 0.03
 """An eye sees no more, and each message costs a rendering."""
 _FIRST_LOOK_S = 0.05
-"""Pause from an event of a terminal's program to the first reading of its input state; pauses double."""
+"""Pause from a terminal's event to the first reading of its input state; pauses double."""
 
 _ShownState = tuple[State, int, Needs, TerminalSize | UnsetType]
-"""State with the number of questions, the need and the size."""
+"""State with number of questions, need and size."""
 
 
 class Follower:
@@ -82,7 +80,8 @@ class Follower:
         names_session: bool = False,
         backpressure: bool = False,
     ) -> None:
-        """Follow the output from `offset` on, by default from its end; `over` is called after the end was sent.
+        """Follow the output from `offset`, by default from its end; `over` is called after the end was
+        sent.
 
         With `backpressure` the process waits for the reader of the bytes.
         """
@@ -104,7 +103,7 @@ class Follower:
                 offset = boundary(handle.spool) if is_filtered else handle.spool.end
             self._bytes = BytesTail(handle, offset, terminal, keeps_all=backpressure)
         self._awaited_by = execution_of(handle) if backpressure else None
-        """The execution that waits for this reader."""
+        """Execution that waits for this reader."""
         if self._awaited_by is not None:
             self._awaited_by.add_backlog(self._backlog)
         self._sent_state: _ShownState | None = None
@@ -112,7 +111,7 @@ class Follower:
         """Next state to send, after the output up to `_state_offset`."""
         self._state_offset = 0
         self._reads: InputKind | None = None
-        """Input that the program waits for, as of the last look."""
+        """Input that the program waits for, as last read."""
         self._activity = -1.0
         self._look_at = 0.0
         self._look_pause = _FIRST_LOOK_S
@@ -194,10 +193,8 @@ class Follower:
         return True
 
     def _look(self) -> None:
-        """Read the input state after the last event of a terminal's process, in doubling pauses.
-
-        The kernel has no event for the input state.
-        """
+        """Read the input state after a terminal's last event, in doubling pauses, as the kernel has
+        no event for it."""
         handle, now = self._handle, trio.current_time()
         execution = self._execution_of(handle)
         if execution is None or not handle.terminal or handle.state is not State.RUNNING:
@@ -250,8 +247,7 @@ class Follower:
         return True
 
     def _send_screen(self, is_over: bool) -> bool:
-        """Send changes of the screen, or schedule changes that come too soon; return True if there
-        were any."""
+        """Send changes of the screen, or schedule those that come too soon; return True if there were any."""
         handle, now = self._handle, trio.current_time()
         execution = self._execution_of(handle)
         if now < self._next_screen_at and not is_over:
@@ -274,7 +270,7 @@ class Follower:
 
 
 def _is_unchanged(previous: Screen, current: Screen) -> bool:
-    """Return True if no visible part has changed."""
+    """True if no visible part has changed."""
     if current.changed is UNSET or current.changed:
         return False
     return (previous.cursor, previous.alt, previous.title, previous.scrollback) == (

@@ -49,7 +49,6 @@ class PushQueue:
             self._due.remove(source)
 
     def send(self, method: str, params: object) -> bool:
-        """Send a message now; return True if sent."""
         return self._client.notify(method, params)
 
     async def run(self) -> None:
@@ -59,7 +58,7 @@ class PushQueue:
                 while self._due:
                     if not await self._client.idle():
                         return
-                    if self._due:  # the due source may have been discarded meanwhile
+                    if self._due:  # the due source may have been discarded
                         self._send_next()
                     await trio.lowlevel.checkpoint()
                 with trio.move_on_at(min(self._later.values(), default=float("inf"))):

@@ -1,7 +1,7 @@
 """A client's subscription to a session, or to all: handles, events, inquiries, notices.
 
-Queued notices are bounded: the oldest are dropped and counted. Critical notices go first and are
-never dropped.
+Queued notices are bounded: the oldest are dropped and counted. Critical ones go first and are never
+dropped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_NOTICES = 256
 """Queued notices of one subscription."""
 _SESSION_EVENTS = frozenset({"inquiries", "approvals", "notification", "tools"})
 ALL = "*"
-"""The session of a subscription to all sessions."""
+"""Session of a subscription to all."""
 
 
 class Subscription:
@@ -73,14 +73,13 @@ class Subscription:
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
         self._inquiries: dict[InquiryKind, bool] = {}
-        """Inquiries whose opening (True) or end (False) is not yet sent."""
+        """Inquiries whose opening (True) or end (False) is unsent."""
         self._evicted: set[Handle] = set()
-        """Forgotten handles whose last state is not yet sent."""
+        """Forgotten handles whose last state is unsent."""
         self._forgotten: dict[tuple[str, str], int] = {}
-        """Generations of forgotten handles, by session and id, not yet sent."""
+        """Unsent generations of forgotten handles, by session and id."""
         self._notices: deque[tuple[str, Notice]] = deque()
         self._critical: deque[tuple[str, Notice]] = deque()
-        """Critical notices not yet sent."""
         self._lost = 0
         self._lost_at = 0.0
         self._tools_changed = False
@@ -112,7 +111,7 @@ class Subscription:
             self._queue_forgotten(handle)
 
     def forget(self, handle: Handle) -> None:
-        """Queue the end of a handle's retention, behind its last state; a rejected start has none."""
+        """Queue the end of a handle's retention, after its last state; a rejected start has none."""
         if handle in self._followers:
             self._evicted.add(handle)
             if not handle.stopped:
@@ -138,7 +137,7 @@ class Subscription:
             self._queue.add(self)
 
     def inquiry_closed(self, kind: InquiryKind) -> None:
-        """Queue the end of an inquiry; one whose opening was not sent is dropped."""
+        """Queue an inquiry's end; one whose opening is unsent is dropped."""
         if not self._covers(kind):
             return
         if self._inquiries.pop(kind, False):

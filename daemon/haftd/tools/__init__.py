@@ -1,11 +1,8 @@
 """From a definition to an executable call.
-
-- `definitions` reads TOML, Python functions and the descriptions of programs and MCP servers.
+- `definitions` reads TOML, Python functions and descriptions by programs and MCP servers.
 - `templates` fills variables into commands.
-- `projects` adds the trusted definitions of a root.
+- `projects` adds a root's trusted definitions.
 - `lists` shows tools to callers.
 - `calls` resolves a call.
-
-The `catalogue` has all tools by name. The daemon's own definitions are in `builtin/` and
-`toolpack/`.
+The `catalogue` has all tools by name; the daemon's own are in `builtin/` and `toolpack/`.
 """

@@ -1,7 +1,7 @@
 """Catalogue of all tools by name.
 
 A fault in one file removes no other tool. A root's definitions are checked at each call that names
-the root, and a call of a user's tool does not depend on the root.
+it; the user's tools do not depend on the root.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from .projects.roots import (
 from .projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
-"""Tools shipped with the daemon, in the users' file format under `toolpack/`."""
+"""Shipped tools, in the users' file format under `toolpack/`."""
 
 USER_SHELL = "user_shell"
-"""The shell of `haft shell`, available with any toolpack."""
+"""Shell of `haft shell`, available with any toolpack."""
 
 
 # `Catalogue.list` shadows the builtin type inside the class.
@@ -59,22 +59,21 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 _UNTIL = "; until it can be, every start asks for approval"
 _ASKS = Layer("*", ("unread",), Document("", {}, {}), {"run": "ask"})
-"""Policy of roots' tools while a file of the user's is kept from being read."""
+"""Policy of roots' tools while a file of the user's cannot be read."""
 
 
-def _ignore() -> None:
-    """Do nothing."""
+def _ignore() -> None: ...
 
 
 _MAX_QUICK_LIST = 20
-"""Lists of at most this many tools take a few milliseconds."""
+"""Lists of so many tools take a few milliseconds."""
 
 _MAX_ROOTS = 32
 """Cached roots, least recently used first out."""
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """Snapshot of a root's files and their trust. `root` is canonical."""
+    """Snapshot of a root's files and their trust; `root` is canonical."""
 
     root: str
     files: tuple[HashedFile | RefusedFile, ...]
@@ -87,22 +86,21 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 class Definitions(msgspec.Struct, frozen=True):
-    """Result of one `Catalogue.read`."""
+    """Result of `Catalogue.read`."""
 
     own: UserTools
     toolpack: tuple[str, ...]
     problems: tuple[Problem, ...]
     is_incomplete: bool = False
-    """True if modes or owners keep some file of the user's from being read."""
+    """Modes or owners keep a file of the user's from being read."""
 
 
 class Catalogue:
     """Tools of the daemon's user and of trusted roots.
 
     `sources` are definition files in ascending precedence; a folder stands for its `*.toml` and
-    `*.py`, recursively, sorted by path. Missing files are skipped. The `builtin` tools are below
-    all others. Without `trust`, roots have no tools. `packages` are folders searched for entry
-    points.
+    `*.py`, recursively, by path. Missing files are skipped. The `builtin` tools are below all
+    others. Without `trust`, roots have no tools. `packages` are folders searched for entry points.
     """
 
     def __init__(
@@ -127,7 +125,7 @@ class Catalogue:
         self.descriptions = Descriptions()
         self.servers: dict[str, ServerState] = {}
         self.server_problems: tuple[Problem, ...] = ()
-        """Current problems of MCP servers and of definitions of their tools."""
+        """Problems of MCP servers and their tools' definitions."""
         self.reload()
 
     def __len__(self) -> int:
@@ -138,7 +136,7 @@ class Catalogue:
         return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None, surface: Surface = "actions") -> Tool:
-        """Return the tool by its own name, or by a provider's name for it.
+        """Return the tool by its own or a provider's name.
 
         Raises `RpcError`: tool_not_found with the tools of `surface`, or untrusted_root where an
         untrusted file mentions the name.
@@ -172,7 +170,7 @@ class Catalogue:
         return describe(self.ready(name, root, (), surface), surface) if own is None else own
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
-        """Return the self-describing tools, or only that of `name`; raises as `find`."""
+        """Return the self-describing tools, or that of `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
         if name in RESERVED_NAMES:
@@ -181,14 +179,13 @@ class Catalogue:
         return [tool] if tool.is_asked else []
 
     def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Return the problems of servers, of rules of access, and of tools without their self-description."""
+        """Return the problems of servers, access rules, and undescribed tools."""
         undescribed = self.descriptions.problems(self._toolset(root).self_describing, root)
         rules = [problem for problem in self.problems if is_about_rules(problem)]
         return (*rules, *undescribed, *self.server_problems)
 
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
-        """Return the servers that must list their tools before this tool, or the whole list, is
-        complete."""
+        """Return the servers that must list their tools before this tool, or the whole list, is complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]
         if not unlisted or name in RESERVED_NAMES:
             return []
@@ -216,7 +213,7 @@ class Catalogue:
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
-        """Replace the configured servers; a server that is not `changed` keeps its listed tools."""
+        """Replace the configured servers; one that is not `changed` keeps its tools."""
         kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
         self.servers = {state.name: kept.get(state.name, state) for state in states}
         self._place()
@@ -272,7 +269,7 @@ class Catalogue:
         root: str | None,
         surface: Surface = "actions",
     ) -> Callable[[], _Listed] | None:
-        """Return a function that lists, for a worker thread; None where `listing` is fast."""
+        """Return a function that lists in a worker thread; None where `listing` is fast."""
         toolset = self._toolset(root)
         descriptions = self.descriptions
         if (
@@ -298,8 +295,8 @@ class Catalogue:
         )
 
     def grant(self, root: str, digest: str, at: float) -> dict[str, str]:
-        """Trust the root's files if their common digest is `digest`; return the digest of each.
-        Raises `TrustFault`."""
+        """Trust the root's files if their common digest is `digest`; return each one's. Raises
+        `TrustFault`."""
         seen = self.inspect(root)
         files = {file.name: file for file in seen.files if isinstance(file, HashedFile)}
         if seen.digest != digest:
@@ -312,8 +309,8 @@ class Catalogue:
         return {name: file.digest for name, file in files.items()}
 
     def revoke(self, root: str) -> tuple[str, bool]:
-        """Revoke all trust in the root; return its canonical path, and True if the root was
-        trusted. Raises `TrustFault`."""
+        """Revoke all trust in the root; return its canonical path, and True if it was trusted.
+        Raises `TrustFault`."""
         trusted = self.trusted_roots()
         # A root since removed, or replaced by a link, is stored under the path of its grant.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
@@ -392,10 +389,10 @@ class Catalogue:
         return [_parse_packed(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> tuple[_Documents, bool]:
-        """Return what can be read, and whether modes or owners keep some file from being read.
+        """Return the readable documents, and True if modes or owners keep a file from being read.
 
-        Such a file may name what is to be asked for: a tool in a sandbox, which may change the modes of files,
-        would else rid itself and others of an approval.
+        Such a file may demand approvals, of which a sandboxed tool could rid itself by changing
+        modes.
         """
         documents: _Documents = []
         is_incomplete = False
@@ -439,12 +436,12 @@ def _until(error: UnreadableFile) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _parse_packed(text: str, file: str) -> Document:
-    """Parse a file that each reload reads, and that changes with an upgrade only."""
+    """Parse a file that changes with an upgrade only."""
     return parse(text, file)
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:
-    """Return as a clause why definitions of that name are unused."""
+    """Return a clause on why definitions of that name are unused."""
     keys = [".".join((*form, name)) for form in FORMS]
     for entry in problems:
         if any(entry.key == key or entry.key.startswith(f"{key}.") for key in keys):

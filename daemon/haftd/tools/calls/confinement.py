@@ -10,7 +10,7 @@ from haftd.tools.definitions.module_access import unenforceable
 from haftd.tools.definitions.runtime_names import MEDIATED
 
 CONFINED_RUNTIMES = ("stdio", "pty", "wasm")
-"""The runtimes that start a process by `host/launch`, which applies the sandbox."""
+"""Runtimes that start a process by `host/launch`, which applies the sandbox."""
 
 
 def policy_in_force(tool: Tool, root: str, variables: dict[str, str]) -> AccessPolicy | None:
@@ -30,7 +30,7 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
         return _sandbox_of_mediated(tool, mediated_policy(tool, policy), root)
     if policy is None:
         return None
-    # Absolute and relative rules may turn out to lie within each other.
+    # Absolute and relative rules may lie within each other.
     for _, why in unenforceable(policy, runtime, is_unsafe=tool.unsafe):
         raise _refusal(tool, why)
     if tool.unsafe:
@@ -48,14 +48,14 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
 
 
 def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
-    """Return the rules of a mediated tool, which without any may do nothing."""
+    """Return a mediated tool's rules: without any it may do nothing."""
     return policy or (AccessPolicy() if tool.unsafe else NOTHING)
 
 
 def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
-    """Return the sandbox of a program that a mediated tool runs.
+    """Return the sandbox of a mediated tool's program.
 
-    The proxy sees no path of a URL within TLS: rules with one leave the program without a network.
+    The proxy sees no path of a URL within TLS: such rules leave the program without a network.
     """
     has_paths = any(rule.path_prefix is not None for rule in policy.net or ())
     network = "none" if has_paths else policy.network
@@ -85,7 +85,7 @@ def denials_of(policy: AccessPolicy) -> tuple[Grant, ...]:
 
 
 def _sandbox_of_mediated(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
-    """Return the sandbox of the process itself: places with `execute`, but never the root."""
+    """Return the process's own sandbox: places with `execute`, never the root."""
     for _, why in policy.unmediated():
         raise _refusal(tool, why)
     grants = []

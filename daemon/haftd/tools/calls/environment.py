@@ -1,8 +1,8 @@
 """Environment of a tool's process (docs/configuration.md, "The environment of a tool").
 
 Later wins: the client's environment (with a few of the daemon's names as fallback) or the daemon's,
-without secrets, access to the user manager, and facts of another terminal; haft's defaults; the
-definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
+without secrets, the user manager, and facts of another terminal; haft's defaults; the definition;
+HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MAX_VARIABLE = MAX_ARGUMENT - 1
 """Bytes of name and value: the kernel's limit less `=` and NUL."""
 
 MAX_CALL_BYTES = 64 * 1024
-"""Longer JSON of a call is passed in a file."""
+"""Longer JSON is passed in a file."""
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _FILLED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
-"""Taken from the daemon's environment if absent from the client's."""
+"""From the daemon's environment if absent from the client's."""
 
 _MANAGER = "DBUS_SESSION_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE XDG_RUNTIME_DIR"
-"""The user manager could start processes outside of haft's control."""
+"""The user manager could start processes outside haft's control."""
 
 _SYSTEMD = (
     "NOTIFY_SOCKET LISTEN_FDS LISTEN_PID LISTEN_FDNAMES LISTEN_PIDFDID WATCHDOG_USEC WATCHDOG_PID"
@@ -114,7 +114,7 @@ def granted_variables(
     may_see: Callable[[str], bool],
     names: Iterable[str],
 ) -> dict[str, str]:
-    """Return the variables that host calls may use; a secret one only by its own name in `names`."""
+    """Return the variables for host calls; a secret one only by its own name in `names`."""
     secret, named = secret_pattern(tuple(secret_env)), frozenset(names)
     return {
         name: value
@@ -124,7 +124,7 @@ def granted_variables(
 
 
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
-    """Return HAFT_CALL: the JSON, or the path of the file where `write` stored a long JSON."""
+    """Return HAFT_CALL: the JSON, or the path of a long one's file."""
     data = call_json.encode()
     if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
@@ -150,12 +150,11 @@ def build(
 ) -> dict[str, str]:
     """Build the environment of a tool's process.
 
-    `askpass` is the program that asks for secrets. `socket` addresses this daemon, since a tool's
-    environment lacks the folders to search for it. `outer` has the tags of the handles that contain
-    the daemon. `may_inherit` decides about the variables of a tool with rules, `may_read` about the files: git ends at a
-    configuration that it may not read, and gets none. A process that
-    `is_confined` gets no address of the daemon, as its sandbox lets it reach no socket; `proxy` is the only one then for
-    connections.
+    `askpass` asks for secrets. `socket` addresses this daemon, as a tool's environment lacks the
+    folders to find it. `outer` has the tags of handles around the daemon. `may_inherit` decides on
+    the variables of a tool with rules, `may_read` on files: git, which ends at an unreadable
+    configuration, gets none. A process that `is_confined` gets no daemon's address, as no socket is
+    reachable; `proxy` is then the only one.
     """
     source = _source(base, client)
     inherited = _inherited(tuple(source.items()), tuple(secret_env))
@@ -209,7 +208,7 @@ def _set_askpass(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
     """Route questions for secrets through the daemon: a client's askpass would open a window, or
     wait at an unattended terminal."""
     env.update(dict.fromkeys(_ASKERS, askpass))
-    # On a terminal ssh asks there, where the question is visible.
+    # On a terminal ssh asks there, visibly.
     env.pop("SSH_ASKPASS_REQUIRE", None)
     if not terminal:
         env["SSH_ASKPASS_REQUIRE"] = "force"

@@ -1,4 +1,4 @@
-"""PATH of the user's login shell, for a daemon started with a minimal PATH.
+"""PATH of the user's login shell, for a daemon with a minimal one.
 
 The shell gets no terminal, no input, and only the given environment.
 """
@@ -29,14 +29,14 @@ _BARE = frozenset(
     ]
 )
 _BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
-# Every login shell passes a text in single quotes to sh unchanged.
+# Every login shell passes single-quoted text to sh unchanged.
 _ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
 _NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
 _MAX_BYTES = 256 * 1024
 
 
 def is_bare(path: str | None) -> bool:
-    """Return True if all folders are the system's defaults."""
+    """True if all folders are the system's defaults."""
     return all(folder in _BARE for folder in (path or "").split(":") if folder)
 
 
@@ -55,8 +55,7 @@ def login_shell(env: Mapping[str, str], uid: int) -> str:
 
 
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
-    """Return the login shell's PATH with this process's appended, or None; blocks up to
-    `timeout_s`."""
+    """Return the login shell's PATH with this process's appended, or None; blocks up to `timeout_s`."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
         return None
     try:
@@ -76,7 +75,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
-        # The shell is not reaped yet, so the pid is valid; start-up files may have left processes.
+        # The unreaped shell's pid is valid; start-up files may have left processes.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

@@ -1,7 +1,7 @@
 """From a tool and its validated arguments to a `ResolvedCall`.
 
-A definition's relative program and `cwd` start at the root; a relative program from an argument
-starts at the `cwd`, as in a shell.
+A definition's relative program and `cwd` start at the root; a relative program from an argument at
+the `cwd`, as in a shell.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VALUE = "HAFT_VALUE_{}"
 
 
 class CallContext(Redacted, frozen=True, kw_only=True):
-    """Context of one call. `path` is the PATH for programs."""
+    """Context of one call; `path` is the PATH for programs."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("variables",)
 
@@ -50,17 +50,17 @@ class CallContext(Redacted, frozen=True, kw_only=True):
     path: str = "/usr/local/bin:/usr/bin:/bin"
     answers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     vars: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Values from the client for the tool."""
+    """The client's values for the tool."""
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The daemon's environment, for `${VAR}` in access rules: the client's could widen a rule."""
 
 
 class ResolvedCall(Redacted, frozen=True):
-    """Call of a tool with its templates rendered.
+    """Call with its templates rendered.
 
-    `launch` has no environment yet: `env_overlay` changes that of the daemon, where a string sets a
-    variable, None removes it, and True passes the caller's variable even if secret. `context_json`
-    is for HAFT_CALL. `policy` has absolute paths.
+    `launch` has no environment yet: `env_overlay` changes the daemon's, where a string sets a
+    variable, None removes it, and True passes the caller's even if secret. `context_json` is for
+    HAFT_CALL. `policy` has absolute paths.
     """
 
     UNSHOWN: ClassVar[tuple[str, ...]] = (
@@ -74,7 +74,7 @@ class ResolvedCall(Redacted, frozen=True):
     context_json: str = ""
     policy: AccessPolicy | None = None
     is_module: bool = False
-    """The program is a module of WebAssembly."""
+    """The program is a WebAssembly module."""
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
@@ -161,7 +161,7 @@ def _older_context(context: CallContext) -> dict[str, Any]:
 
 
 class _Renderer:
-    """Renderer of one call's templates; failures become `RpcError`."""
+    """Renderer of a call's templates; failures become `RpcError`."""
 
     def __init__(self, tool: Tool, args: Mapping[str, Any], scope: template.Scope) -> None:
         self.tool = tool
@@ -194,7 +194,7 @@ class _Renderer:
             raise self._definition_error(key, error) from None
 
     def sized(self, key: str, text: str, name: str = "") -> str:
-        """Check the kernel's size limit for an argument, or for the value of the variable `name`."""
+        """Check the kernel's size limit for an argument, or the value of the variable `name`."""
         if "\0" in text:
             raise self._argument_error(
                 _holder(self.args, "\0") or key,
@@ -307,7 +307,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
-    """Return the path of the argument that contains `needle`; empty without one."""
+    """Return the path of the argument that contains `needle`, or an empty string."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()

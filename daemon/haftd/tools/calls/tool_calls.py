@@ -1,7 +1,4 @@
-"""Parser of a model's arguments for a stateful tool.
-
-The tool's own arguments stand beside `action` and `id`.
-"""
+"""Parser of a model's arguments for a stateful tool: its own stand beside `action` and `id`."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 
 
 class HandleCall(Redacted, frozen=True):
-    """Parsed call of a stateful tool.
+    """Call of a stateful tool.
 
     For spawn, `args` are the tool's own arguments, validated; for apply, `input` is set. `reading`
     holds `wait`, `pattern`, `timeout_ms` and `view`, if given.
@@ -76,7 +73,7 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     args: dict[str, Any] = {}
     if action == "spawn":
         own = _drop_protocol_nulls(tool, protocol)
-        # A name of the tool's own shadows a protocol name.
+        # The tool's own name shadows a protocol name.
         reading = own.keys() & READING.keys() - _own_names(tool)
         protocol = {name: own.pop(name) for name in reading}
         args, more = _checked(tool, own)

@@ -1,9 +1,8 @@
-"""Access policy of a tool: its rules on files, network, environment and commands, and the decisions by them.
-
-- A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty kind grants nothing.
-- `fs`: for each right, the rule with the longest path that names the right decides.
-- `net`: the most specific matching rule decides, and of two equal ones the denial.
-- Paths and URLs are compared as texts: whoever opens a path or follows a redirect resolves it first.
+"""Access policy of a tool: rules on files, network, environment and commands, and decisions by them.
+- A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing.
+- `fs`: for each right, the rule with the longest path that names it decides.
+- `net`: the most specific matching rule decides; of two equal ones the denial.
+- Paths and URLs are compared as texts: resolve them first.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ WRITE: tuple[Right, ...] = ("create", "update", "delete")
 ALWAYS_INHERITED = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"]
 )
-"""Variables that a tool with rules inherits, unless a rule denies them."""
+"""Variables inherited by a tool with rules, unless a rule denies them."""
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -39,7 +38,7 @@ class UnsetVariable(ValueError):
 
 
 class PathRule(msgspec.Struct, frozen=True):
-    """Rights at `path` and below. `denies` takes away what a shorter rule grants."""
+    """Rights at `path` and below; `denies` takes away those of a shorter rule."""
 
     path: str
     grants: frozenset[Right] = frozenset()
@@ -62,7 +61,7 @@ class NetRule(msgspec.Struct, frozen=True):
         return kind, len(self.host), self.port is not None, self.scheme is not None, path
 
     def matches(self, host: str, port: int, scheme: str | None, path: str | None) -> bool:
-        """Match a destination; a rule with a scheme or a path matches no connection without one."""
+        """Match a destination; a rule with scheme or path matches no connection without one."""
         if self.port is not None and self.port != port:
             return False
         if self.scheme is not None and self.scheme != scheme:
@@ -82,7 +81,7 @@ class EnvRule(msgspec.Struct, frozen=True):
 
 
 class CommandRule(msgspec.Struct, frozen=True):
-    """A program with patterns of its arguments (None: any), and variables that it may get."""
+    """Program with patterns of its arguments (None: any), and permitted variables."""
 
     program: str
     args: tuple[tuple[str, ...], ...] | None = None
@@ -103,7 +102,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
     commands: tuple[CommandRule, ...] | None = None
 
     def may(self, right: Right, path: str) -> bool:
-        """Decide on an absolute path without links; a `..` in the path denies."""
+        """Decide on an absolute path without links; a `..` denies."""
         if self.fs is None:
             return True
         if not path.startswith("/") or ".." in path.split("/"):
@@ -112,7 +111,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return rule is not None and right in rule.grants
 
     def rule_of(self, right: Right, path: str) -> PathRule | None:
-        """Return the rule that decides about a right; None without one."""
+        """Return the rule that decides on a right, or None."""
         rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, path)]
         return max(rules, key=_depth, default=None)
 
@@ -141,10 +140,10 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         *,
         is_public: bool,
     ) -> bool:
-        """Decide on a connection to `address`, one of those that the name `host` has.
+        """Decide on a connection to `address`, one of the name `host`.
 
-        A rule about the address decides before one about the name, whose owner chooses the addresses: one that is
-        not public needs a rule of its own.
+        A rule on the address decides before one on the name, whose owner chooses addresses: one
+        that is not public needs a rule of its own.
         """
         if self.net is None:
             return True
@@ -167,9 +166,9 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         *,
         is_public: bool,
     ) -> bool:
-        """Decide on a connection with bytes that may be of any of these schemes, as TLS for `https` and `wss`.
+        """Decide on a connection with bytes of any of these schemes, as TLS for `https` and `wss`.
 
-        One permitted scheme is enough, unless a rule denies another one by its name.
+        One permitted scheme is enough, unless a rule denies another by name.
         """
         permitted = [
             self.may_reach(host, address, port, scheme, is_public=is_public) for scheme in schemes
@@ -184,13 +183,13 @@ class AccessPolicy(msgspec.Struct, frozen=True):
 
     @property
     def network(self) -> Literal["none", "proxy", "all"]:
-        """Return how a process is held to the rules: by haft's proxy unless all or nothing is granted."""
+        """Return the means of enforcement: haft's proxy unless all or nothing is granted."""
         if self.net is None or (NetRule("*") in self.net and all(rule.allow for rule in self.net)):
             return "all"
         return "proxy" if any(rule.allow for rule in self.net) else "none"
 
     def may_see(self, name: str) -> bool:
-        """Decide on a variable of the environment: a rule of the exact name before patterns."""
+        """Decide on an environment variable: an exact name before patterns."""
         if self.env is None:
             return True
         exact = [rule for rule in self.env if rule.name == name]
@@ -198,7 +197,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return bool(rules) and all(rule.read for rule in rules)
 
     def may_inherit(self, name: str) -> bool:
-        """Decide on a variable of a process: without a rule, those of `ALWAYS_INHERITED` are granted."""
+        """Decide on a process's variable: `ALWAYS_INHERITED` are granted without a rule."""
         if self.env is not None and name in ALWAYS_INHERITED:
             return self.may_see(name) or not any(fnmatchcase(name, rule.name) for rule in self.env)
         return self.may_see(name)
@@ -220,7 +219,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return replace(self, fs=rules)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the policy for `context.access`, in the form of tables; an open kind is absent."""
+        """Return the policy as tables for `context.access`; an open kind is absent."""
         data: dict[str, Any] = {}
         if self.fs is not None:
             data["fs"] = [
@@ -252,7 +251,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return data
 
     def unenforceable(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the rules that no sandbox of a process enforces: the key, and the reason."""
+        """Yield the rules that no sandbox enforces: key and reason."""
         for rule in self.fs or ():
             above = next((folder for folder in PROGRAM_FOLDERS if covers(folder, rule.path)), "")
             if above and (kept := rule.denies & {"read", "execute"}):
@@ -303,7 +302,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
             )
 
     def unmediated(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the rules that host calls do not enforce either: the key, and the reason."""
+        """Yield the rules that host calls do not enforce either: key and reason."""
         if not self.commands:
             return
         for key, why in self.unenforceable():
@@ -317,7 +316,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
 
 
 NOTHING = AccessPolicy((), (), (), ())
-"""The policy of a mediated tool or a module without rules."""
+"""Policy of a mediated tool or module without rules."""
 
 
 def covers(rule: str, path: str) -> bool:
@@ -360,7 +359,7 @@ def canonical_host(host: str) -> str:
         last = text.rpartition(".")[2]
         if not re.fullmatch(r"\d+|0x[0-9a-f]*", last):
             return text
-        try:  # the forms of inet_aton, which every resolver takes
+        try:  # forms of inet_aton, accepted by every resolver
             return socket.inet_ntoa(socket.inet_aton(text))
         except OSError:
             return text
@@ -382,7 +381,7 @@ def _names(rule: PathRule, right: Right) -> bool:
 
 
 def _is_below(path: str | None, prefix: str) -> bool:
-    """Return whether the path of a URL is below the prefix, by whole segments."""
+    """True if a URL's path is below the prefix, by whole segments."""
     if path is None:
         return False
     plain = unquote(path.partition("?")[0])

@@ -1,7 +1,5 @@
-"""Readers of `access` and `sandbox`: TOML to an `AccessPolicy`.
-
-Both forms of definitions have one shape; a wrong rule raises `InvalidField` with its place.
-"""
+"""Readers of `access` and `sandbox`: TOML to an `AccessPolicy`, in one shape for both forms of
+definitions; a wrong rule raises `InvalidField` with its place."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), com
 
 
 def read_access(value: object) -> dict[str, Any]:
-    """Check the rules; return the table as written, which layers merge by key."""
+    """Check the rules; return the table as written, for the merge of layers."""
     if not isinstance(value, dict):
         raise _wrong("it must be a table of fs, net, env and commands")
     for name in value:
@@ -57,9 +55,9 @@ def read_sandbox(value: object) -> str:
 def policy_of(
     access: Mapping[str, Any] | None, sandbox: str | None, *, strict: bool
 ) -> AccessPolicy:
-    """Return the policy of a definition; not `strict`, a kind without rules stays open.
+    """Return a definition's policy; not `strict`, a kind without rules stays open.
 
-    `sandbox` is the policy that the rules of `access` are added to.
+    The rules of `access` are added to the policy `sandbox`.
     """
     table = access or {}
     base = _BASE if sandbox else AccessPolicy()
@@ -121,7 +119,7 @@ def _path_rule(item: dict[str, Any], at: str) -> PathRule:
 
 
 def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
-    """Join the rules of each path; raises `InvalidField` if two of them contradict each other."""
+    """Join the rules of each path; raises `InvalidField` for a contradiction."""
     joined: dict[str, PathRule] = {}
     for rule in rules:
         other = joined.get(rule.path, PathRule(rule.path))

@@ -1,9 +1,8 @@
 """Approval policy of a tool: the actions that need a person's decision.
 
-`run` in a definition is a mode, or a table of modes by action. A single mode is for the two actions
-that start the tool, `spawn` and `call` (a run to the end). In a table `default` is for the actions
-without an entry; but if only one of `spawn` and `call` has an entry, this entry is for both, since
-the other would be a way around it.
+A definition's `run` is a mode, or a table of modes by action. A single mode is for the two starting
+actions, `spawn` and `call` (a run to the end). In a table `default` is for other actions, but an
+entry of `spawn` or `call` alone is for both: the other would be a way around it.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from haft_protocol.approvals import PolicedAction
 from .definition import RunMode, StatedMode, Tool
 
 PARAMETERS = ("json", "function_call", "off")
-"""Forms in which arguments are shown to a person, of `style.parameters`; besides, a command."""
+"""Forms of displayed arguments, of `style.parameters`; besides, a command."""
 
 Run = StatedMode | Mapping[str, StatedMode] | None
 """Values of `run` in a definition."""
 
 _MAX_TEXT_LENGTH = 16_384
-"""Of a text that is shown to a person, in characters."""
+"""Characters of a displayed text."""
 _STARTS = {"spawn": "call", "call": "spawn"}
-"""Each of the two actions that start a tool, with the other one."""
+"""The two starting actions, each with the other."""
 _FREEST_FIRST: tuple[StatedMode, ...] = ("unattended", "sandboxed", "ask", "edit", "skip")
-"""The modes by strictness: `edit` is `ask` with arguments to edit, `skip` never does the action."""
+"""`edit` is `ask` with editable arguments, `skip` never does the action."""
 _Mode = TypeVar("_Mode", RunMode, StatedMode)
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
 def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
-    """Return the mode of an action, for `sandboxed` the one that it means for this tool.
+    """Return an action's mode, for `sandboxed` the one that it means for this tool.
 
     The action `result` is the release of the tool's result.
     """
@@ -46,10 +45,8 @@ def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
 
 
 def combine_policies(own: Run, other: Run) -> Run:
-    """Combine two policies, such as a project's and its user's; None is no policy.
-
-    The stricter mode of each action wins.
-    """
+    """Combine two policies, a project's and its user's, to the stricter mode of each action; None
+    is no policy."""
     if own is None or other is None or own == other:
         return own if other is None else other
     actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)
@@ -70,16 +67,15 @@ def _mode(run: Run, action: PolicedAction) -> StatedMode:
 
 
 def policy_of(tool: Tool) -> dict[str, RunMode]:
-    """Return the modes of `fetch`, `apply` and `abort`, leaving out those that are `unattended`."""
+    """Return the modes of `fetch`, `apply` and `abort`, without `unattended` ones."""
     modes = {action: mode_of(tool, action) for action in _ON_HANDLES}
     return {action: mode for action, mode in modes.items() if mode != "unattended"}
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """Format the arguments of the tool `name` for a person, in the form of `style.parameters`.
+    """Format a tool's arguments for a person by `style.parameters`.
 
-    Where that is a command, the form is JSON: for actions on a handle, and for a start whose
-    command fails. The command itself is run by `methods/argument_display`.
+    JSON where that is a command, run by `methods/argument_display` for starts.
     """
     form = style.get("parameters")
     if form == "off":
@@ -99,6 +95,6 @@ def escape_invisible(text: str, most: int = _MAX_TEXT_LENGTH) -> str:
     omitted = len(text) - most
     text = text[:most]
     if not text.isprintable():
-        # `ascii` returns the escape sequence in quotation marks, which the slice removes.
+        # `ascii` returns the escape sequence in quotes.
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     return text if omitted <= 0 else f"{text}\n… {omitted} more characters are not shown"

@@ -1,7 +1,5 @@
-"""Parser of the field `command` and of template strings in a tool's definition.
-
-Templates are checked here as far as is possible without the arguments of a call.
-"""
+"""Parser of a definition's `command` and template strings, checked as far as is possible without
+arguments."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ def _wrong(message: str, *path: str) -> InvalidField:
 
 
 def read_template(value: object, *path: str) -> str:
-    """Return a template string, checked. Raises `InvalidField` at `path`, keys within the
-    field."""
+    """Return a checked template string. Raises `InvalidField` at `path`, keys within the field."""
     if not isinstance(value, str):
         raise _wrong("it must be a text", *path)
     if "\0" in value:
@@ -93,9 +90,9 @@ def _command_table(value: dict[str, Any]) -> Command:
 
 
 def _check_script(command: Command) -> None:
-    """Check that the shell script has values only at places where they cannot become script text.
+    """Check that values in the shell script cannot become script text.
 
-    An `each` word stands as any one value; a template's statements and comments have no value.
+    An `each` word stands as any value; statements and comments have none.
     """
     try:
         templates = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]

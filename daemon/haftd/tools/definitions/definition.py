@@ -16,13 +16,13 @@ from .access import AccessPolicy
 from .runtime_names import MEDIATED, served_names, unserved_runtime
 
 BUILTIN = frozenset({"ask_user", "describe_tools"})
-"""The daemon's own tools that have a definition; `await` has none."""
+"""The daemon's own tools with a definition; `await` has none."""
 
 Action = Literal["spawn", "fetch", "apply", "abort"]
 ACTIONS: tuple[Action, ...] = ("spawn", "fetch", "apply", "abort")
 RunMode = Literal["ask", "unattended", "edit", "skip"]
 StatedMode = RunMode | Literal["sandboxed"]
-"""A mode as a definition states it: `sandboxed` is `unattended` for a confined tool, else `ask`."""
+"""Mode as stated: `sandboxed` is `unattended` for a confined tool, else `ask`."""
 
 
 class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class Command(msgspec.Struct, frozen=True):
     """Command template.
 
     Without `shell`, each word is a template for one argument (an `Each` for many). With `shell`,
-    the words form one script, in which variables replace the values.
+    the words form one script with variables in place of values.
     """
 
     words: tuple[str | Each, ...]
@@ -43,7 +43,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def names_module(self) -> bool:
-        """Return whether the program is a module of WebAssembly by its name."""
+        """True if the program's name is that of a WebAssembly module."""
         return self.shell is None and str(self.words[0]).endswith(".wasm")
 
 
@@ -76,7 +76,7 @@ def _refuse_to_retrieve(uri: str) -> Any:
 
 
 class SchemaError(ValueError):
-    """Invalid JSON Schema: path of the keyword, and the reason."""
+    """Invalid JSON Schema: path of the keyword, and reason."""
 
     def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -115,30 +115,29 @@ class Tool:
     file: str
     line: int | None = None
     root: str | None = None
-    """The root that defines the tool, its working folder; None for the user's own, which run in the
-    caller's."""
+    """The defining root, the working folder; None for the user's own, run in the caller's."""
     summary: str = ""
     description: str = ""
     examples: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: dict(NO_PARAMETERS))
     details: Mapping[str, str] = field(default_factory=dict)
-    """Long texts about parameters by path; the schema has the short ones."""
+    """Long texts about parameters by path."""
     parameters_given: bool = False
     self_describing: bool = False
-    """The program must be asked for the parameters before a list or a call."""
+    """The program must be asked for the parameters before a list or call."""
     may_describe: bool = False
-    """The program may describe the parameters; the definition is complete without that."""
+    """The program may describe the parameters of a complete definition."""
     laid_over: Mapping[str, Any] = field(default_factory=dict)
-    """The definition's changes to parameters that the program or server describes."""
+    """Changes to parameters described by program or server."""
     older: bool = False
-    """Defined in another program's file format; the program expects the context of that format."""
+    """In another program's file format, with that format's context."""
     absent: str = ""
-    """Reason why the MCP server does not offer the tool; empty for other tools."""
+    """Reason why the MCP server does not offer the tool."""
     entry: str = ""
     """The program's name for the tool, if different."""
     stateful: bool = False
     one_shot: bool = False
-    """The surface offers a call without an action, which runs the tool to its end."""
+    """The surface offers a call without an action, to the end."""
     actions: tuple[Action, ...] = ()
     source: str = "local"
     runtime: str = "stdio"
@@ -150,24 +149,23 @@ class Tool:
     cols: int | str = 80
     limits: Mapping[str, float | str] = field(default_factory=dict)
     may: frozenset[str] = frozenset()
-    """Actions in a person's name permitted to the tool's processes: `handles`, `approvals`,
-    `questions`."""
+    """The processes' permitted actions in a person's name: `handles`, `approvals`, `questions`."""
     enable: Literal["on", "off", "explicit"] = "on"
     on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
     on_disconnect: Literal["keep", "abort"] = "keep"
     verbs: VerbForm | None = None
     annotations: Annotations | None = None
-    """Hints for hosts that ask for permission; None if undefined."""
+    """Hints for hosts that ask for permission, or None."""
     notify: NoticeSettings = field(default_factory=NoticeSettings)
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     access: Mapping[str, Any] | None = None
-    """The rules as written."""
+    """Rules as written."""
     unsafe: bool = False
-    """The rules are not enforced."""
+    """Without enforcement."""
     policy: AccessPolicy | None = None
-    """The rules in force; None: none."""
+    """Rules in force, or None."""
     run: StatedMode | Mapping[str, StatedMode] | None = None
     result: RunMode | None = None
     style: Mapping[str, Any] = field(default_factory=dict)
@@ -188,7 +186,7 @@ class Tool:
 
     @property
     def is_confined(self) -> bool:
-        """Return whether a sandbox holds the tool to its rules for files and for the network."""
+        """True if a sandbox enforces the tool's rules for files and network."""
         if self.unsafe or self.source != "local":
             return False
         if self.runtime in (MEDIATED, "wasm"):
@@ -198,14 +196,14 @@ class Tool:
 
     @property
     def is_module(self) -> bool:
-        """Return whether the program is a module of WebAssembly, also as the process of a mediated tool."""
+        """True if the program is a WebAssembly module, also as a mediated tool's process."""
         return self.runtime == "wasm" or (
             self.runtime == MEDIATED and self.command is not None and self.command.names_module
         )
 
     @property
     def unserved(self) -> str:
-        """Return the reason why this daemon cannot run the tool; empty if it can."""
+        """Return the reason why this daemon cannot run the tool, or an empty string."""
         if self.is_builtin and self.name in BUILTIN:
             return ""
         if self.is_builtin:

@@ -1,7 +1,7 @@
 """TOML file as data, with line numbers of its keys, for settings and definitions.
 
-Content is executed, so a file that another user could write or replace is refused: the file and
-every folder and link of its path belong to this user or to root and are not world-writable.
+Content is executed: file, folders and links of its path must be this user's or root's and not
+world-writable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 """Larger files are no configuration."""
 
 _MAX_DEPTH = 64
-"""Nesting depth of tables and lists; later stages recurse as deep."""
+"""Nesting of tables and lists; later stages recurse."""
 
 _MAX_DOTS = 64
 _MAX_FOLDERS = 1_000
@@ -35,15 +35,15 @@ _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
 _AT = re.compile(r" \(at line (\d+), column \d+\)$")
 _KEY = r"([\w-]+(?:\.[\w-]+)*)"
 _PLAIN = re.compile(rf"\[{_KEY}\]|\[\[{_KEY}\]\]|{_KEY} *= 0", re.ASCII)
-"""Most headers and left sides; tomllib takes thirty times as long for them."""
+"""Most headers and left sides, for which tomllib takes thirty times as long."""
 
 _TRIPLE = re.compile(r'"""|\'\'\'')
 
 
 class UnreadableFile(Exception):
-    """The file cannot be read or parsed; `line` is the place, if known.
+    """Unreadable or malformed file; `line` if known.
 
-    `is_kept`: modes or owners keep the file from being read, which a sandboxed tool can bring about.
+    `is_kept`: modes or owners keep the file from being read, perhaps by a sandboxed tool.
     """
 
     def __init__(self, message: str, line: int | None = None, *, is_kept: bool = False) -> None:
@@ -54,7 +54,7 @@ class UnreadableFile(Exception):
 
 
 class Document(Redacted, frozen=True):
-    """Parsed file. `lines` maps key paths to line numbers from 1."""
+    """Parsed file; `lines` maps key paths to line numbers from 1."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("lines",)
 
@@ -63,7 +63,7 @@ class Document(Redacted, frozen=True):
     lines: dict[tuple[str, ...], int]
 
     def line(self, path: Sequence[str]) -> int | None:
-        """Return the line of the key, else of the nearest enclosing table."""
+        """Return the line of the key, else of the nearest table around."""
         for length in range(len(path), 0, -1):
             if (number := self.lines.get(tuple(path[:length]))) is not None:
                 return number
@@ -74,11 +74,10 @@ class Document(Redacted, frozen=True):
 
 
 def definition_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
-    """Return the `*.toml` and `*.py` in a folder and its subfolders, sorted by the parts of their
-    paths.
+    """Return the `*.toml` and `*.py` in a folder and subfolders, sorted by the parts of their paths.
 
-    Links to folders are followed, each folder once; hidden folders are skipped, and unlistable ones, which `on_error` gets.
-    Raises `UnreadableFile`.
+    Links to folders are followed once each; hidden folders are skipped, and unlistable ones, which
+    `on_error` gets. Raises `UnreadableFile`.
     """
     files: list[Path] = []
     seen: set[tuple[int, int]] = set()
@@ -134,7 +133,7 @@ def _open(path: Path) -> int:
 
 
 def _kind_fault(status: os.stat_result) -> str:
-    """Return the reason to refuse an open file by its kind and size."""
+    """Return the reason to refuse an open file's kind or size."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:
@@ -143,8 +142,8 @@ def _kind_fault(status: os.stat_result) -> str:
 
 
 def _rights_fault(path: Path, status: os.stat_result) -> str:
-    """Return the reason to refuse an open file by its writers."""
-    # The owner of a link chooses its target, and writers of the folder choose the names.
+    """Return the reason to refuse an open file for its writers."""
+    # A link's owner chooses its target, the folder's writers the names.
     return (
         _foreign_write_fault(status, "it")
         or _foreign_write_fault(path.lstat(), "it")
@@ -168,7 +167,6 @@ def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
 
 
 def parse(text: str, file: str) -> Document:
-    """Parse TOML text of `file`; raises `UnreadableFile`."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -199,7 +197,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
-    """Return the key path of a table header, or of an assignment's left side."""
+    """Return the key path of a table header, or an assignment's left side."""
     if text.count(".") > _MAX_DOTS:
         return None  # perhaps no key, and tomllib takes the square of its length
     if match := _PLAIN.fullmatch(text):
@@ -220,7 +218,7 @@ def _path_of(text: str) -> tuple[str, ...] | None:
 
 def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
     table: tuple[str, ...] = ()
-    inside = ""  # delimiter of the multi-line string that is open
+    inside = ""  # delimiter of the open multi-line string
     for number, line in enumerate(text.splitlines(), 1):
         quotes = _TRIPLE.findall(line)
         was_inside = bool(inside)

@@ -1,7 +1,5 @@
-"""Entry points of installed packages ("Entry points specification", Python Packaging User Guide).
-
-Importing `importlib.metadata` takes longer than reading all metadata files.
-"""
+"""Entry points of packages ("Entry points specification", Python Packaging User Guide), without the
+slow `importlib.metadata`."""
 
 from __future__ import annotations
 

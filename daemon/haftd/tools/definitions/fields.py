@@ -1,7 +1,7 @@
 """Readers of a definition's fields, and the assembly of a `Tool`.
 
-A reader takes a TOML value and returns the tool's value, or raises `InvalidField` with the path
-inside the field and the remedy.
+A reader returns the tool's value for a TOML value, or raises `InvalidField` with the path inside
+the field and the remedy.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ SHARED = frozenset(
     }
 )
 WHOLE = frozenset({"command"})
-"""Fields that a later layer replaces as a whole."""
+"""Fields that a later layer replaces whole."""
 FLAT = frozenset({"style"})
-"""Tables whose fields a later layer replaces one by one, each as a whole."""
+"""Tables whose fields a later layer replaces, each whole."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_VARIABLES = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
@@ -376,7 +376,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 
 def _check_module(values: Mapping[str, Any]) -> None:
-    """Raise `InvalidField` for a shell script as a module of WebAssembly, or for fuel elsewhere."""
+    """Raise `InvalidField` for a shell script as a WebAssembly module, or fuel elsewhere."""
     if values.get("runtime") != "wasm":
         is_mediated = values.get("runtime") == MEDIATED and values["command"].names_module
         if "fuel" in values.get("limits", {}) and not is_mediated:

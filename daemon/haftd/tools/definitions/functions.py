@@ -1,8 +1,8 @@
-"""Python functions as tools: from tool files, and from entry points `haft.tools` of packages.
+"""Python functions as tools: from tool files, and packages' entry points `haft.tools`.
 
-Tool files are parsed, never imported: each top-level function with the decorator `tool` becomes a
+Tool files are parsed, never imported: each top-level function with the decorator `tool` is a
 definition, the decorator's literal arguments its fields. The program is a worker process
-(`haft.tools`), which is asked for the parameters, or the file itself if executable with `#!`.
+(`haft.tools`), asked for the parameters, or the file itself if executable with `#!`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 
 GROUP = "haft.tools"
-"""Group of entry points for functions."""
 
 _ACTION = "{{ context.action }}"
-"""Command word that marks a program able to answer the request for its description."""
+"""Command word of a program able to answer the request for its description."""
 
 _MODULE = "haft.tools"
 """Module of the decorator; a file without this name has no tools."""
@@ -54,7 +53,7 @@ def read_functions(path: Path) -> Document:
 
 
 def _parse(text: str) -> ast.Module:
-    import ast  # deferred: only tool files need ast
+    import ast  # only tool files need ast
 
     try:
         return ast.parse(text)
@@ -112,8 +111,7 @@ def _fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
 def packaged_functions(
     folders: Iterable[str], taken: Collection[str], problems: list[Problem]
 ) -> list[Document]:
-    """Return the definitions of packages' functions, except for names in `taken`; faults go to
-    `problems`."""
+    """Return packages' functions as definitions, except for names in `taken`; faults go to `problems`."""
     documents = []
     for entry in entry_points(GROUP, folders):
         if why := _fault(entry, taken):

@@ -1,12 +1,11 @@
 """Loader of definitions: TOML layers merged field by field.
-
-- A later file's field wins; tables merge by key, but a `command` is replaced whole, and so is a
-  shipped tool by a definition with a `command`.
+- A later file's field wins; tables merge by key. A `command` is replaced whole, and so is a shipped
+  tool by a definition with a `command`.
 - A definition with a wrong field leaves the merge; the layers below stay in force.
-- `[tools.<name>]` is strict: an unknown field, which may be a misspelt limit, invalidates the
-  definition. `[conversation.tools.<name>]`, another program's format, only has it reported.
-- A rule of `access` that cannot be enforced invalidates the definition in both forms, without
-  `unsafe = true`. In `[tools.<name>]` a kind without rules grants nothing, in the other it stays open.
+- `[tools.<name>]` is strict: an unknown field, perhaps a misspelt limit, invalidates the definition.
+  `[conversation.tools.<name>]`, another program's format, only has it reported.
+- An unenforceable rule of `access` invalidates the definition in both forms, without `unsafe = true`.
+  In `[tools.<name>]` a kind without rules grants nothing, in the other it stays open.
 - The name `'*'` holds defaults for the tools of its form.
 """
 
@@ -62,9 +61,8 @@ class Layer(Redacted, frozen=True):
     document: Document
     values: Mapping[str, Any]
     packed: bool = False
-    """Shipped with the daemon."""
     is_refused: bool = False
-    """True if the layer has rules of access and a fault: no tool is made of it."""
+    """The layer has access rules and a fault: no tool is made of it."""
 
     def problem(self, path: Iterable[str], message: str) -> Problem:
         return self.document.problem((*self.form, self.name, *path), message)
@@ -87,12 +85,12 @@ def layers_of(
                 readable = {key: value for key, value in values.items() if key in fields.READERS}
                 yield Layer(name, form, document, readable, packed)
             elif isinstance(values, dict) and not _RULES.isdisjoint(values):
-                # Without this layer the tool would run, and without its rules.
+                # Without this layer the tool would run without its rules.
                 yield Layer(name, form, document, {}, packed, is_refused=True)
 
 
 def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the table of that name: empty if absent, None if no table."""
+    """Return the table of that name: empty if absent, None for another value."""
     table: Any = document.data
     for key in form:
         table = table.get(key, {}) if isinstance(table, dict) else None
@@ -105,7 +103,7 @@ def tables(document: Document) -> Iterator[dict[str, Any]]:
 
 
 def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
-    """Yield the faults of a layer, each with True if it invalidates the layer."""
+    """Yield a layer's faults, each with True if it invalidates the layer."""
     if layer.name != "*" and not fields.NAME.fullmatch(layer.name):
         yield (
             layer.problem(
@@ -138,7 +136,7 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
 
 
 def is_about_rules(problem: Problem) -> bool:
-    """Return whether a problem concerns rules of access: without them, a tool is missing or another one."""
+    """True if a problem concerns access rules, without which a tool is another one."""
     return bool(_ABOUT_RULES.search(problem.key))
 
 
@@ -226,7 +224,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.extend(layer.problem(path, f"{why}, {so}") for path, why in faults)
         if faults:
             return None
-        # Nothing but open kinds is no rule.
+        # Open kinds alone are no rule.
         tool = replace(tool, policy=None if policy == AccessPolicy() else policy)
     elif tool.runtime == MEDIATED and not tool.unsafe:
         tool = replace(tool, policy=NOTHING)
@@ -246,7 +244,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
 
 
 def _is_confined(tool: Tool) -> bool:
-    """Return whether the sandbox of a process enforces the tool's rules; a template may name any runtime."""
+    """True if a sandbox enforces the tool's rules; a template may name any runtime."""
     return tool.source == "local" and ("{" in tool.runtime or tool.runtime in _CONFINED)
 
 

@@ -1,4 +1,4 @@
-"""Access of a WebAssembly module: rules become folders and variables, and nothing else is there."""
+"""Access of a WebAssembly module: the rules' folders and variables, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .access import WRITE, AccessPolicy, covers
 def unenforceable(
     policy: AccessPolicy, runtime: str, *, is_unsafe: bool = False
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the rules that the runtime cannot enforce or grant: the key, and the reason.
+    """Yield the rules that the runtime cannot enforce or grant: key and reason.
 
-    A module has its rules also if `is_unsafe`, but no sandbox of the kernel.
+    Without a sandbox, a module has its rules even if `is_unsafe`.
     """
     if runtime != "wasm":
         yield from policy.unenforceable()

@@ -1,6 +1,6 @@
-"""Notice rules: the field `notify` of a definition.
+"""Notice rules: a definition's `notify`.
 
-Unknown keys and unusable expressions are refused, since a notice that never fires goes unnoticed.
+Unknown keys and unusable expressions are refused: a notice that never fires goes unnoticed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _MAX_PATTERN_LENGTH = 1_024
 
 
 def read_notify(value: object) -> NoticeSettings:
-    """Parse the table; raises `InvalidField`."""
     if not isinstance(value, dict):
         raise InvalidField((), f"it must be a table of {', '.join(_SWITCHES)} and patterns")
     fields: dict[str, Any] = {}

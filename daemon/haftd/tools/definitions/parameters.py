@@ -1,8 +1,8 @@
 """Parameters of a definition, as a JSON Schema.
 
 Two forms: a table of parameters with JSON Schema keywords, `summary`, and a boolean `required`
-(also nested); or a whole schema (`type = "object"` with `properties`). In both, an object with
-`properties` is closed unless `additionalProperties` is given.
+(also nested); or a whole schema (`type = "object"` with `properties`). An object with `properties`
+is closed unless `additionalProperties` is given.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _MAX_DEPTH = 32
 
 
 class InvalidField(ValueError):
-    """Invalid field: the path inside the field, and the remedy."""
+    """Invalid field: the path inside it, and the remedy."""
 
     def __init__(self, path: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ def read_parameters(value: object) -> dict[str, Any]:
 
 
 def read_details(value: object) -> dict[str, str]:
-    """Return the descriptions of parameters that also have a summary, by path (`a.b`, `a[].c`)."""
+    """Return the descriptions of parameters with a summary, by path (`a.b`, `a[].c`)."""
     if not isinstance(value, dict):
         return {}
     form = value if value.get("type") == "object" else {"properties": value}
@@ -211,7 +211,7 @@ def _check_type(value: object, path: tuple[str, ...]) -> None:
 
 
 def _branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:
-    """Parse a subschema; unless `closed`, its siblings may declare further names."""
+    """Parse a subschema; unless `closed`, siblings may declare further names."""
     if isinstance(item, bool):
         return item
     branch = _schema(item, path, depth + 1)

@@ -1,7 +1,7 @@
-"""Detection of endless `$ref` cycles in a schema.
+"""Endless `$ref` cycles in a schema.
 
-A cycle through `properties` or `items` describes a tree. A cycle through a choice, `allOf`, `not`
-or a condition returns to the same value, so a validator never ends.
+A cycle through `properties` or `items` describes a tree; one through a choice, `allOf`, `not` or a
+condition returns to the same value: a validator never ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Names of runtimes: the daemon's own, and those of packages by the entry point `haft.runtimes`.
-
-`wasm` is served where its engine is installed. A package replaces none of the daemon's.
-"""
+"""Names of runtimes: the daemon's (`wasm` with its engine), and those of packages by the entry
+point `haft.runtimes`, which replace none."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from .wasm_engine import REMEDY, engine_folder
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty", "vfs", "wasm")
 MEDIATED = "vfs"
-"""The runtime with host calls, whose process has no access of its own."""
+"""Runtime with host calls; its process has no access of its own."""
 _RESERVED = (*_OWN, "builtin", "mcp")
 
 
@@ -40,7 +38,7 @@ def served_names() -> tuple[str, ...]:
 
 
 def unserved_runtime(runtime: str) -> str:
-    """Return the reason why this daemon has no runtime of that name."""
+    """Return the reason why this daemon has no such runtime."""
     if runtime == "wasm":
         return REMEDY
     *names, last = (f"`{name}`" for name in served_names())

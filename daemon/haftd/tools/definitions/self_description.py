@@ -1,8 +1,8 @@
-"""Self-description of tools: the programs to ask, and the tool built from the answer
-(docs/definitions.md, "Tools that describe themselves").
+"""Self-description of tools: programs to ask, and the tool built from the answer (docs/definitions.md,
+"Tools that describe themselves").
 
-A program that the definition does not show to know the request is never asked: it would do its work
-instead. The user's fields win one by one.
+A program not shown to know the request is never asked: it would do its work instead. The user's
+fields win one by one.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ _GIVES_A_TYPE = frozenset(["type", "anyOf", "oneOf", "allOf", "$ref"])
 
 
 class Undescribed(ValueError):
-    """The program gave no description; the message is a clause about the program."""
+    """No description; the message is a clause about the program."""
 
 
 class ToolFault(str):
-    """The program's own reason for a missing description: a clause about the tool."""
+    """The program's reason for a missing description: a clause about the tool."""
 
     __slots__ = ()
 
 
-# -- candidates
+# 11 15
 
 
 def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
-    """Mark a tool as self-describing where the fields permit it.
+    """Mark a tool as self-describing where the fields permit it: local, on pipes, no parameter with a
+    type.
 
-    Required: local, on pipes, no parameter with a type. The program must describe the tool if it
-    gets the whole `tool`, `context` or action (a shell script: `context`). It may do so with a
-    structured `output`, `source = "local.<name>"` (one of several tools of a program), or the older
-    form, whose programs need not know the request.
+    The program must describe the tool if it gets the whole `tool`, `context` or action (a shell
+    script: `context`). It may with a structured `output`, `source = "local.<name>"` (one of several
+    tools), or the older form, whose programs need not know the request.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -80,8 +80,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
 
 
 def is_described_later(tool: Tool) -> bool:
-    """Return True if templates may name parameters described later: the program gets its whole
-    call."""
+    """True if templates may name parameters described later: the program gets its whole call."""
     return (
         tool.is_asked
         and tool.command is not None
@@ -90,7 +89,7 @@ def is_described_later(tool: Tool) -> bool:
 
 
 def _is_laid_over(parameters: object) -> bool:
-    """Return True if the parameters only change the program's: none has a type."""
+    """True if the parameters only change the program's: none has a type."""
     return (
         isinstance(parameters, dict)
         and bool(parameters)
@@ -178,7 +177,7 @@ def _entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
 
 
 def _plain(form: Any) -> Any:
-    """Drop nulls and empty choices, which some serializers write for absent values."""
+    """Drop nulls and empty choices, some serializers' absent values."""
     if isinstance(form, list):
         return [_plain(item) for item in form]
     if not isinstance(form, dict):
@@ -197,8 +196,8 @@ def _plain(form: Any) -> Any:
 
 
 def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the definition's changes over the program's parameters. Each is required unless it has
-    a default or is marked optional."""
+    """Merge the definition's changes over the program's parameters, each required unless it has a
+    default or is marked optional."""
     whole = form.get("type") == "object"
     own = form.get("properties", {}) if whole else form
     if whole and (not over or not isinstance(own, dict)):
@@ -255,7 +254,7 @@ class Descriptions:
         return self._described.get(tool, tool) if tool.is_asked else tool
 
     def lacks(self, tool: Tool, root: str) -> bool:
-        """Return True if the program must be asked before the tool is usable."""
+        """True if the program must be asked before the tool is usable."""
         if not tool.is_asked or tool in self._described:
             return False
         return not {tool.root or root, _ANYWHERE} & self._failures.get(tool, {}).keys()

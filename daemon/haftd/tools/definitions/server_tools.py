@@ -2,7 +2,7 @@
 
 The server's schema passes unchanged; the definition wins field by field, and a required parameter
 stays required unless the definition has a default. Without a definition a tool is offered as
-`<server>_<tool>`, on a conflict as `<server>.<tool>`. Server texts are untrusted: annotations never
+`<server>_<tool>`, on a conflict as `<server>.<tool>`. Servers are untrusted: annotations never
 loosen approval.
 """
 
@@ -30,7 +30,7 @@ MAX_DESCRIPTION = 32_768
 
 
 class ServedTool(msgspec.Struct, frozen=True):
-    """One tool as listed by its server. `task`: a call must, or may, be a task of MCP 2025-11-25."""
+    """Tool as listed by its server. `task`: a call must, or may, be a task of MCP 2025-11-25."""
 
     name: str
     description: str = ""
@@ -40,8 +40,7 @@ class ServedTool(msgspec.Struct, frozen=True):
 
 
 class ServerState(msgspec.Struct, frozen=True):
-    """Configured server, and its tools once listed, or the `fault`. The `offers` need no
-    definition."""
+    """Configured server, and its tools once listed, or the `fault`. The `offers` need no definition."""
 
     name: str
     offers: Literal["all"] | tuple[str, ...] = "all"
@@ -58,7 +57,7 @@ class ServerState(msgspec.Struct, frozen=True):
 
 
 def server_of(tool: Tool) -> tuple[str, str] | None:
-    """Return the server and the tool's name there, for a source `mcp.<server>[.<tool>]`."""
+    """Return server and tool of a source `mcp.<server>[.<tool>]`."""
     kind, _, rest = tool.source.partition(".")
     if kind != "mcp":
         return None
@@ -81,8 +80,7 @@ def place_tools(
     file: str,
     shared: Mapping[str, Any],
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
-    """Merge definitions with the servers' lists, and add the offered tools with the fields
-    `shared`."""
+    """Merge definitions with the servers' lists, and add the offered tools with the fields `shared`."""
     problems: list[Problem] = []
     tools = {name: _placed(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}

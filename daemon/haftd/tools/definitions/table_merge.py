@@ -1,4 +1,4 @@
-"""Merge of tables by key. A value that is no table replaces the lower value."""
+"""Merge of tables by key; any other value replaces the lower one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that a definition's templates name only declared variables.
+"""Check that templates name only declared variables.
 
 An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
 Arguments are declared by `parameters`, options by `options`; a template with `default` or `is
@@ -34,8 +34,8 @@ _NAMES = minijinja.Environment()
 
 
 def check_names(tool: Tool, *, arguments: bool = True) -> None:
-    """Raise `InvalidField` for the first undeclared name. `arguments=False` skips arguments: the
-    program has not described them yet."""
+    """Raise `InvalidField` for the first undeclared name. `arguments=False` skips arguments not yet
+    described by the program."""
     for path, source in _templates(tool):
         for name in sorted(_names(source)):
             if why := _undeclared(tool, name.split("."), source, arguments=arguments):

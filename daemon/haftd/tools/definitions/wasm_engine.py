@@ -1,4 +1,4 @@
-"""The WebAssembly engine: the package wasmtime, which the extra `wasm` brings along."""
+"""The WebAssembly engine: wasmtime, of the extra `wasm`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMEDY = (
 
 @cache
 def engine_folder() -> str | None:
-    """Return the real path of the folder with the package; None without it. Imports nothing of it."""
+    """Return the package's real folder, or None. Imports nothing of it."""
     spec = PathFinder.find_spec(PACKAGE)
     if spec is None or not spec.origin:
         return None
@@ -22,7 +22,7 @@ def engine_folder() -> str | None:
 
 
 def engine_version() -> str:
-    """Return the version by the name of the package's metadata, empty without."""
+    """Return the version by the metadata's name, or an empty string."""
     folder = engine_folder() or ""
     head, tail = f"{PACKAGE}-", ".dist-info"
     names = os.listdir(folder) if folder else []  # noqa: PTH208

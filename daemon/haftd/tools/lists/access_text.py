@@ -1,4 +1,4 @@
-"""An access policy in words, one sentence for each rule."""
+"""An access policy in words, one sentence a rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BY_PROXY = (
 def describe_access(
     policy: AccessPolicy | None, *, is_unsafe: bool, is_mediated: bool = False
 ) -> tuple[str, ...]:
-    """Return the sentences of a policy; none for a tool without rules."""
+    """Return a policy's sentences; none without rules."""
     if is_mediated:
         return (_MEDIATED, *_of_mediated(policy or AccessPolicy()))
     if is_unsafe:
@@ -44,7 +44,7 @@ def describe_access(
 
 
 def describe_module(policy: AccessPolicy, *, is_unsafe: bool) -> tuple[str, ...]:
-    """Return the sentences of the policy of a WebAssembly module."""
+    """Return the sentences of a WebAssembly module's policy."""
     return tuple(_sentences_of_module(policy, is_unsafe=is_unsafe))
 
 

@@ -1,4 +1,4 @@
-"""Page for a model from descriptions of tools; the definitions' texts are verbatim."""
+"""Page for a model from descriptions of tools, texts verbatim."""
 
 from __future__ import annotations
 

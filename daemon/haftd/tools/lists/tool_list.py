@@ -1,8 +1,7 @@
-"""Lists of tools for clients, in each provider's JSON Schema (docs/definitions.md, "Lists for
-models").
+"""Lists of tools in each provider's JSON Schema (docs/definitions.md, "Lists for models").
 
 A tool that a provider cannot express is omitted, with the reason. Listed names suit every provider;
-the generic list has the original names.
+the generic list has the originals.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ AWAIT = ToolInfo(
 )
 
 RESERVED_NAMES = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
-"""Reserved names, not available to definitions."""
+"""Not available to definitions."""
 
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
@@ -79,14 +78,14 @@ def listing(
 ) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
     """List the callable tools, `await` if any is stateful, and the omissions.
 
-    Tools that still lack their self-description are skipped: the caller reports them.
+    Skips undescribed tools, for the caller to report.
     """
     all_tools = list(tools)
     dialect = PROVIDERS.get(provider)
     if dialect is None:
         style = style or "oneof"
     else:
-        # A provider without a choice at the root gets one object in any style.
+        # A provider without a choice at the root gets one object.
         style = (style or dialect.style) if dialect.root_choice else "flat"
     names = exposed([*RESERVED_NAMES, *(tool.name for tool in all_tools)])
     infos: list[ToolInfo] = []

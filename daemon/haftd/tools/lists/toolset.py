@@ -1,4 +1,4 @@
-"""Tools by name, as offered to one caller: an immutable value with a cache of its lists."""
+"""Tools by name, as offered to one caller: immutable, with cached lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 class Toolset:
-    """Tools by name, also found under the names that providers see."""
+    """Tools by name, also under the names that providers see."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
@@ -66,7 +66,7 @@ class Toolset:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> _Listed | None:
-        """Return the cached list; None if absent or older than the last self-description."""
+        """Return the cached list; None if absent or outdated by a self-description."""
         if self.self_describing and self._revision != descriptions.revision:
             self._revision, self._listed = descriptions.revision, {}
         return self._listed.get((provider, style, surface))

@@ -1,9 +1,8 @@
-"""Tools of the surface `verbs`, for models: a start tool per definition, five tools for all
-handles.
+"""Tools of the surface `verbs`, for models: a start tool per definition, five tools for all handles.
 
-Hosts grant permission by name and annotations, so reading and typing are separate tools. Schemas
-are flat: no `oneOf`, one type per parameter where possible. A definition may show fewer parameters
-here (`verbs`) than it accepts.
+Hosts grant permission by name and annotations, so reading and typing are separate. Schemas are
+flat: no `oneOf`, one type per parameter where possible. A definition may show fewer parameters
+(`verbs`) than it accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from haftd.tools.definitions.definition import Tool, VerbForm, compile_schema
 
 WAIT_S = 10
 MAX_WAIT_S = 50
-"""Some hosts end every call after 60 seconds."""
+"""Some hosts end calls after 60 seconds."""
 
 _UNSHOWN = frozenset(
     ["description", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "pattern"]
@@ -161,11 +160,11 @@ _START_PARAMETERS = _checked(
     _object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, [])
 )
 START_PARAMETERS = (_START_PARAMETERS, compile_schema(_START_PARAMETERS))
-"""Schema and validator of the parameters that a start adds."""
+"""Schema and validator of a start's additional parameters."""
 
 
 def start_names(tool: Tool) -> frozenset[str]:
-    """Return the names that a start adds to the definition's own."""
+    """Return the names that a start adds."""
     names = {"id", "wait_s"}
     if tool.verbs is not None and tool.verbs.first_line:
         names.add("command")
@@ -173,8 +172,7 @@ def start_names(tool: Tool) -> frozenset[str]:
 
 
 def start_info(tool: Tool) -> ToolInfo:
-    """Return the tool that starts a definition, or runs a stateless one; raises
-    `UnsupportedSchema`."""
+    """Return the tool that starts a definition, or runs a stateless one; raises `UnsupportedSchema`."""
     form = tool.verbs or VerbForm()
     if tool.stateful or form.parameters is not None:
         parameters = _parameters(tool, form)
@@ -231,8 +229,7 @@ def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
 
 
 def start_parameters(tool: Tool) -> dict[str, Any]:
-    """Return the parameters of a start as the definition describes them in full; raises
-    `UnsupportedSchema`."""
+    """Return a start's parameters, described in full; raises `UnsupportedSchema`."""
     own, form = _own(tool), tool.verbs or VerbForm()
     if not tool.stateful and form.parameters is None:
         return {"properties": {}, **own}

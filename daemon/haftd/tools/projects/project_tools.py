@@ -1,10 +1,8 @@
 """Tools of one root, from its trusted files, beside the user's own.
-
-- A root only adds names: the user's and the shipped tools keep theirs. The user's `'*'` applies
-  below a root's definitions, and a root cannot loosen its `run`.
-- Each file is read alone. Of two definitions of a tool, the first file by name wins.
-- A root's definition has no `may`, and no tools of the user's servers.
-- The parsed bytes are the hashed bytes. Untrusted files are searched for names, never parsed.
+- A root only adds names. The user's `'*'` applies below its definitions, and it cannot loosen its `run`.
+- Each file is read alone; of a tool's definitions, the first file by name wins.
+- No `may`, and no tools of the user's servers.
+- The parsed bytes are the hashed ones. Untrusted files are searched for names, never parsed.
 """
 
 from __future__ import annotations
@@ -40,8 +38,7 @@ _TOKEN = re.compile(
     | (?P<dot>\.) | (?P<end>[\n=,\[\]{}])''',
     re.VERBOSE | re.DOTALL,
 )
-"""TOML tokens that contain dots or end a key; an unfinished one extends to its latest possible end.
-"""
+"""TOML tokens that contain dots or end a key; an unfinished one extends to its latest possible end."""
 
 
 class UserTools(msgspec.Struct, frozen=True):

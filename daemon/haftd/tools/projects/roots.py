@@ -1,8 +1,7 @@
-"""Files in a root's `.haft/tools/`, as hashed bytes.
+"""Files in a root's `.haft/tools/`, as hashed bytes of untrusted input.
 
-Roots are untrusted input: nothing is parsed, reads never block, and links to folders are not
-followed. A file that is not regular, leaves the root, is world-writable or too large is refused
-alone.
+Nothing is parsed, reads never block, links to folders are not followed. A file that is not regular,
+leaves the root, is world-writable or too large is refused alone.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _STILL_NS = 50_000_000
 
 
 class HashedFile(Redacted, frozen=True):
-    """File content. `name` is the path below the folder of definitions."""
+    """Content of a file; `name` is the path below the folder of definitions."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("data",)
 
@@ -44,7 +43,7 @@ class HashedFile(Redacted, frozen=True):
 
 
 class RefusedFile(msgspec.Struct, frozen=True):
-    """File refused regardless of trust; `why` ends a sentence."""
+    """Refused regardless of trust; `why` ends a sentence."""
 
     name: str
     path: str
@@ -60,7 +59,7 @@ def canonical(root: str) -> str:
 
 def project_of(root: str) -> str:
     """Return the nearest canonical folder at or above `root` with definitions, else `root`. Folders
-    above count only if owned by this user or root, as no caller named them."""
+    above count only if this user's or root's, as no caller named them."""
     path = start = canonical(root)
     while True:
         with contextlib.suppress(OSError, ValueError):
@@ -78,7 +77,7 @@ def digest_of(data: bytes) -> str:
 
 
 def text_of(file: HashedFile) -> str:
-    """Return the text; invalid UTF-8 is escaped."""
+    """Return the text, with invalid UTF-8 escaped."""
     return file.data.decode(errors="backslashreplace")
 
 
@@ -88,8 +87,6 @@ def common_digest(files: Iterable[HashedFile | RefusedFile]) -> str:
 
 
 class Folder:
-    """Definition folder of a canonical root."""
-
     def __init__(self, root: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._root = root
         self._folder = os.path.join(root, FOLDER)  # noqa: PTH118
@@ -184,7 +181,6 @@ class Folder:
         )
 
     def _fault(self, fd: int) -> str:
-        """Return the reason to refuse the open file."""
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return "it is no regular file"

@@ -1,7 +1,7 @@
-"""Trust store: the reviewed files of each root, in the state folder.
+"""Trust store: each root's reviewed files, in the state folder.
 
-Trust is in content: a digest, with the text for later comparison. A store that is broken, or
-writable by others, trusts nothing. Readers and power failures see a whole old or new version.
+Trust is in content: a digest, with the text for comparison. A broken store, or one writable by
+others, trusts nothing. Readers and power failures see a whole version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from haft_protocol.methods import Problem
 
 MAX_STORE_BYTES = 16 * 1024 * 1024
 _LAST = 253_402_000_000
-"""End of the year 9999, the latest time that calendars format."""
+"""End of the year 9999, the last that calendars format."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
 
 
@@ -38,7 +38,7 @@ class TrustedFile(msgspec.Struct, frozen=True):
 
 
 class TrustedRoot(msgspec.Struct, frozen=True):
-    """Trusted files of a root by name, and the time of the grant in seconds since the epoch."""
+    """Trusted files of a root by name, and the grant's time in seconds since the epoch."""
 
     at: Annotated[float, msgspec.Meta(ge=0, le=_LAST)]
     files: dict[str, TrustedFile]
@@ -53,7 +53,7 @@ _DECODER = msgspec.json.Decoder(_Store)
 
 
 class Trust:
-    """Store at `path`, shared by the daemons of a state folder."""
+    """Store at `path`, shared by a state folder's daemons."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -81,7 +81,7 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if the root was trusted. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if it was trusted. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
@@ -102,7 +102,7 @@ class Trust:
         except OSError as error:
             self._seen, self._store, self._why = None, _Store(), _read_failure(error)
             return self._store
-        # Each write replaces the file, so another version has another inode or time.
+        # Each write replaces the file: another inode or time.
         seen = (
             *(status.st_dev, status.st_ino, status.st_size, status.st_mode),
             *(status.st_mtime_ns, status.st_ctime_ns),
@@ -168,7 +168,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other daemons, or fail at once, as each lock is held only briefly."""
+        """Lock out other daemons, or fail at once, as locks are brief."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:

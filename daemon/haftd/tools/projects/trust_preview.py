@@ -1,6 +1,6 @@
 """Preview of a root's files for a decision on trust.
 
-CPU-bound: hostile files parse slowly, so callers yield between files.
+Hostile files parse slowly: callers yield between files.
 """
 
 from __future__ import annotations

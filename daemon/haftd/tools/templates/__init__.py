@@ -1,3 +1,2 @@
-"""Commands with variables: a `template` yields text, `words` splits a command, and `shelltext`
-keeps values out of scripts.
-"""
+"""Commands with variables: a `template` yields text, `words` splits a command, `shelltext` keeps
+values out of scripts."""

@@ -1,11 +1,9 @@
-"""Placement of values in a shell script as variables, so that no value becomes script text.
-
-- The script gets references that suit the surrounding quotes: `"${V}"` bare, `${V}` in double
-  quotes, `'"${V}"'` in single ones. A misparse can split a value or show the reference, never
-  execute the value.
-- Refused: places where the shell evaluates the expansion (arithmetic, array subscripts, back
-  quotes) or has none (quoted here-documents).
-- Commands may still evaluate their own arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
+"""Values in a shell script as variables, so that none becomes script text.
+- References suit the surrounding quotes: `"${V}"` bare, `${V}` in double quotes, `'"${V}"'` in single
+  ones. A misparse can split a value or show the reference, never execute the value.
+- Refused: places where the shell evaluates the expansion (arithmetic, array subscripts, back quotes)
+  or has none (quoted here-documents).
+- Commands may still evaluate their arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _REFUSED = {
 
 
 class BadScript(ValueError):
-    """A value at an unsafe place; the message names the place."""
+    """Value at an unsafe place, named by the message."""
 
 
 def place(script: str, name: str = "HAFT_VALUE_{}") -> str:
@@ -91,7 +89,7 @@ class _Reader:
                 return self._step(stack, "plain")
             return False
         if char in "\\$" and _MARK.match(text, at + 1):
-            # An escaped value is the value; a dollar before a value is a dollar.
+            # An escaped value is the value; a dollar before it is a dollar.
             self.out.append("" if char == "\\" else "\\$")
             self.at += 1
             return True

@@ -1,8 +1,6 @@
 """Templates of definitions (minijinja), rendered for programs without escapes.
-
 Scalars render plainly, lists and tables as JSON, undefined values as `null`; one template is one
-argument. Error messages never contain values. Globals are `tool` and `context`; functions:
-
+argument. Errors never contain values. Globals are `tool` and `context`; functions:
 - `split(text)`: words by shell quoting, without expansion.
 - `script(text)`: arguments that run the text by bash, else sh; long texts in parts.
 - `which(name, …)`: path of the first program that exists.
@@ -34,7 +32,7 @@ _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HA
 _FUEL = 250_000
 """minijinja fuel: steps, plus the length of each constructed text; some ten milliseconds."""
 
-# Without `namespace`: a namespace that contains itself crashes the process when rendered.
+# Without `namespace`: one that contains itself crashes the process when rendered.
 _GLOBALS = frozenset(
     {
         "tool",
@@ -55,7 +53,7 @@ _MAX_STATEMENTS = 500
 _RAW = re.compile(r"\{%[-+]?\s*raw\b")
 
 _MAX_GROWTH = 64
-"""Limit on how often one value may be contained in later ones."""
+"""Limit on a value's copies in later ones."""
 
 _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 _MAKING = re.compile(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
@@ -74,7 +72,7 @@ class BadTemplate(ValueError):
 
 
 class ArgumentRefused(ValueError):
-    """A template function refused its argument."""
+    pass
 
 
 def text_of(value: object) -> str:
@@ -253,7 +251,7 @@ def check(source: str) -> None:
     _refuse_too_deep(source)
     _refuse_growth(source)
     try:
-        # Not `_PLAIN`: rendering holds that environment, and this check may run in a thread.
+        # Not `_PLAIN`, held by rendering: this may run in a thread.
         checking = minijinja.Environment()
         names = checking.undeclared_variables_in_str(source)
         checking.add_template("it", source)

@@ -1,15 +1,12 @@
-"""Shell-like split of a command text, with templates kept whole.
-
-A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is part of one word, with any blanks and quotes
-inside.
-"""
+"""Shell-like split of a command text. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) stays
+within one word, with any blanks and quotes."""
 
 from __future__ import annotations
 
 import re
 
 OPEN, CLOSE = "\ue000", "\ue001"
-"""Brackets around the number of a placeholder: private-use characters, refused in command texts."""
+"""Brackets around a placeholder's number: private-use characters, refused in command texts."""
 
 _MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
 _ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
