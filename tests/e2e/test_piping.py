@@ -86,8 +86,11 @@ def test_earlier_output_is_piped(wire: Wire) -> None:
 
 def test_a_source_waits_for_a_slow_reader(wire: Wire, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
-    run(wire, "source", "head -c 20000000 /dev/zero | tr '\\0' a")
+    os.mkfifo(tmp_path / "start")
+    # Output from before the reader is not held up by it.
+    run(wire, "source", f"read line <{tmp_path}/start; head -c 20000000 /dev/zero | tr '\\0' a")
     run(wire, "reader", f"read line <{tmp_path}/gate; wc -c", stdin_from={"id": "source"})
+    (tmp_path / "start").write_text("go\n")
     until(lambda: size(wire, "source") > MAX_BACKLOG, "the source is ahead")
     for _ in range(20):
         wire.call("ping")
