@@ -209,6 +209,16 @@ def test_the_client_that_ended_the_handle_is_reported(place: Place) -> None:
         assert "ended by abort" in person.lines[-1]
 
 
+def test_a_full_stderr_delays_no_signal(place: Place) -> None:
+    """As with a terminal that stalls with room for the modes, but not for the message."""
+    place.run("cat")
+    with place.attach(module="tests.client.full_stderr") as person:
+        person.until(STARTED)
+        os.kill(person.pid, signal.SIGTERM)
+        assert person.ends() == 128 + signal.SIGTERM
+        assert person.restored
+
+
 @pytest.mark.parametrize("module", ["haft", "tests.client.busy"])
 def test_a_stalled_terminal_delays_no_signal(place: Place, module: str) -> None:
     """As with a hung connection: the terminal is not read and all buffers are full. A busy

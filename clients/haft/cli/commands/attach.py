@@ -21,7 +21,7 @@ from ..options import UsageError, chosen_address, host_option, is_remote, open_a
 from ..statuses import Status
 from ..terminal.attachment import Attachment
 from ..terminal.keyboard import prefix_key
-from ..terminal.own_terminal import Overdue, OwnTerminal
+from ..terminal.own_terminal import Overdue, OwnTerminal, drop_late_messages
 from ..terminal.pollable_client import PollableClient
 
 EPILOG = r"""
@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
             return Status.FAILED if show.failed(to_builtins(state)) else Status.DONE
         own, last = join(options, line, (keys, screen))
     if last is not None and not _is_lost(own):
-        show.show_line(to_builtins(last))
+        with drop_late_messages():
+            show.show_line(to_builtins(last))
     return _status(own, last)
 
 
@@ -130,15 +131,14 @@ def join(
         ) from fault
     if _is_lost(own):
         return own, last
-    if left:
-        show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
     is_forwarded = inline and own.ended_by not in (None, signal.SIGHUP)
-    if last is not None or is_forwarded:
-        return own, last
-    if own.ended_by is not None:
-        _say_detached(options, f"detached by {signal.Signals(own.ended_by).name}")
-    else:
-        _say_detached(options, "detached")
+    with drop_late_messages():
+        if left:
+            text = f"{options.id}: {left} characters that were typed did not reach it"
+            show.line(text, "yellow")
+        if last is None and not is_forwarded:
+            by = "" if own.ended_by is None else f" by {signal.Signals(own.ended_by).name}"
+            _say_detached(options, f"detached{by}")
     return own, last
 
 

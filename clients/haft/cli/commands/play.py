@@ -17,7 +17,7 @@ from ...asciicast import Event, NotARecording, lines_of, read
 from .. import show
 from ..options import UsageError, named
 from ..statuses import Status
-from ..terminal.own_terminal import OwnTerminal
+from ..terminal.own_terminal import OwnTerminal, drop_late_messages
 from ..terminal.terminal_modes import TerminalModes
 
 EPILOG = """\
@@ -136,9 +136,10 @@ def _on_a_terminal(
         terminal.write(modes.undo())
         terminal.settle(leaving=True)
         ended_by = terminal.ended_by
-    show.line("")
-    if own is not None and (own[0] < size[0] or own[1] < size[1]):
-        show.line(f"haft play: this was recorded in {size[1]} x {size[0]} cells", "dim")
+    with drop_late_messages():
+        show.line("")
+        if own is not None and (own[0] < size[0] or own[1] < size[1]):
+            show.line(f"haft play: this was recorded in {size[1]} x {size[0]} cells", "dim")
     return Status.DONE if ended_by is None else 128 + ended_by
 
 

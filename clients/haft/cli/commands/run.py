@@ -33,6 +33,7 @@ from ..read_options import AwaitingApproval
 from ..relay import STDIN, STDOUT, Relay
 from ..remedies import of_missing_program
 from ..statuses import Status
+from ..terminal.own_terminal import drop_late_messages
 from ..terminal.pollable_client import PollableClient
 from . import attach
 from .spawn import APPROVAL_MS, environment, made_up_id
@@ -284,7 +285,8 @@ def _resumption(options: argparse.Namespace) -> list[str]:
 def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
     own, last = attach.join(options, line, (STDIN, STDOUT), inline=True)
     if isinstance(last, Stopped):
-        return _status(last)
+        with drop_late_messages():
+            return _status(last)
     if own.ended_by in (None, signal.SIGHUP):
         return Status.DONE if own.ended_by is None else 128 + signal.SIGHUP
     name = signal.Signals(own.ended_by).name.removeprefix("SIG")

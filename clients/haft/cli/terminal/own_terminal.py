@@ -1,8 +1,9 @@
 """The person's own terminal: taken for an attachment, and restored on every exit.
 
 A signal is only recorded, and wakes `wait`. The terminal is written through a non-blocking
-description of its own, so a stalled terminal delays neither signals nor keys. Code that ignores a
-terminating signal for `_OVERDUE_S` is interrupted by `Overdue`, and the exit restores the terminal.
+description of its own, so a stalled terminal delays neither signals nor keys; `drop_late_messages` is
+for stderr, after the exit. Code that ignores a terminating signal for `_OVERDUE_S` is interrupted by
+`Overdue`, and the exit restores the terminal.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import signal
 import termios
 import time
 import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -27,6 +30,29 @@ _OTHERS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
 
 class Overdue(BaseException):
     """A terminating signal was ignored for too long."""
+
+
+@contextmanager
+def drop_late_messages(seconds: float = _LEAVING_S) -> Iterator[None]:
+    """Discard stderr from the moment when it has taken nothing for `seconds`.
+
+    For lines after an `OwnTerminal`, which has consumed the signal: a stalled terminal may have had
+    just the room for the bytes that restore it.
+    """
+    handler = signal.signal(signal.SIGALRM, _discard_full_stderr)
+    # Repeated: an alarm before the write begins interrupts nothing.
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _discard_full_stderr(number: int, _: FrameType | None) -> None:
+    """Point descriptor 2 at /dev/null if it has no room. Python then repeats the interrupted write."""
+    if not select.select([], [2], [], 0)[1]:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 class OwnTerminal:
