@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, cast
 
 import trio
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.pushes import FORGOTTEN, STATE, TOOLS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 PROGRAM_FOLDERS = (
     "/usr",
@@ -57,8 +57,10 @@ NETWORK_FILES = (
 """Names of hosts and certificates, readable in every sandbox with a network."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Grant(NamedTuple):
     """Rights at an absolute path and below: of `read`, `create`, `update`, `delete`, `execute`, and
     `control` (of devices)."""
 
@@ -66,8 +68,7 @@ class Grant:
     rights: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(NamedTuple):
     """Confinement of a process and its descendants.
 
     `grants` are the rights on files beside every sandbox's; None leaves files open. `denials` are
@@ -89,8 +90,7 @@ class Sandbox:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSpec:
+class LaunchSpec(NamedTuple):
     """Process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
 
     `stdin` is `pipe` for a handle with input, else `null`. `output` is the format: `raw` includes
@@ -101,15 +101,19 @@ class LaunchSpec:
 
     argv: tuple[str, ...]
     cwd: str
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = _NOTHING
     terminal: bool = False
     rows: int = 24
     cols: int = 80
     stdin: Literal["pipe", "null"] = "null"
     output: Literal["raw", "outcome", "events"] = "raw"
     splits_stderr: bool = False
-    stdin_head: bytes = field(default=b"", repr=False)
+    stdin_head: bytes = b""
     """First bytes of standard input, a pipe."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = _NOTHING
     nofile: int | None = None
     sandbox: Sandbox | None = None
+
+    def __repr__(self) -> str:
+        """Leave out the values that may be secret."""
+        return f"LaunchSpec(argv={self.argv!r}, cwd={self.cwd!r})"

@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from msgspec import structs
+from msgspec.structs import replace
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.rpc import Response

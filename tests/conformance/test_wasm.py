@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def compiler(launch: LaunchSpec) -> Call:
     """Return the call of a process that compiles."""
     call = kit.call(*launch.argv)
     env = {**launch.env, "HAFT_HANDLE": call.mark}
-    return replace(call, launch=dataclasses.replace(launch, env=env))
+    return replace(call, launch=launch._replace(env=env))
 
 
 @pytest.mark.parametrize("is_sandboxed", [False, True])

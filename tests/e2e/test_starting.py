@@ -72,23 +72,21 @@ def test_a_start_loads_only_modules_needed_for_the_first_answer(
     assert {name for name in AGAIN if name in first} == set()
 
 
-MAX_DATACLASSES = 45
-"""Own classes that `dataclass` writes the source of, at a millisecond each; a struct of msgspec takes a fiftieth."""
-
 _COUNTS = """
 import dataclasses, inspect
 made, written = [], dataclasses._process_class
 dataclasses._process_class = lambda cls, *options: made.append(cls.__module__) or written(cls, *options)
 import haftd.app
-print(sum(name.startswith("haftd") for name in made))
+print(*(name for name in made if name.startswith("haft")))
 """
 
 
-def test_a_start_makes_few_dataclasses() -> None:
+def test_no_module_of_a_start_makes_a_dataclass() -> None:
+    """`dataclass` compiles source for each class: half a millisecond to two of each start."""
     done = subprocess.run(
         [sys.executable, "-c", _COUNTS], capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) <= MAX_DATACLASSES
+    assert done.stdout == "\n"
 
 
 _SERVES = """

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from pathlib import Path
@@ -148,7 +147,7 @@ def test_each_call_has_a_tag_of_its_own_and_a_record_before_its_start() -> None:
     (record,) = records
     assert before - 0.001 <= record.at <= time.time() + 0.001
     assert record.at == round(record.at, 3)
-    assert dataclasses.replace(record, at=0.0) == Record(
+    assert record._replace(at=0.0) == Record(
         n=1,
         pid=7,
         ticks=8,

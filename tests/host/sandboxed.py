@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +96,7 @@ def attack(
         code = Path(attacks.__file__).read_text()
         words = json.dumps({**at, "only": list(only)})
         launch = plan(python, "-c", code, words, cwd=base / "root")
-        printed = trio.run(run, replace(launch, sandbox=sandbox))
+        printed = trio.run(run, launch._replace(sandbox=sandbox))
     outcomes: dict[str, str] = json.loads(printed.splitlines()[-1])
     return outcomes
 

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,7 +167,7 @@ ATTEMPTED = [
 
 def proxied(*argv: str, cwd: str, port: int = 0) -> LaunchSpec:
     sandbox = Sandbox("/", (INTERPRETER,), is_proxied=True, proxy_port=port)
-    return replace(plan(*argv, cwd=cwd, mark=new_mark()), sandbox=sandbox)
+    return plan(*argv, cwd=cwd, mark=new_mark())._replace(sandbox=sandbox)
 
 
 async def attempt_all(cwd: str, kind: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -44,17 +43,17 @@ def test_the_same_process_verifies_and_is_signalled_through_its_pidfd() -> None:
 def test_a_record_with_one_wrong_fact_verifies_nothing(forged: dict[str, object]) -> None:
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
-        assert open_verified(replace(who, **forged)) is None  # type: ignore[arg-type]
+        assert open_verified(who._replace(**forged)) is None  # type: ignore[arg-type]
 
 
 def test_without_inodes_the_ticks_decide() -> None:
     """Before Linux 6.9 every pidfd has the same inode; such a record holds 0."""
     with Crowd() as crowd:
-        who = replace(crowd.identity(crowd.start(["sleep", "60"])), inode=0)
+        who = crowd.identity(crowd.start(["sleep", "60"]))._replace(inode=0)
         pidfd = open_verified(who)
         assert pidfd is not None
         os.close(pidfd)
-        assert open_verified(replace(who, ticks=who.ticks + 1)) is None
+        assert open_verified(who._replace(ticks=who.ticks + 1)) is None
 
 
 def test_an_ended_process_keeps_its_identity_until_reaped() -> None:
@@ -76,14 +75,14 @@ def test_a_thread_is_no_process() -> None:
         threads = {int(name) for name in os.listdir(f"/proc/{child.pid}/task")} - {child.pid}
         who = crowd.identity(child)
         for thread in threads:
-            assert open_verified(replace(who, pid=thread, inode=0)) is None
+            assert open_verified(who._replace(pid=thread, inode=0)) is None
 
 
 def test_verification_leaves_no_descriptor() -> None:
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
         before = len(os.listdir("/proc/self/fd"))
-        for wrong in (replace(who, ticks=1), replace(who, inode=1), replace(who, pid=1 << 30)):
+        for wrong in (who._replace(ticks=1), who._replace(inode=1), who._replace(pid=1 << 30)):
             assert open_verified(wrong) is None
         assert len(os.listdir("/proc/self/fd")) == before
 

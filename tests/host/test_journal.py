@@ -11,7 +11,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +122,7 @@ def test_every_record_comes_back_as_it_was(
     path = tmp_path_factory.mktemp("journal") / "handles.lock"
     journal = Journal.open(path)
     for one in started:
-        journal.start(replace(one, kin=()))
+        journal.start(one._replace(kin=()))
     journal.compact(started)
     journal.close()
     again = Journal.open(path)

@@ -140,7 +140,8 @@ def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
     found = Controllers(tmp_path.parent, frozenset({"pids", "memory"}))
     assert found.group("mark", {"cpu_s": 3, "output": 4}, own) is None
     group = found.group("mark", {"processes": 40, "memory": 4096.0, "cpu_s": 3}, own)
-    assert group == LimitGroup(own, {"processes": 40, "memory": 4096}, is_separate=False)
+    assert group is not None and group.cgroup == own and not group.is_separate
+    assert group.limits == {"processes": 40, "memory": 4096}
     set_to = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert set_to == {
         "pids.max": "40",

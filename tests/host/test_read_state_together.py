@@ -6,6 +6,7 @@ import errno
 import os
 import termios
 import tty
+from collections.abc import Mapping, Sequence, Set
 
 import pytest
 
@@ -14,6 +15,19 @@ from haftd.host.input_state.thread_wait import ThreadState
 from haftd.host.input_state.wait_snapshot import Wait, WaitSnapshot, related
 from haftd.host.process.identity import Stat
 from haftd.host.tty import pseudo_terminal
+
+
+def snapshot(
+    members: Sequence[int] = (),
+    processes: Mapping[int, Stat] | None = None,
+    outward: Set[int] = frozenset(),
+) -> WaitSnapshot:
+    """Return a snapshot with these parts."""
+    made = WaitSnapshot()
+    made.members += members
+    made.processes.update(processes or {})
+    made.outward |= outward
+    return made
 
 
 def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.ReadState:
@@ -30,7 +44,7 @@ def test_of_timed_waits_the_longest_counts() -> None:
 
 
 def test_a_plain_reader_decides_that_nothing_is_relayed_and_no_loop_waits() -> None:
-    look = WaitSnapshot(outward={1})
+    look = snapshot(outward={1})
     assert told(ThreadState("watches"), look=look).relays
     assert not told(ThreadState("watches"), ThreadState("reads"), look=look).relays
     assert told(ThreadState("watches", loops=True)).loops
@@ -46,9 +60,9 @@ def processes(*those: tuple[int, int, int]) -> dict[int, Stat]:
 
 
 def test_a_foreground_grandchild_is_work_of_the_waiter() -> None:
-    look = WaitSnapshot(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
+    look = snapshot(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
     assert told(ThreadState("reads"), look=look).at_work
-    look = WaitSnapshot(members=[1, 3], processes=processes((3, 2, 1)))
+    look = snapshot(members=[1, 3], processes=processes((3, 2, 1)))
     assert not told(ThreadState("reads"), look=look).at_work
 
 
@@ -56,10 +70,10 @@ def test_other_jobs_are_unrelated_to_the_foreground() -> None:
     """A shell (2) below another program (1), its job (3) with its child (4), and background
     processes (5, 6)."""
     known = processes((1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 2, 5), (6, 5, 5))
-    front = related(WaitSnapshot(processes=known), 3)
+    front = related(snapshot(processes=known), 3)
     assert sorted(one.pid for one in front) == [1, 2, 3, 4]
-    assert len(related(WaitSnapshot(processes=known), None)) == 6
-    assert related(WaitSnapshot(processes=known), 7) == []
+    assert len(related(snapshot(processes=known), None)) == 6
+    assert related(snapshot(processes=known), 7) == []
 
 
 @pytest.mark.parametrize(

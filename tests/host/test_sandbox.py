@@ -15,7 +15,6 @@ import stat
 import struct
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,7 +103,7 @@ def test_an_attempt_as_another_user_is_refused(
 def test_the_attempts_are_refused_with_the_proxy_alone(tmp_path: Path) -> None:
     """The sandbox with rules for single hosts, whose `connect` a supervisor answers."""
     make_folders(tmp_path)
-    found = attack(tmp_path, replace(sandbox_of(tmp_path), is_proxied=True))
+    found = attack(tmp_path, sandbox_of(tmp_path)._replace(is_proxied=True))
     assert {name: end for name, end in found.items() if end not in REFUSALS} == {}
 
 
@@ -117,7 +116,7 @@ def test_the_attempts_succeed_without_a_sandbox(tmp_path: Path) -> None:
 
 
 def sandboxed(*argv: str, sandbox: Sandbox, cwd: Path, terminal: bool = False) -> LaunchSpec:
-    return replace(plan(*argv, cwd=cwd, terminal=terminal, mark=new_mark()), sandbox=sandbox)
+    return plan(*argv, cwd=cwd, terminal=terminal, mark=new_mark())._replace(sandbox=sandbox)
 
 
 def output(spec: LaunchSpec, gate: Gate | None = None) -> str:
@@ -186,7 +185,7 @@ def test_the_network_is_open_where_it_is_granted_and_other_programs_sockets_are_
     tmp_path: Path,
 ) -> None:
     make_folders(tmp_path)
-    sandbox = replace(sandbox_of(tmp_path), network=True)
+    sandbox = sandbox_of(tmp_path)._replace(network=True)
     found = attack(
         tmp_path,
         sandbox,
@@ -301,7 +300,7 @@ def test_with_proc_granted_neighbours_keep_their_secrets(tmp_path: Path) -> None
     grants = (*(sandbox.grants or ()), Grant("/proc", READ))
     found = attack(
         tmp_path,
-        replace(sandbox, grants=grants),
+        sandbox._replace(grants=grants),
         [name for name in ATTEMPTS if "neighbour" in name],
     )
     reached = {name for name, end in found.items() if end.startswith("reached")}
@@ -496,7 +495,7 @@ async def test_a_gate_that_is_killed_or_stopped_runs_nothing_and_ends(
     """By another program of the user, in the moment before the tool is let in."""
     sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), WRITE),), is_proxied=kind == "proxied")
     spec = plan("touch", "ran", cwd=tmp_path, mark=new_mark())
-    spec = replace(spec, sandbox=None if kind == "plain" else sandbox)
+    spec = spec._replace(sandbox=None if kind == "plain" else sandbox)
 
     def strike(identity: Identity) -> None:
         os.kill(identity.pid, signum)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,7 +196,7 @@ async def test_a_gate_heeds_no_linker_variable_and_the_program_has_all(
     """A library that a tool has placed must not run in the gate, which is not confined yet."""
     env = {"LD_LIBRARY_PATH": f"{tmp_path}", "LD_PRELOAD": "", "A": "b=c"}
     what = plan("sh", "-c", "echo $LD_LIBRARY_PATH $A")
-    said = await run(replace(what, env={**what.env, **env}), gate)
+    said = await run(what._replace(env={**what.env, **env}), gate)
     assert said == f"{tmp_path} b=c\n"
     if gate.kind == "interpreter":
         assert gate.environment(env) == {"A": "b=c"}

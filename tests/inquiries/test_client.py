@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import trio
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from haft_protocol.inquiries import Target
 from haft_protocol.rpc import Response

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import os
@@ -48,7 +47,7 @@ def asking(first: Call) -> Call:
         told = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
         told["tool"]["answers"] = dict(answers)
         env = {**first.launch.env, "HAFT_CALL": json.dumps(told)}
-        return replace(first, launch=dataclasses.replace(first.launch, env=env))
+        return replace(first, launch=first.launch._replace(env=env))
 
     return replace(first, again=again)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -94,7 +93,7 @@ def mediated(
             sandbox=sandbox,
         )
 
-    launch = dataclasses.replace(call.launch, sandbox=Sandbox(str(root), INTERPRETER), stdin="pipe")
+    launch = call.launch._replace(sandbox=Sandbox(str(root), INTERPRETER), stdin="pipe")
     return replace(
         call,
         launch=launch,

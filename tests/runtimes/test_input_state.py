@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from haftd.host.input_state.read_state import ReadState
@@ -16,19 +14,19 @@ LINE = ReadState("reads", "line", True)
     ("told", "means"),
     [
         (KEYS, Wanted("reads", "key")),
-        (replace(KEYS, within_ms=4000), Wanted("reads", "key")),
-        (replace(KEYS, within_ms=1500), Wanted("reads", "key")),
-        (replace(KEYS, within_ms=1499), Wanted("reads", "key", 1499)),
-        (replace(KEYS, within_ms=90, at_work=True), Wanted("reads", "key", 90, True)),
-        (replace(KEYS, within_ms=0), Wanted("reads", "key", 0)),
-        (replace(KEYS, relays=True), Wanted("unknown", "key")),
-        (replace(KEYS, loops=True), Wanted("reads", "key")),
-        (replace(KEYS, loops=True, within_ms=8000), Wanted("reads", "key")),
-        (replace(KEYS, loops=True, at_work=True), Wanted("unknown", "key")),
-        (replace(KEYS, at_work=True), Wanted("reads", "key")),
-        (replace(LINE, loops=True), Wanted("reads", "line")),
-        (replace(LINE, loops=True, within_ms=700), Wanted("reads", "line", 700)),
-        (replace(LINE, loops=True, within_ms=1700), Wanted("unknown", "line")),
+        (KEYS._replace(within_ms=4000), Wanted("reads", "key")),
+        (KEYS._replace(within_ms=1500), Wanted("reads", "key")),
+        (KEYS._replace(within_ms=1499), Wanted("reads", "key", 1499)),
+        (KEYS._replace(within_ms=90, at_work=True), Wanted("reads", "key", 90, True)),
+        (KEYS._replace(within_ms=0), Wanted("reads", "key", 0)),
+        (KEYS._replace(relays=True), Wanted("unknown", "key")),
+        (KEYS._replace(loops=True), Wanted("reads", "key")),
+        (KEYS._replace(loops=True, within_ms=8000), Wanted("reads", "key")),
+        (KEYS._replace(loops=True, at_work=True), Wanted("unknown", "key")),
+        (KEYS._replace(at_work=True), Wanted("reads", "key")),
+        (LINE._replace(loops=True), Wanted("reads", "line")),
+        (LINE._replace(loops=True, within_ms=700), Wanted("reads", "line", 700)),
+        (LINE._replace(loops=True, within_ms=1700), Wanted("unknown", "line")),
         (ReadState("busy", None, True), Wanted("busy")),
         (ReadState("busy", None, False), Wanted("unknown")),
         (ReadState("unknown", "secret"), Wanted("unknown", "secret")),

@@ -7,7 +7,6 @@ Resources are removed after the last process, or at once if the call fails.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -120,7 +119,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """The handle is forgotten at its end."""
 
     def with_stdin(self, stdin: Literal["pipe", "null"]) -> Prepared:
-        launch = dataclasses.replace(self.resolved.launch, stdin=stdin)
+        launch = self.resolved.launch._replace(stdin=stdin)
         return replace(self, resolved=replace(self.resolved, launch=launch))
 
     @property
@@ -137,8 +136,8 @@ def _completed(
     _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
-    return dataclasses.replace(
-        sandbox, grants=(*sandbox.grants, Grant(os.path.realpath(path), frozenset({"read"})))
+    return sandbox._replace(
+        grants=(*sandbox.grants, Grant(os.path.realpath(path), frozenset({"read"})))
     )
 
 
@@ -234,7 +233,7 @@ class Calls(msgspec.Struct):
             )
 
         call = self._of_program("wasm", launch.argv, launch.cwd, env_of, launch.limits, "null")
-        return replace(call, launch=dataclasses.replace(call.launch, sandbox=launch.sandbox))
+        return replace(call, launch=call.launch._replace(sandbox=launch.sandbox))
 
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
@@ -276,11 +275,11 @@ class Calls(msgspec.Struct):
     ) -> Call:
         """Return the call of a helper command, without input or handle; raises `RpcError`."""
         resolved = resolve(tool, args, context)
-        launch = dataclasses.replace(resolved.launch, terminal=False)
+        launch = resolved.launch._replace(terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, tool.name, replace(resolved, launch=launch), client)
         call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        launch = dataclasses.replace(call.launch, sandbox=launch.sandbox)
+        launch = call.launch._replace(sandbox=launch.sandbox)
         return replace(call, launch=self._completed(resolved, launch, call.launch.env))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
@@ -319,8 +318,7 @@ class Calls(msgspec.Struct):
             return replace(first, launch=completed(once_more))
 
         def completed(resolved: ResolvedCall) -> LaunchSpec:
-            launch = dataclasses.replace(
-                resolved.launch,
+            launch = resolved.launch._replace(
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
                 and resolved.launch.output == "raw"
@@ -357,7 +355,7 @@ class Calls(msgspec.Struct):
     ) -> LaunchSpec:
         """Return the launch with environment and sandbox; of a module, that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
-        launch = dataclasses.replace(launch, env=env, sandbox=self._with_port(sandbox))
+        launch = launch._replace(env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
         if not resolved.is_module or policy is None:
             return launch
@@ -415,7 +413,7 @@ class Calls(msgspec.Struct):
                 )
 
             call = self._of_program(tool, argv, folder, env_of, limits, "pipe")
-            launch = dataclasses.replace(call.launch, sandbox=self._with_port(sandbox))
+            launch = call.launch._replace(sandbox=self._with_port(sandbox))
             return replace(call, launch=launch)
 
         access = HostAccess(root, policy, variables, {**variables, **passed})
@@ -460,7 +458,7 @@ class Calls(msgspec.Struct):
     def _with_port(self, sandbox: Sandbox | None) -> Sandbox | None:
         if sandbox is None or not sandbox.is_proxied:
             return sandbox
-        return dataclasses.replace(sandbox, proxy_port=self.proxy.port)
+        return sandbox._replace(proxy_port=self.proxy.port)
 
     def _admitted(
         self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import trio
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import (
     RpcError,

@@ -4,11 +4,11 @@ approval or notices."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haftd.runtimes.process.helper import Failed, run_helper

@@ -13,8 +13,8 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PREFIX = "haft-"
 
@@ -98,8 +98,7 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     return base
 
 
-@dataclass(frozen=True, slots=True)
-class Cgroup:
+class Cgroup(NamedTuple):
     path: Path
 
     @classmethod

@@ -15,9 +15,8 @@ import os
 import re
 import select
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -30,8 +29,7 @@ _LIMITS: Final = {"processes": "pids", "memory": "memory"}
 _EVENTS: Final = {"pids.events": ("processes", "max"), "memory.events": ("memory", "oom_kill")}
 
 
-@dataclass(frozen=True, slots=True)
-class Controllers:
+class Controllers(NamedTuple):
     """Folder for limited handles' cgroups, and its controllers."""
 
     base: Path
@@ -61,8 +59,7 @@ class Controllers:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class Containment:
+class Containment(NamedTuple):
     """Cgroups of a daemon's handles: `base` is the parent of those of version 2, if any."""
 
     base: Path | None = None
@@ -75,15 +72,15 @@ class Containment:
         return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
 
-@dataclass(frozen=True, slots=True)
 class LimitGroup:
     """Cgroup that counts for a handle; `is_separate` from that of its processes."""
 
-    cgroup: Cgroup
-    limits: Mapping[str, int]
-    is_separate: bool
-    _earlier: dict[str, int] = field(default_factory=dict, compare=False)
-    """Events of earlier runs, by file."""
+    def __init__(self, cgroup: Cgroup, limits: Mapping[str, int], *, is_separate: bool) -> None:
+        self.cgroup = cgroup
+        self.limits = limits
+        self.is_separate = is_separate
+        self._earlier: dict[str, int] = {}
+        """Events of earlier runs, by file."""
 
     def armed(self) -> LimitGroup:
         """Set the limits. Raises OSError."""

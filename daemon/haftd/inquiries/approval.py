@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import structlog
@@ -32,8 +31,7 @@ class ApprovalDecision(Redacted, frozen=True):
     by: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Approval(InquiryKind):
+class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     """Action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
     (invalid_arguments). Arguments appear in no log."""
 
@@ -41,13 +39,14 @@ class Approval(InquiryKind):
     capability = "approval"
     permission = "approvals"
     clients_only = True
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("arguments", "rendered")
 
     handle: Handle
     id: str = ""
     """Set by `request_approval`."""
     action: PolicedAction
-    arguments: dict[str, Any] = field(repr=False)
-    rendered: str = field(repr=False)
+    arguments: dict[str, Any]
+    rendered: str
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
     render: Callable[[], Awaitable[str]] | None = None
@@ -65,10 +64,10 @@ class Approval(InquiryKind):
         if self.render is None:
             return self
         try:
-            return replace(self, render=None, rendered=await self.render())
+            return structs.replace(self, render=None, rendered=await self.render())
         except Exception:
             log.exception("an approval could not be shown", handle=self.handle.id)
-            return replace(self, render=None)
+            return structs.replace(self, render=None)
 
     def message(self) -> ApprovalMessage:
         return ApprovalMessage(
@@ -120,7 +119,7 @@ class Approval(InquiryKind):
 async def request_approval(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
     """Wait for a decision: allow, edit or skip; None after a withdrawal. Raises `RpcError`
     (not_approved, shutting_down)."""
-    approval = replace(approval, id=router.new_id())
+    approval = structs.replace(approval, id=router.new_id())
     match await router.resolve(router.put(approval)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):
             if decision.decision == "deny":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UnsetType
@@ -16,8 +15,7 @@ from haftd.caller import Caller
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClientQuestion(InquiryKind):
+class ClientQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     """Question of the client that is the caller in `context`."""
 
     method = ASK

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -70,8 +69,7 @@ class Timeouts(msgspec.Struct, frozen=True):
     approval_s: float = float("inf")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class InquiryKind(ABC):
+class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
     """Message, readers, form of an answer, and consequences."""
 
     method: ClassVar[str]
@@ -152,10 +150,10 @@ class InquiryKind(ABC):
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
         """Return the audit event and its fields, if any."""
 
-    def opened(self) -> None:  # noqa: B027
-        """31"""
+    def opened(self) -> None:
+        """Record that the inquiry is open."""
 
-    def changed(self) -> None:  # noqa: B027
+    def changed(self) -> None:
         """Record that a candidate is asked, or that all have declined."""
 
     def follow(self, end: End) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -21,8 +20,7 @@ _MAX_RENDERED = 32_768
 """Characters of a rendered result."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ResultReview(Approval):
+class ResultReview(Approval, frozen=True, kw_only=True, eq=False):
     """Approval of the action `result`; its one argument is `text`, the text released."""
 
     shown: ResultExcerpt

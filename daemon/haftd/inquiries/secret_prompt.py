@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.core.escapes import strip
@@ -21,8 +20,7 @@ _OPEN = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SecretPrompt(ToolQuestion):
+class SecretPrompt(ToolQuestion, frozen=True, kw_only=True, eq=False):
     """Prompt of a process of the handle; the answer goes to that process alone."""
 
     is_private = True

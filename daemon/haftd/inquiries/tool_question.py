@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -36,8 +35,7 @@ class NoAnswer(Exception):
     """Unanswered; the argument is the reason."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ToolQuestion(InquiryKind):
+class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     """Question of the tool that runs as `handle`."""
 
     method = ASK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import trio
@@ -25,8 +24,7 @@ _MAX_OUTPUT = 16_384
 """Characters of output in one question."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TurnEnd(InquiryKind):
+class TurnEnd(InquiryKind, frozen=True, kw_only=True, eq=False):
     """Question about the handles in `depends_on`. `decide` applies the decisions on those that
     still run, abort without an answer. The outcome is the decision by handle."""
 

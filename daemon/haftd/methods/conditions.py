@@ -3,12 +3,12 @@ handle's changes, and at the time of `look_again`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.methods import Wait
 from haft_protocol.states import Waited

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 MAX_HEAD = 65_536
 """Bytes of a request line with its fields."""
@@ -26,8 +27,7 @@ class BadRequest(Exception):
     """The proxy refuses the request; the message is for its sender."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     method: str
     host: str
     port: int

@@ -11,7 +11,6 @@ import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 
 import structlog
 import trio
@@ -41,13 +40,15 @@ _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-@dataclass(slots=True, eq=False)
 class _Client:
-    tool: str
-    policy: AccessPolicy
-    credential: str = field(repr=False)
-    scopes: set[trio.CancelScope] = field(default_factory=set)
-    refused: str = ""
+    """A running tool."""
+
+    def __init__(self, tool: str, policy: AccessPolicy, credential: str) -> None:
+        self.tool = tool
+        self.policy = policy
+        self.credential = credential
+        self.scopes: set[trio.CancelScope] = set()
+        self.refused = ""
 
 
 class Proxy:

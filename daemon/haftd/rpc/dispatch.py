@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -71,6 +70,11 @@ _AT_ONCE = 8
 """Spawns between turns of other tasks."""
 
 
+_PLAIN_SPAWN: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = {
+    "spawn": lambda caller, params: params
+}
+
+
 def _drop_traceback(error: RpcError) -> RpcError:
     """Drop the traceback: its frames would keep the request alive."""
     return error.with_traceback(None)
@@ -88,7 +92,6 @@ def _ignore_reply(caller: Caller, reply: Response) -> None:
     pass
 
 
-@dataclass(slots=True)
 class Dispatcher:
     """Dispatcher of messages to the handlers of `methods`.
 
@@ -98,20 +101,26 @@ class Dispatcher:
     handle of a result to truncate.
     """
 
-    methods: Mapping[str, tuple[type[Any], MethodHandler]]
-    reserve: Callable[[Caller, Sequence[SpawnParams]], Generator[None, None, Verdicts]]
-    limits: LimitsResult
-    log: Log
-    spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
-        default_factory=lambda: {"spawn": lambda caller, params: params}
-    )
-    on_reply: Callable[[Caller, Response], None] = _ignore_reply
-    unready: Callable[[str, Any], Ready | None] = _always_ready
-    find: FindHandle = _find_nothing
-    _methods: MethodTable = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._methods = MethodTable(self.methods, self._fail)
+    def __init__(
+        self,
+        methods: Mapping[str, tuple[type[Any], MethodHandler]],
+        reserve: Callable[[Caller, Sequence[SpawnParams]], Generator[None, None, Verdicts]],
+        limits: LimitsResult,
+        log: Log,
+        spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = _PLAIN_SPAWN,
+        on_reply: Callable[[Caller, Response], None] = _ignore_reply,
+        unready: Callable[[str, Any], Ready | None] = _always_ready,
+        find: FindHandle = _find_nothing,
+    ) -> None:
+        self.methods = methods
+        self.reserve = reserve
+        self.limits = limits
+        self.log = log
+        self.spawning = spawning
+        self.on_reply = on_reply
+        self.unready = unready
+        self.find = find
+        self._methods = MethodTable(methods, self._fail)
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
         """Decide a short message; at most `room` of its requests become pending. Never raises."""

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -242,8 +241,7 @@ class ExecutionControl(Protocol):
         itself does not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Input state. `reads`: waits for input; `busy`: does not; `unknown`: silence is the only
     evidence; `held`: waits, but queued input is for another prompt. `kind` is the expected input:
     line, hidden line or keys."""
@@ -254,9 +252,9 @@ class Wanted:
     """For `reads`: the timeout of the wait; None if only input ends it."""
     at_work: bool = False
     """For `reads` with a timeout: the process works meanwhile; earlier waits are no evidence."""
-    processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
+    processes: frozenset[tuple[int, int, int]] = frozenset()
     """For `unknown`: equal in two readings if no process has begun or ended between."""
-    is_settled: bool = field(default=False, compare=False)
+    is_settled: bool = False
     """For `unknown`: no process has just begun; the tool may well wait."""
 
     @property
@@ -265,6 +263,16 @@ class Wanted:
         if self.state == "busy" or (self.state == "unknown" and not self.is_settled):
             return None
         return self.kind
+
+    def __eq__(self, other: object) -> bool:
+        """Compare without the evidence of idleness."""
+        return isinstance(other, Wanted) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
+
+    def _facts(self) -> tuple[object, ...]:
+        return self.state, self.kind, self.within_ms, self.at_work
 
 
 class PendingAnswer(Protocol):

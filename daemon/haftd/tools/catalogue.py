@@ -6,7 +6,6 @@ it; the user's tools do not depend on the root.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
@@ -375,7 +375,7 @@ class Catalogue:
         tools, self.server_problems = place_tools(own.toolset.tools, self.servers, file, shared)
         if self._read.is_incomplete:
             tools = {
-                name: dataclasses.replace(tool, run=combine_policies(tool.run, "ask"))
+                name: replace(tool, run=combine_policies(tool.run, "ask"))
                 for name, tool in tools.items()
             }
         self.own = UserTools(Toolset(tools), own.shared)

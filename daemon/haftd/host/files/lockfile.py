@@ -13,8 +13,8 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from haftd.host.process.identity import (
     Identity,
@@ -110,8 +110,7 @@ class DaemonLock:
             self._fd = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
+class _Holder(NamedTuple):
     pid: int | None = None
     socket: str | None = None
     alive: bool = True
@@ -120,7 +119,7 @@ class _Holder:
 def _write_holder(fd: int, socket: str | None) -> None:
     pidfd = os.pidfd_open(os.getpid())
     try:
-        holder = {**asdict(identify_child(os.getpid(), pidfd)), "socket": socket}
+        holder = {**identify_child(os.getpid(), pidfd)._asdict(), "socket": socket}
         line = json.dumps(holder).encode() + b"\n"
     finally:
         os.close(pidfd)

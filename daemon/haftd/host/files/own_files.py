@@ -10,8 +10,8 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from haftd.ownership import steps
 
@@ -19,8 +19,7 @@ _MAX_FOLDERS = 1000
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """`root` is the folder of the device shown at `point`."""
 
     device: str

@@ -19,7 +19,6 @@ import stat
 import termios
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -46,8 +45,7 @@ _SETTLED_S = 0.5
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadState:
+class ReadState(NamedTuple):
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
     """Awaited input by the terminal's modes: a line, a line without echo, keys; possible input if
@@ -64,11 +62,18 @@ class ReadState:
     """Every waiting program is in an event loop, with other events."""
     at_work: bool = False
     """A waiting program also works, in another thread or foreground program."""
-    processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
+    processes: frozenset[tuple[int, int, int]] = frozenset()
     """Of uncertain states: the foreground group, and pid, start time and reaped faults of each
     related process. Equal sets: no process has started or ended between."""
-    is_settled: bool = field(default=False, compare=False)
+    is_settled: bool = False
     """A program is in the foreground, and none of its processes began within `_SETTLED_S`."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compare without the evidence of idleness."""
+        return isinstance(other, ReadState) and self[:-2] == other[:-2]
+
+    def __hash__(self) -> int:
+        return hash(self[:-2])
 
 
 class _Terminal(NamedTuple):
@@ -136,8 +141,7 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
     relatives = related(snapshot, group)
     newest_s = max((process.ticks for process in relatives), default=0) / _TICKS_A_SECOND
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
-    return replace(
-        result,
+    return result._replace(
         processes=frozenset(
             {
                 (group or 0, 0, 0),
@@ -187,8 +191,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
     result = _with_processes(result, snapshot, group)
     if result.is_settled and within is not None and not within.is_settled:
-        return replace(
-            result, is_settled=False
+        return result._replace(
+            is_settled=False
         )  # the inner terminal may have no foreground process
     return result
 

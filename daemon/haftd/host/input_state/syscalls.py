@@ -5,12 +5,10 @@ Only calls whose arguments identify the awaited file, or that there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """Positions of a call's arguments.
 
     `first`: the descriptor or set of descriptors. `bound`: the timeout, in milliseconds (negative:

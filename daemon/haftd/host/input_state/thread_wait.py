@@ -14,7 +14,6 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
@@ -24,8 +23,7 @@ FilePredicate = Callable[[os.stat_result], bool]
 """Return True for the stat of the file from which input is awaited."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadState:
+class ThreadState(NamedTuple):
     state: Literal["reads", "watches", "away", "hidden"]
     """`reads`: in a read of the file. `watches`: waits until it is readable. `away`: runs, or
     sleeps otherwise. `hidden`: unknown."""
@@ -209,8 +207,7 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
     return int(seconds * 1000 + rest // (1_000_000 if call.unit == "timespec" else 1000))
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     """A descriptor's file. `terminal`: the master of the terminal numbered `inode`."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from haftd.host.input_state.thread_wait import (
@@ -30,23 +29,23 @@ class Wait(NamedTuple):
     seen: ThreadState
 
 
-@dataclass(slots=True)
 class WaitSnapshot:
     """State of some processes; `unsure` are those that cannot be examined."""
 
-    members: list[int] = field(default_factory=list)
-    processes: dict[int, Stat] = field(default_factory=dict)
-    """All examined processes, also non-members."""
-    session: int = 0
-    strangers: list[Stat] = field(default_factory=list)
-    """Processes outside the group."""
-    unsure: set[int] = field(default_factory=set)
-    waits: list[Wait] = field(default_factory=list)
-    outward: set[int] = field(default_factory=set)
-    """Members that wait for a peer outside the program."""
-    at_work: set[int] = field(default_factory=set)
-    timed: bool = False
-    """A thread that awaits no input sleeps with a timeout."""
+    def __init__(self) -> None:
+        self.members: list[int] = []
+        self.processes: dict[int, Stat] = {}
+        """All examined processes, also non-members."""
+        self.session = 0
+        self.strangers: list[Stat] = []
+        """Processes outside the group."""
+        self.unsure: set[int] = set()
+        self.waits: list[Wait] = []
+        self.outward: set[int] = set()
+        """Members that wait for a peer outside the program."""
+        self.at_work: set[int] = set()
+        self.timed = False
+        """A thread that awaits no input sleeps with a timeout."""
 
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:

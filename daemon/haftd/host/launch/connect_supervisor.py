@@ -17,7 +17,7 @@ import os
 import select
 import socket
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
@@ -33,8 +33,7 @@ _LOOPBACK = "127.0.0.1"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(NamedTuple):
     id: int
     tid: int
     fd: int
@@ -42,8 +41,7 @@ class _Question:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Connected:
+class _Connected(NamedTuple):
     """A connection's error, and the copy of a socket, which blocks or does not."""
 
     code: int

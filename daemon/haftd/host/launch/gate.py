@@ -23,9 +23,8 @@ import signal
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from haftd.host.launch.syscall_filter import Confinement
 
@@ -284,8 +283,7 @@ _OF_LINKER: Final = ("LD_", "GLIBC_TUNABLES", "MALLOC_", "LOCPATH", "GCONV_PATH"
 _SHORTAGES: Final = frozenset([errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(NamedTuple):
     """Implementation of the gate; the child starts as `program`."""
 
     kind: Literal["machine", "interpreter"]

@@ -17,8 +17,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -62,8 +61,7 @@ ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
 _SIGNALS = signal.valid_signals()
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """Termination of a process: `code`, or `signal` without SIG.
 
     Both None where other code took the status.

@@ -15,9 +15,8 @@ import errno
 import platform
 import struct
 import sys
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from haftd.host.process import rlimit_tag
 
@@ -43,8 +42,7 @@ _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 Network = Literal["none", "proxy", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(NamedTuple):
     """Numbers of system calls. `metadata`: modes, owners, times and extended attributes of files."""
 
     arch: int
@@ -202,15 +200,14 @@ def permitted_capabilities() -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(NamedTuple):
     """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`.
 
     `is_supervised`: the filter asks a supervisor, which takes the questions' descriptor from the
     gate.
     """
 
-    filter: bytes = field(repr=False)
+    filter: bytes
     capabilities: int
     numbers: tuple[int, int]
     is_supervised: bool = False

@@ -11,7 +11,6 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +20,7 @@ from haftd.host.process.machine import boot_id, pid_namespace
 _MAX_ENVIRON = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     pid: int
     ticks: int
     inode: int

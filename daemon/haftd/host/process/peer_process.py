@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
@@ -38,8 +38,7 @@ _ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
 _ANSWER = struct.Struct("=4s48sIIIII")
 
 
-@dataclass(frozen=True, slots=True)
-class PeerProcess:
+class PeerProcess(NamedTuple):
     """Connected process. `lineage` leads to a child of this process: empty for no descendant, None
     if unknown, as the peer is gone."""
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from haftd.host.process.own_tag import FORM, VARIABLE
 
@@ -15,8 +15,7 @@ _IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
 _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessTag:
+class ProcessTag(NamedTuple):
     home: str
     instance: str
     n: int

@@ -15,7 +15,6 @@ import errno
 import os
 import stat as st
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from haftd.host.recovery.record import (
@@ -87,7 +86,8 @@ class Journal:
         try:
             reading = read(fd)
         except (OSError, MemoryError) as error:
-            reading = Records(problems=[f"it cannot be read: {error}"])
+            reading = Records()
+            reading.problems.append(f"it cannot be read: {error}")
         journal._live, journal._torn = reading.live, reading.torn
         if reading.problems:
             journal._torn = facts.st_size > 0
@@ -99,7 +99,7 @@ class Journal:
     def records(self) -> list[Record]:
         """Return the processes that have not ended, oldest first."""
         return [
-            replace(record, is_stopped=True) if mark in self._stopped else record
+            record._replace(is_stopped=True) if mark in self._stopped else record
             for mark, record in self._live.items()
         ]
 

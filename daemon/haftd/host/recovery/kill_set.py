@@ -14,8 +14,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from haftd.host.process.identity import (
     Identity,
@@ -34,8 +33,7 @@ AddResult = Literal["new", "known", "gone", "protected"]
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
-@dataclass(slots=True)
-class Target:
+class Target(NamedTuple):
     identity: Identity
     pidfd: int
     mark: str

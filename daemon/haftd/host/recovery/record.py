@@ -10,8 +10,8 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from json.encoder import encode_basestring_ascii
+from typing import NamedTuple
 
 from haftd.host.process.identity import Identity
 
@@ -24,8 +24,7 @@ _END = b'{"t":"end","mark":"'
 _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A handle's process, for the next daemon's kill and report.
 
     `n` counts within one daemon; `mark` is the process tag, `sid` the kernel's session id,
@@ -61,7 +60,7 @@ class Record:
 _TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"})
 _NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
 _OWN_LINES = frozenset({"kin", "is_stopped"})
-_OF_START = tuple(each.name for each in fields(Record) if each.name not in _OWN_LINES)
+_OF_START = tuple(name for name in Record._fields if name not in _OWN_LINES)
 _NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
 
 
@@ -139,13 +138,13 @@ def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | Non
     return mark, tuple(kin)
 
 
-@dataclass(slots=True)
 class Records:
-    live: dict[str, Record] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    version: int | None = None
-    torn: bool = False
-    """The last line is incomplete."""
+    def __init__(self) -> None:
+        self.live: dict[str, Record] = {}
+        self.problems: list[str] = []
+        self.version: int | None = None
+        self.torn = False
+        """The last line is incomplete."""
 
     def take(self, body: bytes) -> bool:
         """Apply a line with a valid checksum; return False for an unknown kind."""
@@ -166,11 +165,11 @@ class Records:
             return True
         if kind == "kin" and (kin := _read_kin(form)) is not None:
             if (record := self.live.get(kin[0])) is not None:
-                self.live[kin[0]] = replace(record, kin=(*record.kin, *kin[1]))
+                self.live[kin[0]] = record._replace(kin=(*record.kin, *kin[1]))
             return True
         if kind == "stopped" and isinstance(form.get("mark"), str):
             if (record := self.live.get(form["mark"])) is not None:
-                self.live[form["mark"]] = replace(record, is_stopped=True)
+                self.live[form["mark"]] = record._replace(is_stopped=True)
             return True
         if kind == "end" and isinstance(form.get("mark"), str):
             self.live.pop(form["mark"], None)

@@ -16,8 +16,8 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from haftd.host.cgroup import Cgroup, is_ours, leftovers
 from haftd.host.process.identity import (
@@ -38,8 +38,7 @@ _PAUSE_S = 0.05
 _CHASE_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """`ended`: records of which a process was alive and now none is. `lost`: those without a living
     process. `dropped`: those of another boot, namespace, user or home. `keep`: records that stay in
     the journal. `unconfirmed`: pids of perhaps living processes. `spared`: ancestors of this
@@ -76,8 +75,7 @@ def recover(
         protected = ancestors()
         kill_set = KillSet(protected, time.monotonic() + patience_s)
         ownership = Ownership(home, protected, instance=instance, live=live)
-        work = _Recovery(bases, ownership, kill_set, problems=problems)
-        work.settle_s = patience_s / 3
+        work = _Recovery(bases, ownership, kill_set, problems, patience_s / 3)
         try:
             return work.run(records)
         finally:
@@ -113,22 +111,29 @@ def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Ite
         os.close(fd)
 
 
-@dataclass(slots=True)
 class _Recovery:
-    bases: Sequence[Path]
-    ownership: Ownership
-    kill_set: KillSet
-    problems: list[str]
-    alive_tags: set[str] = field(default_factory=set)
-    """Tags of which a process was alive."""
-    remains: dict[str, list[Identity]] = field(default_factory=dict)
-    unconfirmed: set[int] = field(default_factory=set)
-    spared: dict[int, str] = field(default_factory=dict)
-    settle_s: float = 1.0
-    is_scanned: bool = False
-    """Every process has been checked at least once."""
-    slipped: int | None = None
-    """A tagged process that ended before the open: it may have a child."""
+    def __init__(
+        self,
+        bases: Sequence[Path],
+        ownership: Ownership,
+        kill_set: KillSet,
+        problems: list[str],
+        settle_s: float,
+    ) -> None:
+        self.bases = bases
+        self.ownership = ownership
+        self.kill_set = kill_set
+        self.problems = problems
+        self.settle_s = settle_s
+        self.alive_tags: set[str] = set()
+        """Tags of which a process was alive."""
+        self.remains: dict[str, list[Identity]] = {}
+        self.unconfirmed: set[int] = set()
+        self.spared: dict[int, str] = {}
+        self.is_scanned = False
+        """Every process has been checked at least once."""
+        self.slipped: int | None = None
+        """A tagged process that ended before the open: it may have a child."""
 
     def run(self, records: Sequence[Record]) -> Report:
         ours = [record for record in records if self._is_ours(record)]
@@ -324,7 +329,7 @@ class _Recovery:
             elif mark in self.remains:
                 kin = {*record.kin, *self.remains[mark]} - {record.identity}
                 keep.append(
-                    replace(record, kin=tuple(sorted(kin, key=lambda identity: identity.pid)))
+                    record._replace(kin=tuple(sorted(kin, key=lambda identity: identity.pid)))
                 )
             elif not self.is_scanned:
                 keep.append(record)

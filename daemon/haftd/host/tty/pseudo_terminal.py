@@ -11,7 +11,7 @@ import fcntl
 import os
 import struct
 import termios
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_LINE = 4095
 """Bytes per line in canonical mode; a terminal drops the rest."""
@@ -27,8 +27,7 @@ _SIZE = struct.Struct("HHHH")
 _MAX_SIZE = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
+class Modes(NamedTuple):
     """Modes of the line discipline; `eof` is empty where no character ends input."""
 
     canonical: bool

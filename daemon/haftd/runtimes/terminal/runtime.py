@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Awaitable
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.states import Screen, StyledRows
 from haftd.core.text import Rendering

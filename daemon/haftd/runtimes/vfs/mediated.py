@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import trio
 from msgspec.structs import replace
 
@@ -32,7 +30,7 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
         why = (error.strerror or "").lower()
         raise StartFailed(f"The root {access.root} cannot be opened: {why}.", "folder") from None
     try:
-        launch = dataclasses.replace(call.launch, output="events")
+        launch = call.launch._replace(output="events")
         limits = ResourceLimits(launch.limits)
         async with await Child.start(replace(call, launch=launch), context, limits) as child:
             return await Live(call, context, child, HostRequests(calls, programs.members)).run()

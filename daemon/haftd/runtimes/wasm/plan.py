@@ -5,7 +5,6 @@ Limits, sandbox and tag are those of the module's launch.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +51,7 @@ def worker_launch(
         memory=_whole(limits.get("memory")),
     )
     head = "" if order.has_call or is_live else f"{call}\n"
-    return dataclasses.replace(
-        launch,
+    return launch._replace(
         argv=worker_argv(os.path.realpath(program), launch.argv[1:]),
         env={**launch.env, worker.VARIABLE: order.text()},
         stdin_head=head.encode(),
@@ -69,8 +67,7 @@ def compile_launch(launch: LaunchSpec, order: Order) -> LaunchSpec:
     if sandbox is not None:
         writes = Grant(order.cache, _WRITE | {"read"})
         sandbox = _with_worker_files(Sandbox(sandbox.root, (writes,)), order, program)
-    return dataclasses.replace(
-        launch,
+    return launch._replace(
         argv=worker_argv(program, ()),
         env={**launch.env, worker.VARIABLE: order._replace(compile=True).text()},
         stdin="null",
@@ -137,4 +134,4 @@ def _with_worker_files(sandbox: Sandbox | None, order: Order, program: str) -> S
     paths = [os.path.realpath(path) for path in paths]
     read = [Grant(path, _READ_EXECUTE) for path in paths]
     read += [Grant(path, frozenset({"read"})) for path in (os.path.realpath(program), order.cache)]
-    return dataclasses.replace(sandbox, grants=(*(sandbox.grants or ()), *read))
+    return sandbox._replace(grants=(*(sandbox.grants or ()), *read))

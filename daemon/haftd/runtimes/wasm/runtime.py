@@ -5,7 +5,6 @@ Only a process that runs no module compiles into the cache, so that no module ca
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -145,5 +144,5 @@ def _with_cached(call: Call, name: str) -> Call:
             raise AssertionError("a call that cannot be run again was")
         return _with_cached(again(answers), name)
 
-    launch = dataclasses.replace(call.launch, env=env)
+    launch = call.launch._replace(env=env)
     return replace(call, launch=launch, again=None if again is None else once_more)

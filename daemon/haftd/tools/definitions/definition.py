@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jsonschema_rs
 import msgspec
+from msgspec.structs import force_setattr
 
 from haft_protocol.methods import Annotations
 from haftd.notice_settings import NoticeSettings
@@ -101,8 +101,7 @@ NO_PARAMETERS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """Definition of one tool.
 
     `parameters` is a JSON Schema; `parameters_given` is false where the definition has none.
@@ -119,15 +118,15 @@ class Tool:
     summary: str = ""
     description: str = ""
     examples: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: dict(NO_PARAMETERS))
-    details: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=lambda: dict(NO_PARAMETERS))
+    details: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Long texts about parameters by path."""
     parameters_given: bool = False
     self_describing: bool = False
     """The program must be asked for the parameters before a list or call."""
     may_describe: bool = False
     """The program may describe the parameters of a complete definition."""
-    laid_over: Mapping[str, Any] = field(default_factory=dict)
+    laid_over: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Changes to parameters described by program or server."""
     older: bool = False
     """In another program's file format, with that format's context."""
@@ -143,11 +142,11 @@ class Tool:
     runtime: str = "stdio"
     command: Command | None = None
     output: Literal["raw", "outcome", "events"] = "outcome"
-    env: Mapping[str, str | bool] = field(default_factory=dict)
+    env: Mapping[str, str | bool] = msgspec.field(default_factory=dict)
     cwd: str = "."
     rows: int | str = 24
     cols: int | str = 80
-    limits: Mapping[str, float | str] = field(default_factory=dict)
+    limits: Mapping[str, float | str] = msgspec.field(default_factory=dict)
     may: frozenset[str] = frozenset()
     """The processes' permitted actions in a person's name: `handles`, `approvals`, `questions`."""
     enable: Literal["on", "off", "explicit"] = "on"
@@ -156,10 +155,10 @@ class Tool:
     verbs: VerbForm | None = None
     annotations: Annotations | None = None
     """Hints for hosts that ask for permission, or None."""
-    notify: NoticeSettings = field(default_factory=NoticeSettings)
+    notify: NoticeSettings = msgspec.field(default_factory=NoticeSettings)
     size_threshold: int | None = None
-    questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, QuestionPolicy] = msgspec.field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     access: Mapping[str, Any] | None = None
     """Rules as written."""
     unsafe: bool = False
@@ -168,13 +167,14 @@ class Tool:
     """Rules in force, or None."""
     run: StatedMode | Mapping[str, StatedMode] | None = None
     result: RunMode | None = None
-    style: Mapping[str, Any] = field(default_factory=dict)
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    style: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    kept: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Fields of older definitions without a meaning here, verbatim."""
-    validator: jsonschema_rs.Validator = field(init=False, repr=False)
+    validator: jsonschema_rs.Validator = cast(jsonschema_rs.Validator, None)
+    """That of the parameters, also after `replace`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "validator", compile_schema(self.parameters))
+        force_setattr(self, "validator", compile_schema(self.parameters))
 
     @property
     def is_asked(self) -> bool:

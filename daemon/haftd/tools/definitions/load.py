@@ -14,8 +14,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import minijinja
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, invalid_arguments, shown, spawn_failed
 from haft_protocol.methods import Problem

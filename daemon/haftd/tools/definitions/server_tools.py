@@ -9,10 +9,10 @@ loosen approval.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, shown, spawn_failed, unsupported_source
 from haft_protocol.methods import Annotations, Problem

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from shlex import quote
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from haft_protocol.methods import Problem
 from haft_protocol.trust import FileState
