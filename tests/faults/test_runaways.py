@@ -49,6 +49,7 @@ def pinging(daemon: RunningDaemon) -> Iterator[list[str]]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
+        start_new_session=True,
     ) as process:
         figures: list[str] = []
         try:

@@ -14,15 +14,20 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import trio
 
 from haftd.host import descriptors
+from haftd.host.cgroup import Cgroup
+from haftd.host.launch import limits
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch, leaders
+from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.launch_spec import LaunchSpec
@@ -38,6 +43,7 @@ from tests.host.launching import (
     running,
     status_of,
 )
+from tests.patience import PATIENCE_S
 from tests.processes import is_running
 
 LEAKED = 0x1_8000_0000
@@ -159,6 +165,94 @@ async def test_a_child_leads_its_own_session(terminal: bool) -> None:
             assert it.slave == f"/dev/pts/{os.minor(number)}"
         else:
             assert number == 0
+
+
+async def test_a_start_waits_in_no_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the child stands behind all handles before it executes the gate, and the daemon with it."""
+    options: list[dict[str, object]] = []
+    spawn = os.posix_spawn
+
+    def note(*args: object, **given: object) -> int:
+        options.append(given)
+        return spawn(*args, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "posix_spawn", note)
+    async with running(plan("true")) as (it, _):
+        await it.wait_exit()
+    assert not options[-1].get("setsid")
+
+
+class Group:
+    """A cgroup whose moves wait for `may_move`, or are refused."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.moves = trio.Event()
+        self.may_move = threading.Event()
+        self.error = error
+
+    def add(self, _pid: int) -> None:
+        if self.error is not None:
+            raise self.error
+        trio.from_thread.run_sync(self.moves.set)
+        assert self.may_move.wait(PATIENCE_S)
+
+    def procs(self) -> list[int]:
+        return []
+
+    def kill(self) -> None: ...
+
+
+async def test_a_move_to_a_cgroup_blocks_no_other_task_and_comes_before_the_program(
+    tmp_path: Path,
+) -> None:
+    group = Group()
+    launched = launch(plan("touch", "ran", cwd=tmp_path), no_record, cgroup=cast(Cgroup, group))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(launched.confirm)
+        await group.moves.wait()
+        assert not (tmp_path / "ran").exists()
+        group.may_move.set()
+    assert await launched.wait_exit() == Exit(code=0)
+    launched.close()
+    assert (tmp_path / "ran").exists()
+
+
+async def test_a_refused_move_to_a_cgroup_runs_nothing(tmp_path: Path) -> None:
+    before = open_fds()
+    group = Group(OSError(errno.ENODEV, "no such device"))
+    launched = launch(plan("touch", "ran", cwd=tmp_path), no_record, cgroup=cast(Cgroup, group))
+    with pytest.raises(LaunchFailed, match="no such device") as caught:
+        await launched.confirm()
+    assert caught.value.reason == "resources"
+    assert launched.exit == Exit(code=127) and open_fds() == before
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_cancelled_move_leaves_no_child(tmp_path: Path) -> None:
+    before, group = open_fds(), Group()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with running(plan("touch", "ran", cwd=tmp_path), cgroup=cast(Cgroup, group)) as (
+            _,
+            _,
+        ):
+            raise AssertionError("the start was cancelled")
+    assert scope.cancelled_caught and open_fds() == before
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_limit_that_a_group_counts_needs_no_count_of_the_users_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def count() -> int:
+        raise AssertionError("reads all of /proc")
+
+    monkeypatch.setattr(limits, "_tasks_of_user", count)
+    group = cast(LimitGroup, SimpleNamespace(limits={"processes": 3}, add=lambda _pid: None))
+    launched = launch(plan("true", limits={"processes": 3}), no_record, limit_group=group)
+    await launched.confirm()
+    assert await launched.wait_exit() == Exit(code=0)
+    launched.close()
 
 
 async def test_on_a_terminal_all_three_streams_and_dev_tty_are_that_terminal() -> None:

@@ -1,4 +1,6 @@
 """The gate: the process that a child runs until it may execute its program.
+- The gate begins a session, with the terminal of descriptor 0, if any. In one of its own from the fork
+  on it would execute the gate only after those of all handles, and the daemon waits for that.
 - The gate blocks reading descriptor 3, and executes the program after one byte. End of file: the
   daemon is gone, the gate exits.
 - Arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
@@ -47,6 +49,14 @@ _X86_64 = """
     55            ;   push rbp
     55            ;   push rbp
     55            ;   push rbp
+                  ; -- setsid(), ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+    b870000000    ;   mov eax,0x70
+    0f05          ;   syscall
+    31ff          ;   xor edi,edi
+    be0e540000    ;   mov esi,0x540e
+    31d2          ;   xor edx,edx
+    b810000000    ;   mov eax,0x10
+    0f05          ;   syscall
                   ; -- read(3, below the stack, 1): waits at the gate
     488d7424f8    ;   lea rsi,[rsp-0x8]
     bf03000000    ;   mov edi,0x3
@@ -153,6 +163,14 @@ _AARCH64 = """
     ffc300d1      ;   sub sp, sp, #0x30
     ff7f00a9      ;   stp xzr, xzr, [sp]
     ff7f01a9      ;   stp xzr, xzr, [sp, #16]
+                  ; -- setsid(), ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+    a8138052      ;   mov w8, #0x9d
+    010000d4      ;   svc #0x0
+    e0031f2a      ;   mov w0, wzr
+    c1818a52      ;   mov w1, #0x540e
+    e2031f2a      ;   mov w2, wzr
+    a8038052      ;   mov w8, #0x1d
+    010000d4      ;   svc #0x0
                   ; -- read(3, sp + 32, 1): waits at the gate
     60008052      ;   mov w0, #0x3
     e1830091      ;   add x1, sp, #0x20
@@ -223,7 +241,12 @@ _BASE, _HEADERS = 0x400000, 64 + 2 * 56
 # The environment comes from /proc, as the interpreter may change its own; variables that the linker
 # would heed in the unconfined interpreter come as a word.
 _INTERPRETER = """
-import os, sys, _signal
+import fcntl, os, sys, termios, _signal
+os.setsid()
+try:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+except OSError:
+    pass
 if os.read(3, 1):
     os.close(3)
     os.set_inheritable(4, False)

@@ -1,5 +1,6 @@
 """Start a program: record it first, run it second.
-- `launch` waits for nothing; a failure before the gate opens has run nothing.
+- `launch` waits for nothing; a failure before the gate opens has run nothing. `confirm` opens the
+  gate of a child with cgroups, as a move between them waits for all processors.
 - A child has the blocking descriptors 0, 1 and 2 only, default signals, an empty mask, its own
   session with the terminal as controlling one.
 - `reap` alone takes a leader's status; others check `leaders` before touching a child.
@@ -16,7 +17,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import trio
@@ -55,6 +56,8 @@ from haftd.launch_spec import LaunchSpec, Sandbox
 PIPE_SIZE = 262_144
 """Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""
 
+_MAX_MOVES = 8
+_moving = trio.CapacityLimiter(_MAX_MOVES)
 _PF_EXITING = 0x4
 ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
 """Codes of `waitid` for an end; a child traced by its parent reports traps, too."""
@@ -89,6 +92,8 @@ class LaunchedProcess:
     __slots__ = (
         "_closed",
         "_exit",
+        "_gate",
+        "_groups",
         "_is_sandboxed",
         "_keep_out",
         "_report",
@@ -125,6 +130,9 @@ class LaunchedProcess:
         self.listener: int | None = None
         """Questions about `connect` in a sandbox with haft's proxy."""
         self.proxy_port = 0
+        self._gate: int | None = None
+        self._groups: Sequence[Cgroup | LimitGroup] = ()
+        """To move the child to before the gate opens."""
         self._keep_out: int | None = None
         self._report = report
         self._is_sandboxed = is_sandboxed
@@ -137,14 +145,16 @@ class LaunchedProcess:
         return self._exit
 
     async def confirm(self) -> None:
-        """Wait until the program runs. Raises `LaunchFailed`, all descriptors closed, if the execution
-        was refused.
+        """Open the gate if still shut, and wait until the program runs. Raises `LaunchFailed`, all descriptors
+        closed, if the execution or a move to a cgroup was refused.
 
         Cancellation leaves a started process, which the caller ends.
         """
         answer = b""
         refusal: LaunchFailed | None = None
         try:
+            if self._groups:
+                refusal = await self._move()
             while len(answer) < 4:
                 try:
                     part = os.read(self._report, 4 - len(answer))
@@ -184,6 +194,26 @@ class LaunchedProcess:
                 failed.reason,
             )
         raise failed
+
+    async def _move(self) -> LaunchFailed | None:
+        """Move the child to the cgroups and open the gate; after a failure, close the gate, and the child exits."""
+        if self._gate is None:
+            raise AssertionError("a child to be moved waits at the gate")
+
+        def move() -> None:
+            for group in self._groups:
+                group.add(self.pid)
+
+        try:
+            # The kernel waits until each processor has passed through the scheduler: some 15 ms.
+            await trio.to_thread.run_sync(move, limiter=_moving)
+            _open(self._gate)
+        except OSError as error:
+            return _no_room(error, self.path)
+        finally:
+            self._groups = ()
+            self._close("_gate")
+        return None
 
     def _supervise(self) -> LaunchFailed | None:
         """Take the descriptor of `connect` questions and let the gate continue, else exit."""
@@ -269,6 +299,7 @@ class LaunchedProcess:
         self.close_stdin()
         self.close_output()
         self._close("_report")
+        self._close("_gate")
         self._close("_keep_out")
         self._close("listener")
         self._closed = True
@@ -297,7 +328,7 @@ def launch(
     cgroup: Cgroup | None = None,
     limit_group: LimitGroup | None = None,
 ) -> LaunchedProcess:
-    """Start `spec` up to the gate's opening. Blocks for some 0.4 ms.
+    """Start `spec` up to the gate's opening, by `confirm` with cgroups. Blocks for some 0.4 ms.
 
     `record` is called while the child waits at the gate; an exception cancels the start, an OSError
     as `LaunchFailed` with the reason `record`. After a later failure (killed gate) the record has
@@ -309,12 +340,17 @@ def launch(
     if (spec.sandbox is None) != (gate.confinement is None):
         raise AssertionError("a sandboxed program runs behind a gate that confines")
     mark = spec.env.get(VARIABLE, "")
-    limits = limits_of(spec.limits, spec.nofile, mark)
+    counted = () if limit_group is None else limit_group.limits.keys() & {"processes"}
+    limits = limits_of(
+        {name: bound for name, bound in spec.limits.items() if name not in counted},
+        spec.nofile,
+        mark,
+    )
     fds = SpawnFds()
     pid = 0
     try:
-        keep_out = fds.pipe_to_child(GATE_FD)
-        if not has_room(keep_out, "start"):
+        gate_fd = fds.pipe_to_child(GATE_FD)
+        if not has_room(gate_fd, "start"):
             raise LaunchFailed(shortage(), "resources", no_descriptor=True)
         launched = LaunchedProcess(
             path,
@@ -329,14 +365,13 @@ def launch(
             launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
         launched.proxy_port = 0 if spec.sandbox is None else spec.sandbox.proxy_port
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
-        # A session also on pipes: /dev/tty is never the daemon's terminal, and a child's job
-        # control cannot stop the daemon.
+        # The gate begins a session also on pipes: /dev/tty is never the daemon's terminal, and a child's
+        # job control cannot stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,
             gate.environment(spec.env),
             file_actions=fds.actions,
-            setsid=True,
             setsigmask=(),
             setsigdef=_SIGNALS,
         )
@@ -344,10 +379,6 @@ def launch(
         launched.pid = pid
         launched.pidfd = fds.adopt(os.pidfd_open(pid))
         launched.identity = identify_child(pid, launched.pidfd)
-        if cgroup is not None:
-            cgroup.add(pid)
-        if limit_group is not None:
-            limit_group.add(pid)
         if not gate.sets_limits:
             for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)
@@ -355,9 +386,12 @@ def launch(
             landlock.add_own_proc(ruleset, pid)
             fds.close_one(ruleset)
         _record(record, launched.identity)
-        with contextlib.suppress(BrokenPipeError):  # a killed gate, as its exit shows
-            os.write(keep_out, b"\n")
-        fds.close_one(keep_out)
+        launched._groups = [group for group in (cgroup, limit_group) if group is not None]
+        if launched._groups:
+            launched._gate = gate_fd
+        else:
+            _open(gate_fd)
+            fds.close_one(gate_fd)
     except BaseException as error:
         _undo(pid, fds)
         if isinstance(error, landlock.CannotEnforce):
@@ -373,7 +407,6 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
     if spec.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(spec.rows, spec.cols)
         launched.master = fds.adopt(master)
-        # A session leader's first opened terminal becomes controlling.
         fds.open_in_child(0, launched.slave, os.O_RDWR)
         fds.dup_in_child(0, 1)
         fds.dup_in_child(0, 2)
@@ -422,6 +455,11 @@ def _no_sandbox(why: str) -> LaunchFailed:
     return LaunchFailed(
         f"The tool's sandbox cannot be enforced, so nothing was run: {why}.", "sandbox"
     )
+
+
+def _open(gate_fd: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # a killed gate, as its exit shows
+        os.write(gate_fd, b"\n")
 
 
 def _record(record: Callable[[Identity], None], identity: Identity) -> None:
