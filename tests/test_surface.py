@@ -1,9 +1,11 @@
-"""`__all__` stands where others import from, and nowhere else."""
+"""`__all__` stands where others import from, and nowhere else. Numbers that are decisions are recorded."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from .fixed_values import fixed_values, read_record
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,3 +34,14 @@ def test_the_public_modules_list_their_names_and_no_others_do() -> None:
     modules = {module for root in roots for module in (ROOT / root).rglob("*.py")}
     listing = {module for module in modules if lists_its_names(module)}
     assert {str(one.relative_to(ROOT)) for one in listing ^ PUBLIC} == set()
+
+
+def test_limits_times_and_defaults_are_the_recorded_ones() -> None:
+    """No other test could say that a limit of 80 is right and one of 81 wrong: each change shows in the record."""
+    recorded, found = read_record(), fixed_values()
+    changed = {
+        name: f"{recorded.get(name)} -> {found.get(name)}"
+        for name in recorded.keys() | found.keys()
+        if recorded.get(name) != found.get(name)
+    }
+    assert not changed, f"if this is meant, run `python -m tests.fixed_values`: {changed}"

@@ -398,6 +398,11 @@ class Books(RuleBasedStateMachine):
         self.left: list[Handle] = []
         self.withdrawn: list[Handle] = []
         self.generations: dict[tuple[str, str], int] = {}
+        self.noted: dict[tuple[str, str], int] = {}
+        self.registry.on_used = self.note
+
+    def note(self, session: str, id: str, generation: int) -> None:
+        self.noted[session, id] = generation
 
     @rule(session=st.sampled_from("xy"), id=st.sampled_from("abcde"), start=st.booleans())
     def admit(self, session: str, id: str, start: bool) -> None:
@@ -456,6 +461,24 @@ class Books(RuleBasedStateMachine):
         assert len(set(map(id, self.left))) == len(self.left)
         assert all(h.stopped for h in self.left)
         assert not set(map(id, self.left)) & set(map(id, registry.list()))
+
+    @invariant()
+    def a_restart_knows_each_id_and_each_lost_handle(self) -> None:
+        assert self.noted == self.generations
+        restarted = Registry()
+        for (session, id), generation in self.noted.items():
+            restarted.restore_used(session, id, generation)
+        for handle in self.live:
+            session, id, generation = handle.session, handle.id, handle.generation
+            lost = restarted.restore_lost(
+                9.0, session=session, id=id, tool="run", generation=generation, age=2.0
+            )
+            assert restarted.find(session, id, 9.0) is lost
+            assert restarted.get(session, id, generation) is lost
+        assert len(restarted.list()) == len(self.live) and not restarted.live()
+        for (session, id), generation in self.noted.items():
+            assert restarted.is_used(session, id) is True
+            assert admit(restarted, id, session=session).handle.generation == generation + 1
 
     def teardown(self) -> None:
         for handle in self.live:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.launch_spec import Grant, Sandbox
-from haftd.tools.calls.confinement import policy_in_force, sandbox_of
+from haftd.tools.calls.confinement import policy_in_force, program_sandbox, sandbox_of
 from haftd.tools.calls.environment import build
 from haftd.tools.calls.resolve import CallContext, resolve
 from haftd.tools.definitions.access import (
@@ -206,6 +206,26 @@ def test_a_process_is_held_to_single_hosts_by_the_proxy(rules: str, network: str
         tool(f'[tools.x]\nruntime = "vfs"\ncommand = "a"\nparameters = {{}}\n{text}')
     )
     assert "proxy" not in str(mediated.access)
+
+
+@pytest.mark.parametrize(
+    ("rules", "network", "mediated"),
+    [
+        (None, "all", "all"),
+        ([], "none", "none"),
+        ([NetRule("*")], "all", "all"),
+        ([NetRule("a")], "proxy", "proxy"),
+        ([NetRule("a"), NetRule("b", path_prefix="/x")], "proxy", "none"),
+        ([NetRule("*"), NetRule("b", path_prefix="/x")], "all", "none"),
+    ],
+)
+def test_a_program_of_a_mediated_tool_has_no_network_beside_rules_with_a_path(
+    rules: list[NetRule] | None, network: str, mediated: str
+) -> None:
+    held = AccessPolicy((), None if rules is None else tuple(rules), (), ())
+    assert held.network == network
+    sandbox = program_sandbox(held, "/r")
+    assert (sandbox.network, sandbox.is_proxied) == (mediated == "all", mediated == "proxy")
 
 
 def test_the_address_of_the_proxy_overrides_every_other(tmp_path: Any) -> None:
