@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from haftd.host import readiness
 from haftd.host.process.identity import every_pid, read_environ, read_stat
 from haftd.host.process.own_tag import new_instance
 from haftd.host.process.process_tag import ProcessTag
@@ -76,7 +78,9 @@ def lives(of: Call) -> list[int]:
 
 
 def fds() -> int:
-    """Return the number of this process's descriptors, without the files of a beginning import."""
+    """Return the number of this process's descriptors; those of an import and of the loop exist by then."""
     if library.is_loading():
         library.load()
+    with contextlib.suppress(RuntimeError):  # no loop runs
+        readiness._loop_watch()
     return len(os.listdir("/proc/self/fd"))

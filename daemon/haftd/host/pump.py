@@ -83,45 +83,81 @@ def _gather(fd: int, data: bytes, until: float) -> tuple[bytes, int]:
     return (b"".join(parts) if len(parts) > 1 else data), len(parts)
 
 
+class Reader:
+    """Passes all data from `fd` to `emit`, a turn at a time, until the end. Closes nothing.
+
+    `keep_up` returns an awaitable for a consumer that has to be waited for; `is_final` decides about
+    each end of a terminal, which goes on after one that is not final when the terminal is opened again.
+    """
+
+    __slots__ = ("_emit", "_is_final", "_is_slow", "_keep_up", "at_end", "fd", "is_idle")
+
+    def __init__(
+        self,
+        fd: int,
+        emit: Callable[[bytes], None],
+        keep_up: Callable[[], Awaitable[None] | None] = lambda: None,
+        is_final: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.fd = fd
+        self.at_end = False
+        self.is_idle = False
+        """True if the last turn has read all that there was."""
+        self._emit = emit
+        self._keep_up = keep_up
+        self._is_final = is_final
+        self._is_slow = False
+
+    def turn(self) -> Awaitable[None] | None:
+        """Read some data; return the awaitable that precedes the next turn, if any."""
+        self.is_idle = False
+        reads, began = 0, trio.current_time()
+        while True:
+            data = _read(self.fd)
+            if data is None:
+                self.is_idle = True
+                return None
+            if not data:
+                if self._is_final():
+                    self.at_end = True
+                    return None
+                return self._wait_reopened()
+            count = 1
+            if _MIN_GATHERED <= len(data) < _MAX_GATHERED and not self._is_slow:
+                data, count = _gather(self.fd, data, began + _TURN_S)
+            self._emit(data)
+            reads += count
+            rest = self._keep_up()
+            self._is_slow = rest is not None
+            if rest is not None:
+                return rest
+            if reads >= _READS_A_TURN or trio.current_time() - began >= _TURN_S:
+                return None
+
+    async def _wait_reopened(self) -> None:
+        with TerminalChanges(self.fd) as changes:
+            while is_hung_up(self.fd) and not self._is_final():
+                await changes.next()
+
+
 async def pump(
     fd: int,
     emit: Callable[[bytes], None],
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None,
     is_final: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Pass all data from `fd` to `emit`, until the end. Closes nothing.
-
-    An awaitable from `keep_up` is awaited before the next read: backpressure. `is_final` decides on
-    each end of a terminal; after another the pump continues at its reopening. Cancellation loses
-    nothing.
-    """
-    reads, began = 0, trio.current_time()
-    is_slow = False
+    """Run a `Reader` to the end. Cancellation loses nothing: read data was emitted."""
+    reader = Reader(fd, emit, keep_up, is_final)
     while True:
-        data = _read(fd)
-        if data is None:
+        rest = reader.turn()
+        if reader.at_end:
+            return
+        if rest is not None:
+            await rest
+        elif reader.is_idle:
             await trio.lowlevel.wait_readable(fd)
-        elif not data:
-            if is_final():
-                return
-            with TerminalChanges(fd) as changes:
-                while is_hung_up(fd) and not is_final():
-                    await changes.next()
         else:
-            count = 1
-            if _MIN_GATHERED <= len(data) < _MAX_GATHERED and not is_slow:
-                data, count = _gather(fd, data, began + _TURN_S)
-            emit(data)
-            reads += count
-            rest = keep_up()
-            is_slow = rest is not None
-            if rest is not None:
-                await rest
-            elif reads < _READS_A_TURN and trio.current_time() - began < _TURN_S:
-                continue
-            else:
-                await trio.lowlevel.checkpoint()
-        reads, began = 0, trio.current_time()
+            await trio.lowlevel.checkpoint()
 
 
 def is_readable(fd: int) -> bool:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
-from haftd.host import pump
+from haftd.host import pump, readiness
 from haftd.host.late_event import LateEvent
 from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
@@ -42,7 +42,7 @@ _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
 class Output(msgspec.Struct, eq=False):
-    """Descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.pump`."""
+    """Descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.Reader`."""
 
     fd: int
     take: Callable[[bytes], None]
@@ -50,6 +50,7 @@ class Output(msgspec.Struct, eq=False):
     on_end: Callable[[], None] = lambda: None
     """Called at the end of file, unless the process ends first."""
     at_end: bool = False
+    is_watched: bool = False
 
 
 def _launch(call: Call) -> LaunchedProcess:
@@ -86,12 +87,13 @@ class Child:
         self._context = context
         self._limits = limits
         self._outputs: Sequence[Output] = ()
-        self._nursery: trio.Nursery | None = None
+        self._has_begun = False
         self._early_io: list[Callable[[], Awaitable[None]]] = []
         self._io: set[trio.CancelScope] = set()
         """Scopes of the tasks that move bytes."""
+        self._error: Exception | None = None
+        """Fault in moving bytes, which ends the process."""
         self._is_detached = False
-        self._connects = trio.CancelScope(shield=True)
         self._lifetime = trio.CancelScope()
         self._outputs_ended = LateEvent()
         self._io_ended: trio.Event | None = None
@@ -207,28 +209,36 @@ class Child:
         """Supervise until no process is left. `tasks` run while bytes may move; `at_end` precedes
         the report."""
         self._outputs = outputs
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            early, self._early_io = self._early_io, []
+        self._has_begun = True
+        early, self._early_io = self._early_io, []
+        try:
             for task in (*early, *tasks):
                 self.start_io(task)
-            for output in outputs:
-                self.start_io(partial(self._read_output, output))
-            if self.launched.listener is not None:
-                nursery.start_soon(self._supervise_connects, self.launched.listener)
-            try:
-                await self._supervise(interpreter, at_end)
-                self._is_supervised = True
-            except BaseException as error:
-                self._is_supervised = is_cancellation(error)
-                raise
-            finally:
-                self._cancel_io()
-                self._connects.cancel()
-                self._nursery = None
+            await self._supervise_connects_during(partial(self._supervise, interpreter, at_end))
+            self._is_supervised = True
+        except BaseException as error:
+            self._is_supervised = is_cancellation(error)
+            raise
+        finally:
+            await self._end_io()
+        if self._error is not None:
+            raise self._error
 
-    async def _supervise_connects(self, listener: int) -> None:
-        with self._connects:
+    async def _supervise_connects_during(self, supervise: Callable[[], Awaitable[None]]) -> None:
+        listener = self.launched.listener
+        if listener is None:
+            await supervise()
+            return
+        async with trio.open_nursery() as nursery:
+            connects = trio.CancelScope(shield=True)
+            nursery.start_soon(self._supervise_connects, listener, connects)
+            try:
+                await supervise()
+            finally:
+                connects.cancel()
+
+    async def _supervise_connects(self, listener: int, scope: trio.CancelScope) -> None:
+        with scope:
             await connect_supervisor.supervise(listener, self.launched.proxy_port)
 
     def close(self) -> None:
@@ -241,33 +251,73 @@ class Child:
         """Run `task` while bytes may move, from `run` on."""
         if self._is_detached:
             return
-        if self._nursery is None:
+        if not self._has_begun:
             self._early_io.append(task)
             return
-        scope = trio.CancelScope(shield=True)
+        scope = trio.CancelScope()
         self._io.add(scope)
-        self._nursery.start_soon(self._run_io, task, scope)
+        trio.lowlevel.spawn_system_task(self._run_io, task, scope)
 
     async def _run_io(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
         try:
             with scope:
                 await task()
+        except Exception as error:
+            self._fail(error)
         finally:
             self._io.remove(scope)
             if not self._io and self._io_ended is not None:
                 self._io_ended.set()
 
+    def _fail(self, error: Exception) -> None:
+        """End the process for a fault in moving bytes, which `run` then raises."""
+        if self._error is None:
+            self._error = error
+            self._lifetime.cancel()
+
     def _cancel_io(self) -> None:
         self._is_detached = True
+        for output in self._outputs:
+            readiness.unwatch(output.fd)
         for scope in self._io:
             scope.cancel()
 
-    async def _read_output(self, output: Output) -> None:
-        await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
-        output.at_end = True
-        output.on_end()
-        if all(output.at_end for output in self._outputs):
-            self._outputs_ended.set()
+    async def _end_io(self) -> None:
+        """Cancel the tasks that move bytes, and wait until none uses a descriptor."""
+        self._cancel_io()
+        if self._io:
+            self._io_ended = trio.Event()
+            with trio.CancelScope(shield=True):
+                await self._io_ended.wait()
+
+    def _watch_outputs(self) -> None:
+        """Read each output as it comes, from now on."""
+        for output in self._outputs:
+            if not output.at_end and not output.is_watched:
+                output.is_watched = True
+                reader = pump.Reader(output.fd, output.take, output.keep_up, self._is_final)
+                readiness.watch(output.fd, partial(self._read_output, output, reader))
+
+    def _read_output(self, output: Output, reader: pump.Reader) -> None:
+        try:
+            rest = reader.turn()
+            if reader.at_end:
+                readiness.unwatch(output.fd)
+                output.at_end = True
+                output.on_end()
+                if all(output.at_end for output in self._outputs):
+                    self._outputs_ended.set()
+            elif rest is not None:
+                readiness.unwatch(output.fd)
+                self.start_io(partial(self._read_after, rest, output, reader))
+        except Exception as error:
+            readiness.unwatch(output.fd)
+            self._fail(error)
+
+    async def _read_after(self, rest: Awaitable[None], output: Output, reader: pump.Reader) -> None:
+        await rest
+        if not self._is_detached:
+            readiness.watch(output.fd, partial(self._read_output, output, reader))
 
     def _is_final(self) -> bool:
         """True if the end of output is final; a terminal may be reopened."""
@@ -279,7 +329,9 @@ class Child:
             self._lifetime.deadline = began + self._limits.wall_left
         try:
             with self._lifetime:
-                await self._wait_exit()
+                if self.launched.reap() is None:
+                    self._watch_outputs()
+                    await self._wait_exit()
         except BaseException as error:
             if not is_cancellation(error):
                 raise
@@ -290,7 +342,7 @@ class Child:
         self._limits.spent(trio.current_time() - began)
         exit = self.launched.exit
         if exit is None:
-            if not self._is_terminated:
+            if not self._is_terminated and self._error is None:
                 self._passed = self._passed or "wall_s"
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
@@ -364,6 +416,7 @@ class Child:
     async def _await_descendants(self) -> None:
         try:
             if self._reported and not self._outputs_ended.is_set():
+                self._watch_outputs()
                 with trio.move_on_after(_DETACH_AFTER_S):
                     await self._outputs_ended.wait()
             await self._detach_outputs()
@@ -391,12 +444,8 @@ class Child:
                 await self.tree.end(self._context.grace_s)
 
     async def _detach_outputs(self) -> None:
-        self._cancel_io()
-        # After every task has released the descriptors: numbers are reused.
-        if self._io:
-            self._io_ended = trio.Event()
-            with trio.CancelScope(shield=True):
-                await self._io_ended.wait()
+        # Only after every task has released the descriptors: their numbers are reused.
+        await self._end_io()
         cut = self._reported and not self._complete
         if cut:
             self._drain()
