@@ -4,12 +4,17 @@ import contextlib
 import errno
 import fcntl
 from pathlib import Path
+from typing import cast
 
 import pytest
+import trio
 
 from haft_protocol.methods import Problem
 from haftd import startup
 from haftd.config.options import find_paths
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.record import Record
+from haftd.host.recovery.recovery import Recovery, Report
 from haftd.startup import CannotStart
 
 
@@ -41,3 +46,32 @@ def test_a_state_folder_without_locks_is_named_and_used(
         else:
             with pytest.raises(CannotStart, match=paths.state):
                 startup.take_locks(paths, problems, stack)
+
+
+async def test_what_the_second_scan_finds_is_recorded_beside_running_handles(
+    tmp_path: Path,
+) -> None:
+    """The scan comes once clients are served, so that the journal has live records by then."""
+
+    def record(n: int, pid: int) -> Record:
+        return Record(n, pid, 1, 2, "boot", 3, pid, 4, f"{'a' * 12}.{'b' * 12}.{n}")
+
+    class Unkillable:
+        steps = iter([0.0, 0.0])
+        is_closed = False
+
+        def report(self) -> Report:
+            return Report(keep=(record(7, 20),), unconfirmed=(20,))
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    recovery, journal = Unkillable(), Journal.open(tmp_path / "handles.lock")
+    journal.compact()
+    journal.start(record(1, 10))
+    with trio.CancelScope() as scope:
+        scope.cancel()  # a stop waits for the scan
+        report = await startup.finish_recovery(cast(Recovery, recovery), journal)
+    assert report.unconfirmed == (20,) and recovery.is_closed
+    journal.close()
+    assert [each.n for each in Journal.open(tmp_path / "handles.lock").records] == [1, 7]

@@ -36,6 +36,8 @@ from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.own_tag import home_of
 from haftd.host.process.privacy import become_private
 from haftd.host.recovery.guardian import Guardian
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.recovery import Recovery
 from haftd.host.tree.reaper import Reaper
 from haftd.logs import configure
 from haftd.rpc.connection import RpcContext
@@ -124,7 +126,9 @@ class _App:
         become_subreaper()
         prefer_daemon()
         containment = startup.containment(self.settings, paths, problems)
-        journal, report = startup.recover_processes(paths, self.instance, containment.parents)
+        journal, report, recovery = startup.recover_processes(
+            paths, self.instance, containment.parents
+        )
         activated = socket_activation.take(os.environ, os.getpid())
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in activated.problems
@@ -166,6 +170,8 @@ class _App:
                 await handles.start(Reaper().run)
                 await handles.start(self._handle_signals, daemon)
                 handles.start_soon(self._retain, daemon.registry)
+                if recovery is not None:
+                    handles.start_soon(self._finish_recovery, recovery, journal, daemon)
                 if not self.supervised:
                     handles.start_soon(self._keep_guardian, containment.parents)
                 if self.watchdog_s is not None:
@@ -317,6 +323,13 @@ class _App:
         finally:
             if guardian is not None:
                 guardian.stop()
+
+    async def _finish_recovery(self, recovery: Recovery, journal: Journal, daemon: Daemon) -> None:
+        report = await startup.finish_recovery(recovery, journal)
+        daemon.facts.recovered = recovery_counts(report)
+        daemon.facts.unconfirmed = report.unconfirmed
+        if report.killed:
+            log.warning("processes of an earlier daemon were found late", **recovery_counts(report))
 
     async def _retain(self, registry: Registry) -> None:
         while True:

@@ -27,9 +27,10 @@ from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
 from haftd.host.limit_group import Containment, find_controllers
 from haftd.host.process.machine import boot_id, machine_id, pid_namespace
-from haftd.host.process.own_tag import home_of
+from haftd.host.process.own_tag import OUTER, home_of
 from haftd.host.recovery.journal import Journal
-from haftd.host.recovery.recovery import Report, recover
+from haftd.host.recovery.record import Record
+from haftd.host.recovery.recovery import Recovery, Report
 from haftd.rpc.transports.credentials import Credentials
 from haftd.tools.calls import loginpath
 from haftd.upkeep import Listener
@@ -132,30 +133,56 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Co
     return Containment(base, find_controllers(setting, base))
 
 
-def recover_processes(paths: Paths, instance: str, bases: Sequence[Path]) -> tuple[Journal, Report]:
-    """End a previous daemon's processes; blocks up to a few seconds."""
+def recover_processes(
+    paths: Paths, instance: str, bases: Sequence[Path]
+) -> tuple[Journal, Report, Recovery | None]:
+    """End the processes of a previous daemon; blocks for up to a few seconds.
+
+    Returns the recovery if nothing was found, for its second scan (`finish_recovery`).
+    """
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
     except OSError as error:
         raise CannotStart(f"{error.filename}: {error.strerror}") from None
-    report = recover(
+    recovery = Recovery(
         journal.records,
         home=home_of(Path(paths.runtime.folder)),
         bases=bases,
         live=instance,
         lock=Path(paths.runtime.recover_lock),
     )
+    # A tag in HAFT_OUTER is handed on to tools, which a later scan would take for a dead daemon's.
+    is_due = recovery.has_found_nothing() and not journal.problems and OUTER not in os.environ
+    report = recovery.report() if is_due else recovery.finish()
+    _note(report, journal)
+    sweep(Path(paths.state, "calls"), home_of(Path(paths.runtime.folder)))
+    remove_saved(paths)
+    return journal, report, recovery if is_due else None
+
+
+async def finish_recovery(recovery: Recovery, journal: Journal) -> Report:
+    """Take the second scan between the turns of other tasks, also during a stop."""
+    try:
+        with trio.CancelScope(shield=True):
+            for pause_s in recovery.steps:
+                await trio.sleep(pause_s)
+        report = recovery.report()
+    finally:
+        recovery.close()
+    if report != Report(dropped=report.dropped):
+        _note(report, journal, (*journal.records, *report.keep))
+    return report
+
+
+def _note(report: Report, journal: Journal, keep: Sequence[Record] | None = None) -> None:
     unwritten = []
     try:
-        journal.compact(report.keep)
+        journal.compact(report.keep if keep is None else keep)
     except OSError as error:
         # The old journal stays: unwritable, it refuses spawns.
         unwritten.append(f"{journal.path.name} cannot be rewritten: {error.strerror}")
     for text in (*journal.problems, *report.problems, *unwritten):
         log.warning("recovery", problem=text)
-    sweep(Path(paths.state, "calls"), home_of(Path(paths.runtime.folder)))
-    remove_saved(paths)
-    return journal, report
 
 
 def remove_saved(paths: Paths) -> None:

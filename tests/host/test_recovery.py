@@ -28,7 +28,7 @@ from haftd.host.process.own_tag import new_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery import kill_set, ownership
 from haftd.host.recovery.record import Record
-from haftd.host.recovery.recovery import Report, recover
+from haftd.host.recovery.recovery import Recovery, Report, recover
 from tests.faults.harness import Crowd, Ground, cgroup_base, needs_cgroup, record_of, until
 
 HOME = secrets.token_hex(6)
@@ -84,6 +84,53 @@ def test_an_unrecorded_process_is_found_by_its_tag(crowd: Crowd, instance: str) 
     report = recover([], home=HOME)
     assert report.killed == 1
     assert child.wait() == -9
+
+
+def test_a_process_that_slips_past_the_first_scan_is_killed_by_the_rest(
+    crowd: Crowd, instance: str
+) -> None:
+    recovery = Recovery([], home=HOME)
+    assert recovery.has_found_nothing()
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
+    assert recovery.finish().killed == 1
+    assert child.wait() == -9
+
+
+def test_the_rest_spares_processes_that_the_living_daemon_starts_meanwhile(
+    crowd: Crowd, instance: str
+) -> None:
+    recovery = Recovery([], home=HOME, live=instance)
+    assert recovery.has_found_nothing()
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
+    assert recovery.finish() == Report()
+    assert _state(child) == "S"
+
+
+def test_only_a_recovery_without_any_find_has_a_rest_for_later(
+    crowd: Crowd, instance: str, tmp_path: Path
+) -> None:
+    gone_record = record_of(crowd.identity(crowd.start(["true"])), ProcessTag(HOME, instance, 1))
+    lost = Recovery([gone_record], home=HOME)
+    assert not lost.has_found_nothing()
+    assert lost.finish().lost == (gone_record,)
+    unlocked = Recovery([], home=HOME, lock=tmp_path / "absent" / "recover.lock")
+    assert not unlocked.has_found_nothing()
+    unlocked.finish()
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
+    found = Recovery([], home=HOME)
+    assert not found.has_found_nothing()
+    assert found.finish().killed == 1 and child.wait() == -9
+
+
+def test_the_lock_is_held_until_the_rest_is_done(tmp_path: Path, instance: str) -> None:
+    lock = tmp_path / "recover.lock"
+    recovery = Recovery([], home=HOME, lock=lock)
+    assert recovery.has_found_nothing()
+    with lock.open("rb") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        recovery.finish()
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_P03_a_double_fork_in_a_session_of_its_own_is_found(crowd: Crowd, instance: str) -> None:

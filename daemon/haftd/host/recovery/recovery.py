@@ -5,6 +5,7 @@
 4. Open each record's process as a pidfd, verify and stop it, so that its pid stays; then kill it with
    descendants, group and session.
 5. Kill tagged processes until two scans, 50 ms apart, find none; at least one scan, however late.
+   Without records, after a first scan that found none, the caller may take the rest later.
 6. Survivors are reported and stay recorded, as do all records where no scan was possible.
 Recovery may be killed at any point: the next one finds the same or less.
 """
@@ -15,7 +16,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from haftd.host.recovery.ownership import Ownership
 from haftd.host.recovery.record import Record
 
 _PAUSE_S = 0.05
+_AT_ONCE = 64
+"""Processes of a later scan between two turns of other tasks."""
 _CHASE_S = 0.1
 
 
@@ -64,22 +67,17 @@ def recover(
     lock: Path | None = None,
     patience_s: float = 3.0,
 ) -> Report:
-    """Kill the processes that the records and the tag of `home` name.
-
-    Blocks for about `patience_s`, after up to twice as long for the lock. `bases`: parent cgroups
-    of handles. `instance`: only this run of a daemon; else all except `live`, the caller's own.
-    `lock`: path of `recover.lock`. Failures are in `problems`.
-    """
-    problems: list[str] = []
-    with _hold_lock(lock, patience_s, problems):
-        protected = ancestors()
-        kill_set = KillSet(protected, time.monotonic() + patience_s)
-        ownership = Ownership(home, protected, instance=instance, live=live)
-        work = _Recovery(bases, ownership, kill_set, problems, patience_s / 3)
-        try:
-            return work.run(records)
-        finally:
-            kill_set.close()
+    """Run a whole `Recovery`, and block for it."""
+    recovery = Recovery(
+        records,
+        home=home,
+        bases=bases,
+        instance=instance,
+        live=live,
+        lock=lock,
+        patience_s=patience_s,
+    )
+    return recovery.finish()
 
 
 @contextlib.contextmanager
@@ -111,20 +109,28 @@ def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Ite
         os.close(fd)
 
 
-class _Recovery:
+class Recovery:
+    """Kills the processes that the records and the tag of `home` name.
+
+    Takes about `patience_s`, after up to twice as long for the lock, which is held until `close`.
+    `bases`: parent cgroups of handles. `instance`: only this run of a daemon; else all except `live`,
+    the caller's own. `lock`: path of `recover.lock`. Failures are in `problems`.
+    """
+
     def __init__(
         self,
-        bases: Sequence[Path],
-        ownership: Ownership,
-        kill_set: KillSet,
-        problems: list[str],
-        settle_s: float,
+        records: Sequence[Record],
+        *,
+        home: str,
+        bases: Sequence[Path] = (),
+        instance: str | None = None,
+        live: str = "",
+        lock: Path | None = None,
+        patience_s: float = 3.0,
     ) -> None:
         self.bases = bases
-        self.ownership = ownership
-        self.kill_set = kill_set
-        self.problems = problems
-        self.settle_s = settle_s
+        self.problems: list[str] = []
+        self.settle_s = patience_s / 3
         self.alive_tags: set[str] = set()
         """Tags of which a process was alive."""
         self.remains: dict[str, list[Identity]] = {}
@@ -135,19 +141,54 @@ class _Recovery:
         self.slipped: int | None = None
         """A tagged process that ended before the open: it may have a child."""
 
-    def run(self, records: Sequence[Record]) -> Report:
-        ours = [record for record in records if self._is_ours(record)]
-        self.ownership.add_tags(record.mark for record in ours)
-        dropped = tuple(record for record in records if not self._is_ours(record))
+        self._closing = contextlib.ExitStack()
+        self._closing.enter_context(_hold_lock(lock, patience_s, self.problems))
+        protected = ancestors()
+        self.kill_set = KillSet(protected, time.monotonic() + patience_s)
+        self._closing.callback(self.kill_set.close)
+        self.ownership = Ownership(home, protected, instance=instance, live=live)
+        self._ours = [record for record in records if self._is_ours(record)]
+        self._dropped = tuple(record for record in records if not self._is_ours(record))
+        self.steps = self._steps()
+        """The remaining steps; each yields the seconds to wait before the next."""
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._closing.close()
+
+    def finish(self) -> Report:
+        """Take the remaining steps and close; return the report."""
+        try:
+            for pause_s in self.steps:
+                time.sleep(pause_s)
+            return self.report()
+        finally:
+            self.close()
+
+    def has_found_nothing(self) -> bool:
+        """Take the steps up to the end of the first scan; return True if that, and all before, found
+        nothing, so that the rest may come later."""
+        next(self.steps, None)
+        return (
+            self.is_scanned
+            and not self._ours
+            and not (self.alive_tags or self.remains or self.unconfirmed or self.spared)
+            and not (self.problems or self.kill_set.ended or self.slipped is not None)
+        )
+
+    def _steps(self) -> Iterator[float]:
         if not own_proc():
             self.problems.append("/proc is of another pid namespace: nothing was looked for")
-            return Report(dropped=dropped, keep=tuple(ours), problems=tuple(self.problems))
+            return
+        self.ownership.add_tags(record.mark for record in self._ours)
         self._guard("living daemons", self._spare_living)
-        self._guard("cgroups", lambda: self._empty_cgroups(ours))
-        self._guard("records", lambda: self._end_records(ours))
-        self._guard("sweep", self._sweep)
+        self._guard("cgroups", lambda: self._empty_cgroups(self._ours))
+        self._guard("records", lambda: self._end_records(self._ours))
+        try:
+            yield from self._sweep()
+        except OSError as error:
+            self.problems.append(f"sweep: {error}")
         self.kill_set.wait_ended()
-        return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
         """Run one stage; a failure stops neither the next nor the daemon's start."""
@@ -243,22 +284,24 @@ class _Recovery:
 
     # The sweep
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> Iterator[float]:
         clean = 0
         while clean < 2 and not (self.is_scanned and self.kill_set.is_late()):
-            if self._scan() or (clean == 0 and self._scan_new_pids(_PAUSE_S)):
-                clean = 0
-            else:
-                clean += 1
+            is_new = yield from self._scan()
+            if not is_new and clean == 0:
+                is_new = yield from self._scan_new_pids(_PAUSE_S)
+            clean = 0 if is_new else clean + 1
         if clean < 2 and self.slipped is not None:
             self.unconfirmed.add(self.slipped)
 
-    def _scan(self) -> bool:
+    def _scan(self) -> Generator[float, None, bool]:
         is_new = False
         slipped = False
         # The first scan's living daemons are excluded; later scans see all processes again.
         known = frozenset[int]() if self.is_scanned else self.ownership.untagged
-        for pid in every_pid():
+        for count, pid in enumerate(every_pid()):
+            if self.is_scanned and count % _AT_ONCE == _AT_ONCE - 1:
+                yield 0.0
             if pid in known:
                 continue
             match self._add_owned(pid):
@@ -273,7 +316,7 @@ class _Recovery:
         if is_new:
             self._kill_targets()
         if slipped:
-            self._scan_new_pids(_CHASE_S)
+            yield from self._scan_new_pids(_CHASE_S)
         return is_new
 
     def _add_owned(self, pid: int) -> str:
@@ -285,7 +328,7 @@ class _Recovery:
             self.alive_tags.add(str(mark))
         return result
 
-    def _scan_new_pids(self, for_s: float) -> bool:
+    def _scan_new_pids(self, for_s: float) -> Generator[float, None, bool]:
         """Check new pids until none was owned for `for_s`; return True if any was.
 
         A process that forks and exits faster than a scan is among the newest pids.
@@ -293,10 +336,11 @@ class _Recovery:
         is_new = False
         seen = _newest_pid()
         quiet = time.monotonic() + for_s
+        yield 0.001
         while not self.kill_set.is_late() and time.monotonic() < quiet:
             newest = _newest_pid()
             if newest == seen:
-                time.sleep(0.001)
+                yield 0.001
                 continue
             for pid in range(newest, max(1, newest - 64, seen if seen < newest else 1), -1):
                 if self._add_owned(pid) in ("new", "gone"):
@@ -311,7 +355,8 @@ class _Recovery:
 
     # The report
 
-    def _report(self, ours: Sequence[Record], dropped: tuple[Record, ...]) -> Report:
+    def report(self) -> Report:
+        """Return the results so far."""
         for target in self.kill_set.remaining():
             self.remains.setdefault(target.mark, []).append(target.identity)
             self.unconfirmed.add(target.pid)
@@ -321,7 +366,7 @@ class _Recovery:
         lost: list[Record] = []
         keep: list[Record] = []
         reported: set[str] = set()
-        for record in ours:
+        for record in self._ours:
             mark = record.mark
             reported.add(mark)
             if not self.ownership.covers(ProcessTag.read(mark)) or mark in self.spared.values():
@@ -341,7 +386,7 @@ class _Recovery:
         return Report(
             ended=tuple(ended),
             lost=tuple(lost),
-            dropped=dropped,
+            dropped=self._dropped,
             keep=tuple(keep),
             unconfirmed=tuple(sorted(self.unconfirmed)),
             spared=tuple(sorted(self.spared)),
