@@ -104,7 +104,9 @@ def _port(text: str | None, source: str) -> int | None:
         return None
     port = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
     if port not in _PORTS:
-        raise Misplaced(f"{source} has no port from 1 to {_PORTS[-1]} behind the colon")
+        raise Misplaced(
+            f"{source} has {text!a} behind the colon, where a port from 1 to {_PORTS[-1]} stands"
+        )
     return port
 
 

@@ -104,7 +104,7 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
 
     Raises `Unreachable`. Only a machine's own daemon is sent the token that lies beside the local socket.
     """
-    path = env.get("HAFT_TOKEN_FILE")
+    named = path = env.get("HAFT_TOKEN_FILE")
     if not path and not address.is_loopback:
         raise Unreachable(
             f"the token for {address.name} is not known: copy the files `token` and `proof-key` that lie beside the "
@@ -116,10 +116,19 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
             path = runtime_paths(found, os.getuid()).token
         except PathError as fault:
             raise Misplaced(str(fault)) from None
-    return Secrets(_read_secret(Path(path)), _read_secret(Path(path).with_name("proof-key")))
+    # A copy is missing because it was not made, or is named wrongly; the file of this machine because of the daemon.
+    missing = (
+        "HAFT_TOKEN_FILE names the copy of `token`, beside which that of `proof-key` lies: copy both from the machine of "
+        "the daemon, where they lie beside its socket"
+        if named
+        else "the daemon makes it while it listens on a WebSocket (`[websocket] port` in its configuration)"
+    )
+    token = Path(path)
+    return Secrets(*(_read_secret(each, missing) for each in (token, token.with_name("proof-key"))))
 
 
-def _read_secret(path: Path) -> str:
+def _read_secret(path: Path, missing: str) -> str:
+    """Read a secret; `missing` ends the error where there is no such file. Raises `Unreachable`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -128,10 +137,7 @@ def _read_secret(path: Path) -> str:
         finally:
             os.close(fd)
     except FileNotFoundError:
-        raise Unreachable(
-            f"there is no file {path}: the daemon makes it while it listens on a WebSocket (`[websocket] port` in "
-            "its configuration)"
-        ) from None
+        raise Unreachable(f"there is no file {path}: {missing}") from None
     except OSError as fault:
         raise Unreachable(f"{path} cannot be read: {os.strerror(fault.errno or 0)}") from None
     if status.st_uid not in (os.getuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -55,6 +56,14 @@ NETWORK_FILES = (
     "/etc/ca-certificates",
 )
 """Names of hosts and certificates, readable in every sandbox with a network."""
+
+_MAX_COMMAND_LENGTH = 200
+
+
+def shown_command(argv: Sequence[str]) -> str:
+    """Return a command for display, of at most 200 characters."""
+    text = shlex.join(argv)
+    return text if len(text) <= _MAX_COMMAND_LENGTH else text[: _MAX_COMMAND_LENGTH - 1] + "…"
 
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -4,5 +4,5 @@
 `inquiries` `approvals` `reports` `trust`. Parts: `states` `questions` `inputs` `outcome`, `errors`,
 `validation_messages`. Bytes: `framing`, `rpc` in, `encoding` out, `value_counter` and `json_depth`
 before decoding, `json_text`. Else: `constants`, `discover`, `markdown`, `model_text`, `paths` `runtime_paths`, `mcp`,
-`terminal_queries` `query_filter`, `network_errors`.
+`terminal_queries` `query_filter`, `patterns`, `network_errors`.
 """

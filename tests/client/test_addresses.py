@@ -94,3 +94,8 @@ def test_an_option_precedes_the_environment_and_a_host_a_socket(
 ) -> None:
     variables = {"HAFT_SOCKET": "/e"} if env is None else {"HAFT_SOCKET": "/e", "HAFT_HOST": env}
     assert chosen_address(host, socket, variables) == address
+
+
+def test_a_wrong_port_is_shown() -> None:
+    with pytest.raises(Misplaced, match="HAFT_HOST has 'notaport' behind the colon"):
+        parse_address("ssh://me@box:notaport", "HAFT_HOST")

@@ -67,7 +67,7 @@ def desk() -> Iterator[Desk]:
 
 
 def test_questions_are_listed_with_their_input_forms(desk: Desk) -> None:
-    assert desk.haft("questions") == (0, "", "haft questions: nothing is asked\n")
+    assert desk.haft("questions") == (0, "", "haft questions: there are no open questions\n")
     inquiry = desk.spawn("bool", "list1")
     desk.spawn("select", "list2")
     status, out, _ = desk.haft("questions")
@@ -123,9 +123,9 @@ def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> N
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("nobody", "yes"), "nothing is asked under 'nobody'"),
+        (("nobody", "yes"), "there is no open question of 'nobody'"),
         (("wrong", "perhaps"), "the question takes yes or no"),
-        (("wrong",), "give VALUE, or `-`"),
+        (("wrong",), "no terminal to ask on; give the answer"),
         (("hidden", "canary"), "a secret is not given on the command line"),
     ],
 )

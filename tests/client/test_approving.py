@@ -80,7 +80,7 @@ def desk() -> Iterator[Desk]:
 
 def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     status, out, err = desk.haft("approvals")
-    assert (status, out) == (0, "") and "nothing waits" in err
+    assert (status, out) == (0, "") and "nothing awaits approval" in err
     number = desk.begin("a")
     status, out, _ = desk.haft("--json", "approvals")
     (listed,) = json.loads(out)["approvals"]
@@ -92,7 +92,7 @@ def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     assert desk.haft("approve", listed["approval_id"], "--allow")[0] == 0
     assert desk.wire.finish(number)["result"] == "hello\n"
     status, _, err = desk.haft("approve", listed["approval_id"], "--allow")
-    assert status == 2 and "nothing waits under" in err
+    assert status == 2 and "nothing awaits approval under" in err
 
 
 def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: Desk) -> None:
@@ -147,8 +147,11 @@ def test_the_call_is_shown_at_a_terminal(desk: Desk, typed: str, done: bool) -> 
     number = desk.begin("g", text="a\u202eb")
     person = desk.terminal("approve", "g")
     person.expect_exact("careful: spawn work/g")
-    person.expect_exact('"text": "a\\u202eb"')
+    person.expect_exact("command: echo 'a b'")
+    person.expect_exact("folder: /")
+    person.expect_exact('  "text": "a\\u202eb"')
     person.sendline(typed)
+    person.expect_exact(f"work/g: spawn {'allowed' if done else 'denied'}")
     person.expect(pexpect.EOF)
     if done:
         assert desk.wire.finish(number)["result"] == "a\u202eb\n"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from haft.__main__ import main
+from haft.cli.commands import doctor, version
 from tests.client.conftest import Serve
 from tests.client.fake import FakeDaemon, Peer, Refuse, hello
+from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 
@@ -223,3 +226,31 @@ def test_stop_if_idle_reports_the_refusal(serve: Serve, capsys: Capture) -> None
     daemon = serve(answer)
     assert main(["stop", "--if-idle"]) == 4
     assert daemon.calls("daemon/shutdown")[0]["policy"] == "refuse"
+
+
+def test_a_suspended_daemon_is_named_with_the_signal_that_resumes_it(
+    capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon's time to answer is cut: a stopped process never does."""
+    monkeypatch.setattr(doctor, "_PATIENCE_S", 0.2)
+    daemon = RunningDaemon(short_tmp).start()
+    try:
+        for name, value in daemon.env.items():
+            monkeypatch.setenv(name, value)
+        assert daemon.process is not None
+        pid = daemon.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        assert main(["doctor", "--json"]) == 1
+        level, message, advice = findings(capsys)["daemon"]
+        assert (level, advice) == ("problem", f"`kill -CONT {pid}` lets it go on")
+        assert message.startswith(f"haftd (pid {pid}) is suspended")
+        monkeypatch.setattr(version, "_PATIENCE_S", 0.2)
+        assert main(["version"]) == 0
+        out, err = capsys.readouterr()
+        assert "haftd (does not answer)" in out and "in time" in err
+        os.kill(pid, signal.SIGCONT)
+        assert main(["version"]) == 0
+        assert "haftd 0.1.0" in capsys.readouterr().out
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        daemon.close()

@@ -113,6 +113,17 @@ def test_an_unreadable_file_is_named(config: Path) -> None:
         listed_hosts({"XDG_CONFIG_HOME": str(config.parent.parent)})
 
 
+def test_a_file_that_is_too_long_is_refused_and_not_cut(config: Path) -> None:
+    """The limit counts bytes, of which a character may have several."""
+    env = {"XDG_CONFIG_HOME": str(config.parent.parent)}
+    line = "ssh://box # " + "ö" * 500 + "\n"
+    config.write_text(line * (1_048_576 // len(line.encode())))
+    assert listed_hosts(env)[-1][1] == "ssh://box"
+    config.write_text(config.read_text() + line)
+    with pytest.raises(Misplaced, match="hosts is longer than 1 MiB"):
+        listed_hosts(env)
+
+
 def test_no_folder_of_the_configuration_is_no_file(
     serve: Serve, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +144,7 @@ def test_a_line_that_is_no_address_is_reported_and_refuses_no_other(
     assert main(["hosts"]) == 1
     out = capsys.readouterr().out
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
-        ["line", "2"], ["line", "3"], ["unix://", "running"],
+        [f"{config}:2", "no"], [f"{config}:3", "no"], ["unix://", "running"],
     ]  # fmt: skip
     assert "canary" not in out
     assert main(["hosts", "--json"]) == 1

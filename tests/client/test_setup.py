@@ -74,6 +74,29 @@ def test_a_dry_run_needs_no_user_manager(home: Path, capsys: Capture) -> None:
     assert list(home.iterdir()) == []
 
 
+def test_a_dry_run_names_each_reason_of_a_refusal(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "is_in_handle", lambda: True)
+    assert main(["setup", "service", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert "would:" in out
+    assert "would be refused: a program that haftd runs cannot change what runs haftd" in err
+    assert "would be refused: no systemd user manager" in err
+    assert main(["setup", "service"]) == 2
+
+
+@pytest.mark.parametrize("words", [["man"], ["service"], ["service", "--dry-run"]])
+def test_setup_is_of_this_machine_also_by_the_environment(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("HAFT_HOST", "ssh://me@box")
+    assert main(["setup", *words]) == 2
+    err = capsys.readouterr().err
+    assert "run `ssh me@box haft setup` for that one, or unset HAFT_HOST" in err
+    assert list(home.iterdir()) == []
+
+
 def test_a_service_of_a_program_in_a_cache_is_refused(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,15 @@ def test_a_file_that_is_no_secret_is_named(
     assert TOKEN not in str(refused.value) and KEY not in str(refused.value)
 
 
+def test_a_copy_that_is_missing_is_to_be_copied(token: Path) -> None:
+    token.unlink()
+    with pytest.raises(Unreachable, match=f"no file {token}: HAFT_TOKEN_FILE names the copy"):
+        read_secrets(THERE, {"HAFT_TOKEN_FILE": str(token)})
+    env = {"XDG_RUNTIME_DIR": str(token.parent)}
+    with pytest.raises(Unreachable, match="the daemon makes it while it listens on a WebSocket"):
+        read_secrets(HERE, env)
+
+
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[socket.socket]:
     """The socket of a proxy, bound to its port."""

@@ -28,21 +28,32 @@ def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | No
     return [(number, address) for address, number in listed.items()]
 
 
+def hosts_file(env: Mapping[str, str]) -> str:
+    """Return the path of the file. Raises `Misplaced`."""
+    try:
+        return f"{config_home(env)}/haft/hosts"
+    except PathError as fault:
+        raise Misplaced(str(fault)) from None
+
+
 def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return the addresses in the file with the numbers of their lines, none if there is no file.
 
-    The addresses are not validated. A byte that is not UTF-8 becomes U+FFFD: the address is then
+    Raises `Misplaced` for a file that cannot be read, or is longer than 1 MiB. The addresses are not validated. A byte that is not UTF-8 becomes U+FFFD: the address is then
     invalid, and its line is reported like any other mistake.
     """
     try:
-        path = f"{config_home(env)}/haft/hosts"
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_MAX_BYTES)
+        path = hosts_file(env)
+        with open(path, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except PathError as fault:
-        raise Misplaced(str(fault)) from None
     except OSError as fault:
         raise Misplaced(f"{path} cannot be read: {fault.strerror}") from None
+    if len(data) > _MAX_BYTES:
+        raise Misplaced(
+            f"{path} is longer than {_MAX_BYTES >> 20} MiB; it has one address on a line"
+        )
+    text = data.decode("utf-8", errors="replace")
     lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
     return [(number, line) for number, line in lines if line]

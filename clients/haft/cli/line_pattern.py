@@ -7,13 +7,7 @@ from typing import Protocol, cast
 
 import re2
 
-_MAX_INSTRUCTIONS = 4_000
-"""As many as the daemon takes, so that each `--pattern` is a pattern here."""
-_MAX_MEMORY = 1_048_576
-
-
-class InvalidPattern(ValueError):
-    """Unusable expression; the argument ends a sentence."""
+from haft_protocol.patterns import check_size, configure, invalid
 
 
 class Match(Protocol):
@@ -38,17 +32,11 @@ class Pattern(Protocol):
 def compile_pattern(text: str, *, ignores_case: bool = False) -> Pattern:
     """Compile an expression. Raises `InvalidPattern`."""
     options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_MEMORY
+    configure(options)
     options.case_sensitive = not ignores_case
     try:
         pattern = cast(Pattern, re2.compile(text, options))
     except re2.error as error:
-        message = error.args[0] if error.args else b""
-        reason = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
-        raise InvalidPattern(
-            f"{reason} (it takes RE2's syntax: no look-around, no back references)"
-        ) from None
-    if pattern.programsize > _MAX_INSTRUCTIONS:
-        raise InvalidPattern("it is too large, use smaller repetition counts")
+        raise invalid(error) from None
+    check_size(pattern)
     return pattern

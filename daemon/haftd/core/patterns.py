@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from haft_protocol.errors import invalid_params, shown
-from haftd.regex import InvalidExpression, Pattern, compile_expression
+from haft_protocol.patterns import InvalidPattern
+from haftd.regex import Pattern, compile_expression
 
 from .long_strings import LongStrings
 from .spool import Spool
@@ -33,7 +34,7 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
     """Compile an expression, `within_lines` without matches of line ends; raises `invalid_params`."""
     try:
         return compile_expression(text, within_lines=within_lines)
-    except InvalidExpression as bad:
+    except InvalidPattern as bad:
         raise invalid_params(
             f"`pattern` {shown(text)} cannot be used: {bad}", field="pattern"
         ) from None

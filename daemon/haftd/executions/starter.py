@@ -23,6 +23,7 @@ from haftd.core.spool import Spool
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryQueue
+from haftd.launch_spec import shown_command
 from haftd.runtimes.base import Call, Runtime
 from haftd.tools.calls import arguments
 from haftd.tools.calls.environment import path_of
@@ -131,6 +132,8 @@ class Starter(msgspec.Struct):
             root=ready.context.root,
             make_spool=self.make_spool,
             wall=time.time(),
+            # Shown to the person who approves it.
+            command="" if approver is None else shown_command(ready.resolved.launch.argv),
             terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
             settings=_settings(ready, is_reviewed=reviewer is not None),

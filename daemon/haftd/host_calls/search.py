@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from haft_protocol.patterns import InvalidPattern
 from haftd.host.files import beneath
-from haftd.regex import InvalidExpression, Pattern, compile_expression
+from haftd.regex import Pattern, compile_expression
 
 from .decisions import below
 from .files import Files, is_text, kind_of_entry
@@ -62,7 +63,7 @@ class Search:
         source = f"(?i){params.pattern}" if params.ignore_case else params.pattern
         try:
             pattern = compile_expression(source, within_lines=True)
-        except InvalidExpression as error:
+        except InvalidPattern as error:
             raise HostCallError("invalid", f"`pattern` is no expression: {error}.") from None
         if len(params.name) > MAX_NAME:
             raise HostCallError("invalid", f"`name` has {MAX_NAME} characters at most.")

@@ -33,7 +33,7 @@ class PatternScanner:
     __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "offset")
 
     def __init__(self, handle: Handle) -> None:
-        """Compile the patterns; raises `InvalidExpression`, never for a loaded definition."""
+        """Compile the patterns; raises `InvalidPattern`, never for a loaded definition."""
         self._handle = handle
         self._patterns: list[tuple[NoticePattern, Pattern]] = [
             (pattern, compile_expression(pattern.match, within_lines=True))

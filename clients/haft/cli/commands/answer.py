@@ -10,8 +10,9 @@ import msgspec
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
-from haft_protocol.questions import Question, Secret
+from haft_protocol.questions import Secret
 
+from ...client import Haft
 from ...requests import drop_unset
 from .. import show
 from ..options import UsageError, connect
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
-        answer = _read(inquiry.question, getattr(options, "value", None))
+        answer = _read(haft, inquiry, getattr(options, "value", None))
         # With `question` the daemon refuses the answer if the inquiry has another question by now.
         result = haft.raw(
             "inquiries/answer",
@@ -69,23 +70,32 @@ def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:
-        raise UsageError(f"nothing is asked under {name!r}; see `haft questions`")
+        raise UsageError(f"there is no open question of {name!r}; `haft questions` lists them")
     if len(matches) > 1:
         sessions = ", ".join(inquiry.session for inquiry in matches)
-        raise UsageError(f"{name!r} asks in several sessions; name one with --session: {sessions}")
+        raise UsageError(
+            f"{name!r} has open questions in several sessions; name one with --session: {sessions}"
+        )
     return matches[0]
 
 
-def _read(question: Question, value: str | None) -> Any:
+def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
     """Return the answer: VALUE, or without one the line that the user types at the terminal."""
+    question = inquiry.question
     secret = isinstance(question.answer_type, Secret)
     if value is not None:
         if secret and value != "-":
             raise UsageError("a secret is not given on the command line; leave VALUE out")
         return read_answer(read_text(value, line=True, secret=secret), question)
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("give VALUE, or `-` for standard input")
+        raise UsageError(
+            f"no terminal to ask on; give the answer: haft answer {inquiry.inquiry_id} VALUE, or - for standard input"
+        )
     text = show.plain(question.text, 1000)
+    handles = haft.handles(inquiry.session)
+    if info := next((each for each in handles if each.state.id == inquiry.handle), None):
+        asks = f"{inquiry.session}/{info.state.id} ({info.state.tool}) asks"
+        show.line(f"{asks}: {show.plain(info.command)}" if info.command else asks)
     if question.pre_amble:
         show.line(show.plain(question.pre_amble, 4000), "dim")
     show.line(f"{text} {show.takes(msgspec.to_builtins(question.answer_type))}", "bold")

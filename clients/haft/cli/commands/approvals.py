@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     approvals = msgspec.json.decode(encoded, type=ApprovalsListResult).approvals
     if not approvals:
-        show.line("haft approvals: nothing waits")
+        show.line("haft approvals: nothing awaits approval")
         return 0
     head = ("ID", "SESSION", "HANDLE", "TOOL", "ACTION", "ARGUMENTS")
     show.table([head, *map(_row, approvals)])

@@ -10,6 +10,7 @@ import msgspec
 from haft_protocol.approvals import Approval
 from haft_protocol.methods import ApprovalsListResult
 
+from ...client import Haft
 from ...requests import drop_unset
 from .. import show
 from ..options import UsageError, connect
@@ -29,6 +30,8 @@ examples:
 """
 
 _ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip", "skip": "skip"}
+_MAX_INDENT = 40
+_DONE = {"allow": "allowed", "deny": "denied", "skip": "skipped", "edit": "allowed, as edited"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,12 +67,13 @@ def run(options: argparse.Namespace) -> int:
         listed = msgspec.json.decode(waiting(haft, options), type=ApprovalsListResult)
         approval = _find(options.id, listed.approvals)
         decision = "edit" if edit is not None else getattr(options, "decision", None)
+        decision = decision or _read(approval, haft)
         result = haft.raw(
             "approvals/decide",
             drop_unset(
                 approval_id=approval.approval_id,
                 session=approval.session,
-                decision=decision or _read(approval),
+                decision=decision,
                 arguments=arguments,
                 remember=getattr(options, "remember", None),
                 reason=getattr(options, "reason", None),
@@ -77,6 +81,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.json:
         show.document(result)
+    else:
+        show.line(f"{approval.session}/{approval.id}: {approval.action} {_DONE[decision]}", "dim")
     return 0
 
 
@@ -84,14 +90,16 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
     matches = [approval for approval in approvals if name == approval.approval_id]
     matches = matches or [approval for approval in approvals if name == approval.id]
     if not matches:
-        raise UsageError(f"nothing waits under {name!r}; see `haft approvals`")
+        raise UsageError(
+            f"nothing awaits approval under {name!r}; `haft approvals` lists what does"
+        )
     if len(matches) > 1:
         ids = ", ".join(approval.approval_id for approval in matches)
-        raise UsageError(f"several wait under {name!r}; name one of them: {ids}")
+        raise UsageError(f"several actions of {name!r} await approval; name one: {ids}")
     return matches[0]
 
 
-def _read(approval: Approval) -> str:
+def _read(approval: Approval, haft: Haft) -> str:
     """Show the approval and read a decision; only a full word counts."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
@@ -101,8 +109,16 @@ def _read(approval: Approval) -> str:
     show.line(
         f"{approval.tool}: {approval.action} {approval.session}/{approval.id}{failed}", "bold"
     )
+    handles = haft.handles(approval.session)
+    info = next((each for each in handles if each.state.id == approval.id), None)
+    if info is not None:
+        if info.command:
+            show.line(f"command: {show.plain(info.command)}")
+        show.line(f"folder: {show.plain(info.root)}")
+    show.line("text:" if approval.action == "result" else "arguments:")
     for line in approval.rendered.splitlines():
-        show.line(show.plain(line, 4000))
+        indent = len(line) - len(line.lstrip(" "))
+        show.line(f"{' ' * min(indent, _MAX_INDENT)}{show.plain(line, 4000)}")
     show.line("allow it? [y]es, [n]o, [s]kip", "bold")
     answer = _ANSWERS.get(sys.stdin.readline().strip().lower())
     if answer is None:

@@ -30,7 +30,9 @@ from haft_protocol.paths import (
 from haft_protocol.runtime_paths import runtime_paths
 
 from ... import __version__
+from ...autostart import log_file
 from ...client import Haft
+from ...daemon_socket import announced_pid, find_socket
 from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
@@ -47,6 +49,8 @@ examples:
 """
 
 
+_PATIENCE_S = 5.0
+"""Time of each answer of the daemon: one that takes longer is a finding."""
 _EDITORS = ("vim", "vi", "nvim", "nano")
 """Editors of git_rebase's definition, in its order."""
 
@@ -70,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     answers = True
     try:
         with connect(options, start=False) as haft:
+            haft.patience, haft.silence = _PATIENCE_S, None
             findings += _daemon(haft)
             findings += _service(haft.server.pid)
     except NotRunning as fault:
@@ -84,9 +89,7 @@ def run(options: argparse.Namespace) -> int:
         # The checks of folders have reported the fault.
         pass
     except HaftError as fault:
-        findings.append(
-            Finding("daemon", "problem", str(fault), "`haft stop` it, or end its process")
-        )
+        findings.append(_unresponsive(options, fault))
     if options.json:
         show.document(msgspec.json.encode({"findings": findings}))
     else:
@@ -96,6 +99,27 @@ def run(options: argparse.Namespace) -> int:
         return Status.NO_DAEMON
     wrong = any(finding.level == "problem" for finding in findings)
     return Status.FAILED if wrong else Status.DONE
+
+
+def _unresponsive(options: argparse.Namespace, fault: HaftError) -> Finding:
+    """Return the finding about a daemon that listens, but has not answered as it should."""
+    pid = announced_pid(find_socket(chosen_socket(options)))
+    if pid is None:
+        return Finding("daemon", "problem", str(fault), "`haft stop` it, or end its process")
+    if _is_suspended(pid):
+        message = f"haftd (pid {pid}) is suspended: a signal such as STOP has stopped its process"
+        return Finding("daemon", "problem", message, f"`kill -CONT {pid}` lets it go on")
+    advice = f"`haft stop`, or `kill {pid}`, ends it with all handles; its log is {log_file()}"
+    return Finding("daemon", "problem", f"haftd (pid {pid}): {fault}", advice)
+
+
+def _is_suspended(pid: int) -> bool:
+    """Return True if a signal has stopped the process (proc_pid_stat(5): the state is T)."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b")")[2].split()[:1] == [b"T"]
 
 
 def _show(finding: Finding) -> None:

@@ -19,7 +19,7 @@ from ...client import Haft
 from ...connection import open_connection
 from ...errors import HaftError, Misplaced, NotRunning, Unreachable
 from .. import show
-from ..host_list import host_list
+from ..host_list import host_list, hosts_file
 from ..options import whole
 from ..statuses import Status
 
@@ -107,7 +107,8 @@ def _addresses(
             if number is None:
                 raise
             # The line may have a password.
-            faulty.append(HostReport(host=f"line {number}", state="no address", error=str(fault)))
+            place = f"{hosts_file(os.environ)}:{number}"
+            faulty.append(HostReport(host=place, state="no address", error=str(fault)))
     return addresses, faulty
 
 

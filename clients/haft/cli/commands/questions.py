@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     inquiries = msgspec.json.decode(encoded, type=InquiriesListResult).inquiries
     if not inquiries:
-        show.line("haft questions: nothing is asked")
+        show.line("haft questions: there are no open questions")
         return 0
     show.table([("ID", "SESSION", "HANDLE", "QUESTION"), *map(_row, inquiries)])
     return 0

@@ -86,8 +86,7 @@ def run(options: argparse.Namespace) -> int:
     if unknown:
         meant = suggestion(unknown[0], _PARTS)
         raise UsageError(f"there is no part {unknown[0]!r}{meant}; they are {', '.join(_PARTS)}")
-    if options.address:
-        require_local(options, subject="setup writes files")
+    require_local(options, subject="setup writes files")
     if options.json and len(options.parts) > 1:
         raise UsageError("--json goes with one part")
     parts = tuple(dict.fromkeys(options.parts))
@@ -138,17 +137,18 @@ def _record() -> SetupRecord:
 
 def _service(options: argparse.Namespace) -> int:
     undo, dry_run = getattr(options, "undo", False), getattr(options, "dry_run", False)
-    if is_in_handle() and not dry_run:
-        raise UsageError(
+    obstacles: list[str] = []
+    if is_in_handle():
+        obstacles.append(
             "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
         )
-    require_local(options, subject="the service is one")
-    obstacles: list[str] = []
+        if not dry_run:
+            raise UsageError(obstacles[0])
     try:
         manager = UserManager.connect()
         path = _socket_path(manager, options)
-    except NoUserManager as fault:
-        if not dry_run and not undo:
+    except (NoUserManager, UsageError) as fault:
+        if not dry_run and not (undo and isinstance(fault, NoUserManager)):
             raise
         manager = AbsentManager.of(os.environ)
         path = f"{manager.environment['XDG_RUNTIME_DIR']}/haft/haftd.sock"

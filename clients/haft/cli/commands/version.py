@@ -7,11 +7,12 @@ import argparse
 import msgspec
 
 from ... import __version__
-from ...errors import HaftError, Misplaced, VersionMismatch
+from ...errors import HaftError, Misplaced, NotRunning, VersionMismatch
 from .. import show
 from ..options import connect, is_remote
 
 EPILOG = ""
+_PATIENCE_S = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +21,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     daemon_version: str | None = None
+    why = "not running"
     try:
         with connect(options, start=False) as haft:
+            haft.patience, haft.silence = _PATIENCE_S, None
             daemon_version = haft.server.server.version
     except VersionMismatch as fault:
         # The reply to `initialize` has haftd's version in every version of the protocol.
@@ -30,11 +33,12 @@ def run(options: argparse.Namespace) -> int:
     except Misplaced:  # The address itself is invalid.
         raise
     except HaftError as fault:
-        # No daemon on this machine is a result; a machine that cannot be reached is reported.
-        if is_remote(options):
+        # No daemon on this machine is a result; any other failure is reported.
+        if is_remote(options) or not isinstance(fault, NotRunning):
+            why = "does not answer"
             show.line(f"haft version: {show.plain(str(fault), 1000)}", "yellow")
     if options.json:
         show.document(msgspec.json.encode({"haft": __version__, "haftd": daemon_version}))
     else:
-        show.write(f"haft {__version__}\nhaftd {daemon_version or '(not running)'}\n")
+        show.write(f"haft {__version__}\nhaftd {daemon_version or f'({why})'}\n")
     return 0

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from haft_protocol.patterns import InvalidPattern
 from haft_protocol.pushes import OUTPUT, STATE, PushedOutput
 from haft_protocol.states import HandleState, Stopped
 
 from .. import show
-from ..line_pattern import InvalidPattern, Pattern, compile_pattern
+from ..line_pattern import Pattern, compile_pattern
 from ..options import UsageError, chosen_address, open_address, session, unicode, whole
 from ..statuses import Status
 from ..terminal.pollable_client import PollableClient

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-
 from haft_protocol.states import LeftBehind
 from haftd.core.text import STRIPPED, Rendering
 from haftd.host.process.ancestry import is_suspended
+from haftd.launch_spec import shown_command
 from haftd.runtimes.base import Call, InputRefused
 
 from .child import Child
-
-_MAX_COMMAND_LENGTH = 200
 
 
 class ChildControl:
@@ -20,7 +16,7 @@ class ChildControl:
 
     def __init__(self, call: Call, child: Child) -> None:
         self.child = child
-        self._command = _command_of(call.launch.argv)
+        self._command = shown_command(call.launch.argv)
 
     @property
     def pid(self) -> int | None:
@@ -52,8 +48,3 @@ class ChildControl:
     def refuse_if_ended(self) -> None:
         if self.child.ended:
             raise InputRefused("The program has ended; it takes no input.")
-
-
-def _command_of(argv: Sequence[str]) -> str:
-    text = shlex.join(argv)
-    return text if len(text) <= _MAX_COMMAND_LENGTH else text[: _MAX_COMMAND_LENGTH - 1] + "…"

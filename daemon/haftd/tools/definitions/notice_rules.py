@@ -9,8 +9,9 @@ import re
 from typing import Any, cast
 
 from haft_protocol.errors import shown
+from haft_protocol.patterns import InvalidPattern
 from haftd.notice_settings import LEVELS, Level, NoticePattern, NoticeSettings
-from haftd.regex import InvalidExpression, compile_expression
+from haftd.regex import compile_expression
 
 from .parameters import InvalidField
 
@@ -72,6 +73,6 @@ def _read_pattern(name: str, value: object) -> NoticePattern:
         )
     try:
         compile_expression(value, within_lines=True)
-    except InvalidExpression as bad:
+    except InvalidPattern as bad:
         raise InvalidField(path, f"the expression {shown(value)} cannot be used: {bad}") from None
     return NoticePattern(name, value, cast(Level, level))
