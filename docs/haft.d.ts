@@ -10,7 +10,7 @@ export type Input = string | { text: string; secret?: boolean } | { bytes: strin
 /** A handle, in one of its four states. */
 export type HandleState = Pending | Running | Waiting | Stopped;
 
-/** End a handle by TERM, and by KILL after the grace; answered once all its processes have ended. */
+/** End a handle by TERM, and by KILL after the grace; answered once all processes have ended. */
 export interface AbortParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -22,7 +22,7 @@ export interface AbortParams {
   grace_ms?: number;
 }
 
-/** A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is false; `open_world`: the tool reaches beyond this machine's own data. */
+/** A tool's effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is false; `open_world`: the tool reaches beyond this machine's data. */
 export interface Annotations {
   /** it changes nothing */
   read_only: boolean;
@@ -70,7 +70,7 @@ export interface ApplyParams {
   question?: string;
 }
 
-/** An action that awaits a person's decision. `rendered` is for display; mode `edit` permits changed arguments. `refused`: the reason why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
+/** An action that awaits a decision. `rendered` is for display; mode `edit` permits changed arguments. `refused`: why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
   /** unique, and cannot be guessed */
   approval_id: string;
@@ -98,7 +98,7 @@ export interface Approval {
   omitted?: number;
 }
 
-/** An action no longer awaits approval: decided, expired or withdrawn. */
+/** An action was decided, expired or withdrawn. */
 export interface ApprovalClosed {
   /** its name */
   subscription: string;
@@ -108,7 +108,7 @@ export interface ApprovalClosed {
   approval_id: string;
 }
 
-/** Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`. */
+/** Decide an action that awaits approval. With `edit` the action proceeds with these `arguments`. */
 export interface ApprovalsDecideParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -140,7 +140,7 @@ export interface ApprovalsListResult {
   approvals: Approval[];
 }
 
-/** Ask for a secret on behalf of a process that a tool runs; for the helper `haft-askpass` only. */
+/** Ask for a secret for a tool's process; for the helper `haft-askpass` only. */
 export interface AskpassParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -174,7 +174,7 @@ export interface AwaitParams {
   timeout_secs?: number;
 }
 
-/** The states of stopped handles, of live handles, and of those that wait for an answer. */
+/** The states of stopped handles, of live ones, and of those that wait for an answer. */
 export interface AwaitResult {
   /** the stopped handles, each with its result */
   completed: HandleState[];
@@ -413,7 +413,7 @@ export interface CalledWaiting {
   notifications: Notice[];
 }
 
-/** The options of one field; `text` describes the field. */
+/** The options of one field, described by `text`. */
 export interface Choice {
   /** one of these */
   options: (boolean | number | string | null)[];
@@ -421,7 +421,7 @@ export interface Choice {
   text?: string;
 }
 
-/** The client's own name and version. */
+/** The client's name and version. */
 export interface Client {
   /** the client's own name */
   name: string;
@@ -602,7 +602,7 @@ export interface HandlesListParams {
   root?: string;
 }
 
-/** The handles, each a state object with the fields of `HandleInfo`. */
+/** The handles, each with the fields of `HandleInfo`. */
 export interface HandlesListResult {
   /** each the handle state without its text, with the fields of HandleInfo beside */
   handles: (HandleState & HandleInfo)[];
@@ -666,7 +666,7 @@ export interface Inquired {
   why?: string;
 }
 
-/** Answer a question, for a person. With `question` the answer counts only while that question is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for the same question of the tool. */
+/** Answer a question, for a person. With `question` the answer counts only while that question is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for the tool's same question. */
 export interface InquiriesAnswerParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -716,7 +716,7 @@ export interface InquiriesListResult {
   inquiries: Inquiry[];
 }
 
-/** A question on its way. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table of its own. `schema` is the answer's, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused`: the reason why the client's previous answer was invalid. */
+/** An open question. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table. `schema` is the answer's, `context` that of the `tools/call`. The daemon's question at a turn's end has no `handle` and no `call_id`. `refused`: why the client's previous answer was invalid. */
 export interface Inquiry {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session: string;
@@ -738,7 +738,7 @@ export interface Inquiry {
   refused?: string;
 }
 
-/** A question is no longer open: answered, failed or withdrawn. `question` tells apart the questions of one call. */
+/** A question is answered, failed or withdrawn. `question` tells apart the questions of one call. */
 export interface InquiryClosed {
   /** its name */
   subscription: string;
@@ -817,7 +817,7 @@ export interface NoticesResult {
   text?: string;
 }
 
-/** An open question; `since` is in seconds since the epoch. A question at a turn's end has no `handle`. */
+/** An open question; `since` is in seconds since the epoch. At a turn's end there is no `handle`. */
 export interface OpenQuestion {
   /** the id under which `inquiries/answer` answers it */
   inquiry_id: string;
@@ -835,7 +835,7 @@ export interface OpenQuestion {
   handle?: string;
 }
 
-/** One parameter of a tool; the name of a nested parameter is its path, as `a.b` or `list[].b`. */
+/** One parameter of a tool; a nested one is named by its path, as `a.b` or `list[].b`. */
 export interface ParameterInfo {
   /** its name, or its path */
   name: string;
@@ -892,7 +892,7 @@ export interface PingResult {
   pong: boolean;
 }
 
-/** A file or definition that was left out, and the reason. */
+/** A file or definition left out, and the reason. */
 export interface Problem {
   /** the file */
   file: string;
@@ -906,7 +906,7 @@ export interface Problem {
   advice?: string;
 }
 
-/** New output in base64: the bytes from offset `start` to offset `cursor` of the handle's output. */
+/** New output in base64: the bytes from offset `start`, the previous push's `cursor`, to `cursor`. */
 export interface PushedBytes {
   /** its name */
   subscription: string;
@@ -930,7 +930,7 @@ export interface PushedBytes {
   stderr?: ([number, number])[];
 }
 
-/** The daemon has forgotten a handle: no call finds it any more. A later `generation` of the id stays. */
+/** The daemon has forgotten a handle. A later `generation` of the id stays. */
 export interface PushedForgotten {
   /** its name */
   subscription: string;
@@ -942,7 +942,7 @@ export interface PushedForgotten {
   generation: number;
 }
 
-/** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
+/** New output as text: the bytes from offset `start`, the previous push's `cursor`, to `cursor`. */
 export interface PushedOutput {
   /** its name */
   subscription: string;
@@ -978,13 +978,13 @@ export interface PushedScreen {
   session?: string;
 }
 
-/** The definitions, or the trust in a root, have changed: `tools/list` may differ. */
+/** The definitions, or the trust in a root, have changed. */
 export interface PushedTools {
   /** its name */
   subscription: string;
 }
 
-/** A question that a tool needs answered before it continues. `default` is offered, never applied unasked. */
+/** A question that a tool needs answered to continue. `default` is offered, never applied unasked. */
 export interface Question {
   /** the question's id */
   id: string;
@@ -1000,7 +1000,7 @@ export interface Question {
   url?: string | null;
 }
 
-/** The number of tools, and the problems, after a reload. */
+/** The number of tools and the problems. */
 export interface ReloadResult {
   /** the number of tools */
   tools: number;
@@ -1133,7 +1133,7 @@ export interface SessionCloseResult {
   handles: HandleState[];
 }
 
-/** A session with the number of its handles. */
+/** A session and the number of its handles. */
 export interface SessionInfo {
   /** its name */
   session: string;
@@ -1161,7 +1161,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end. A start that still awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into standard input; `split_stderr` gives standard error a pipe of its own where the output is raw. Without `retain` the handle is forgotten at its end. A start that awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`. */
 export interface SpawnParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1314,7 +1314,7 @@ export interface Stopped {
   truncated?: Truncated;
 }
 
-/** Receive notifications about `handles`, by default about all present and future handles of the session, or of all sessions with `*`. */
+/** Subscribe to `handles`, by default to all present and future handles of the session, or of all sessions with `*`. */
 export interface SubscribeParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1334,13 +1334,13 @@ export interface SubscribeParams {
   backpressure?: boolean;
 }
 
-/** The subscription's name, which each notification carries. */
+/** The subscription's name, in each notification. */
 export interface SubscribeResult {
   /** its name */
   subscription: string;
 }
 
-/** The size of a terminal, from the first resize on. `client` names the owner: the latest client that resized the terminal, or typed after it had given a size; `yours`: the owner is this connection. */
+/** The size of a terminal, from the first resize on. `client` names the owner: the latest client that resized the terminal, or typed after giving a size; `yours`: the owner is this connection. */
 export interface TerminalSize {
   /** rows of the terminal */
   rows: number;
@@ -1371,7 +1371,7 @@ export interface TimelineParams {
   max_points?: number;
 }
 
-/** Points of a byte offset and the milliseconds from `started_at` to the printing of this byte; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output. */
+/** Points of a byte offset and the milliseconds from `started_at` to its printing; the bytes up to the next point were printed within `grain_ms`. `cursor` is the end of the output. */
 export interface TimelineResult {
   /** the handle's generation */
   generation: number;
@@ -1445,7 +1445,7 @@ export interface ToolInfo {
   annotations?: Annotations;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
+/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
 export interface ToolsCallParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1505,7 +1505,7 @@ export interface ToolsListResult {
   problems?: Problem[];
 }
 
-/** A truncated result: `bytes` in all, `kept` of them here, all in `path` if set, except `omitted` bytes no longer kept. */
+/** A truncated result: `kept` of `bytes` are here, all in `path` if set, except `omitted` bytes no longer kept. */
 export interface Truncated {
   /** bytes of the whole */
   bytes: number;
@@ -1589,7 +1589,7 @@ export interface TrustedRoot {
   files: string[];
 }
 
-/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, by each tool's policy. `target` names the side to answer, which gets `context`. */
+/** End a turn: each tool's policy aborts, awaits, keeps or asks about its live handles. `target` names the side to answer, which gets `context`. */
 export interface TurnEndParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1605,7 +1605,7 @@ export interface TurnEndParams {
   context?: unknown;
 }
 
-/** The states of the handles that were live at the turn's end; their output stays unread. */
+/** The states of the handles live at the turn's end; their output stays unread. */
 export interface TurnEndResult {
   /** the number of the turn in the session */
   turn: number;

@@ -1,4 +1,4 @@
-"""Approvals: the request to a client and the client's decision (docs/protocol.md, "Approvals").
+"""Approvals: requests to a client and its decisions (docs/protocol.md, "Approvals").
 
 Pushed (`approval/ask`) and pulled (`approvals/list`) approvals have the same fields. Arguments are
 in no `repr`.
@@ -38,10 +38,9 @@ Reason = Annotated[str, Meta(max_length=1024)]
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An action that awaits a person's decision. `rendered` is for display; mode `edit` permits
-    changed arguments. `refused`: the reason why the client's previous decision was invalid. The
-    action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and
-    `omitted`."""
+    """An action that awaits a decision. `rendered` is for display; mode `edit` permits changed
+    arguments. `refused`: why the client's previous decision was invalid. The action `result`
+    releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`."""
 
     approval_id: str
     session: str
@@ -111,8 +110,7 @@ class ApprovalsListResult(msgspec.Struct, frozen=True):
 
 
 class ApprovalsDecideParams(Params, frozen=True, kw_only=True):
-    """Decide, for a person, an action that awaits approval. With `edit` the action proceeds with
-    these `arguments`."""
+    """Decide an action that awaits approval. With `edit` the action proceeds with these `arguments`."""
 
     approval_id: Annotated[str, Meta(max_length=64)]
     decision: Decision

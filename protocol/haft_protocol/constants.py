@@ -1,11 +1,10 @@
-"""Constants of the protocol, for programs that read the wire without its types."""
+"""Constants for clients that read the wire without types."""
 
 from __future__ import annotations
 
 __all__ = ["PROTOCOL", "VIEWS", "WAITS"]
 
 PROTOCOL = 1
-"""Version of the protocol."""
 
 VIEWS = ("delta", "answer", "all", "tail", "screen", "raw", "paint")
 """Members of `handles.View`."""

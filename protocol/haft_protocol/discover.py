@@ -1,4 +1,4 @@
-"""OpenRPC document of the protocol, generated once from the types that the daemon decodes with."""
+"""OpenRPC document of the protocol, generated from the types that decode messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(method: Method) -> tuple[Any, ...]:
-    """Return the possible result types."""
     return method.result if isinstance(method.result, tuple) else (method.result,)
 
 

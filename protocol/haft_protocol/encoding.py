@@ -1,6 +1,6 @@
-"""Encoder of replies, the daemon's requests, and batches.
+"""Encoder of replies, requests of the daemon, and batches.
 
-A value without a JSON form is mended, as a caller must get a reply.
+A value without a JSON form is mended: a client must get a reply.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _MARK = token_hex(16)
-"""In place of a long text: a word that no text has."""
+"""Stands for a long text; no text contains it."""
 
 _PIECE = 262_144
 """Characters encoded at once, in a millisecond."""
@@ -72,7 +72,7 @@ def encode_long_reply(id_: bytes, result: object) -> bytes:
     marks = dict.fromkeys(texts, _MARK)
     rest = encode_reply(id_, msgspec.structs.replace(result, **marks))
     parts: list[bytes | memoryview] = []
-    # Fields are encoded in their order, which is that of the texts.
+    # Fields, and so texts, are encoded in order.
     for before, text in zip(rest.split(_MARK.encode()), (*texts.values(), None), strict=True):
         parts.append(before)
         if text is not None:
@@ -97,7 +97,7 @@ def encode_error(id_: bytes, error: RpcError) -> bytes:
 
 
 def encode_request(id_: str | None, method: str, params: object) -> bytes:
-    """Encode a request of the daemon; a notification if `id_` is None."""
+    """Encode a request, or a notification if `id_` is None."""
     number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
     return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
         number,

@@ -1,7 +1,7 @@
-"""Errors of the wire: each a code, a kind, and a sentence with the fault and the remedy
-(docs/protocol.md, "Errors").
+"""Errors of the wire: a code, a kind, and a message with fault and remedy (docs/protocol.md,
+"Errors").
 
-A caller's text is cut and escaped; environment values, tokens and tracebacks never enter.
+A client's text is cut and escaped; no environment value, token or traceback enters.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _MAX_COMPARED_CHARS = 64
 
 
 def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
-    """Escape invisible characters; cut to `limit` bytes of whole UTF-8 characters."""
+    """Escape invisible characters; cut to `limit` bytes of whole characters."""
     if len(text) > limit:
         text = text[: limit + 1]
     if not text.isprintable():
@@ -151,7 +151,7 @@ def method_not_found(name: str) -> RpcError:
 
 
 def invalid_params(why: str, **data: Any) -> RpcError:
-    """Refuse params that do not fit the method; `why` names the field."""
+    """Refuse params; `why` names the field."""
     return RpcError("invalid_params", f"The params do not fit: {_end(why)}.", **data)
 
 
@@ -174,7 +174,7 @@ def request_cancelled() -> RpcError:
 def handle_not_found(
     handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
 ) -> RpcError:
-    """Refuse an unknown handle and list the `known` ones; `expired`: its result is no longer kept."""
+    """Refuse an unknown handle; `expired`: its result is no longer kept."""
     if expired:
         return RpcError(
             "handle_not_found",
@@ -239,7 +239,7 @@ def for_a_person(question: str) -> RpcError:
 
 
 def inquiry_failed(handle: str, why: str) -> RpcError:
-    """Report that a program's question outside its input gets no answer."""
+    """Report that a question outside the program's input gets no answer."""
     return RpcError(
         "invalid_answer",
         f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
@@ -268,7 +268,7 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
 def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
     """Refuse an unknown tool, naming the known ones, or the nearest of many.
 
-    `refused` is a clause about an unused definition of that name ("its definition was refused …").
+    `refused`: a clause about an unused definition of that name ("its definition was refused …").
     """
     why = f": {_cut(_end(refused), _MAX_TEXT_BYTES // 2)}" if refused else ""
     return RpcError(
@@ -281,7 +281,7 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
 def _nearest(name: str, known: Sequence[str]) -> str:
     if not known:
         return "; there are none"
-    from difflib import get_close_matches  # not for those that never meet this error
+    from difflib import get_close_matches  # rarely needed
 
     if len(known) <= _MAX_NAMED_TOOLS:
         meant = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=1, cutoff=0.7)
@@ -349,7 +349,7 @@ def read_only(method: str) -> RpcError:
 
 
 def confined(action: str, handle: str | None, session: str | None) -> RpcError:
-    """Refuse an action of a tool's process; `handle` and `session` are its own, or None if unknown."""
+    """Refuse an action of a tool's process, whose `handle` and `session` may be unknown (None)."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
         data = {}
@@ -373,8 +373,7 @@ def peer_gone() -> RpcError:
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:
-    """Refuse an action that was denied or not approved in time; a withheld `result` means that the
-    tool has run."""
+    """Refuse an action denied or not approved in time; with `result` withheld, the tool has run."""
     outcome = f"Tool {shown(tool)} was not approved for {shown(action)}"
     if action == "result":
         outcome = f"Tool {shown(tool)} has run, and its result was withheld"
@@ -429,7 +428,7 @@ def shutting_down() -> RpcError:
 
 def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcError:
     """Refuse a tool that only an untrusted file of the root defines."""
-    from shlex import quote  # 1 ms that only this error costs
+    from shlex import quote  # rarely needed
 
     state = "has changed since it was trusted" if changed else "is not trusted"
     return RpcError(

@@ -1,8 +1,8 @@
-"""Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks
-(docs/protocol.md, "Framing on a stream").
+"""Framing without I/O: JSON lines or `Content-Length` blocks (docs/protocol.md, "Framing on a
+stream").
 
-The first non-blank byte of a connection decides the kind. Limits precede buffering, so the buffer
-exceeds them by one read at most. Messages complete before a fault are returned.
+A connection's first non-blank byte decides. The buffer exceeds its limit by one read at most.
+Messages complete before a fault are returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _USUAL = b"Content-Length: "
 
 
 def encode_lines(message: bytes) -> bytes:
-    """Frame one message as a line. A line end inside JSON is blank space, and becomes a blank."""
+    """Frame one message as a line; line ends inside become blanks."""
     if b"\n" in message:
         message = message.replace(b"\n", b" ")
     return message + b"\n"
@@ -65,7 +65,7 @@ class Framer:
         return encode_headers(message) if self.kind == "headers" else encode_lines(message)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take received bytes; return completed messages in order."""
+        """Take received bytes; return the completed messages."""
         if self.fault is not None:
             return []
         if not isinstance(data, bytes):
@@ -164,7 +164,7 @@ class Framer:
             self._missing = -1
 
     def _head(self, data: bytes, at: int) -> int:
-        """Read a header block, or more of one, from `data[at:]`; return the end's offset.
+        """Read all or part of a header block from `data[at:]`; return the end's offset.
 
         Sets `_missing` once the block is complete and valid.
         """

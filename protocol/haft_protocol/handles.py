@@ -44,14 +44,13 @@ __all__ = [
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 
 View = Literal["delta", "answer", "all", "tail", "screen", "raw", "paint"]
-"""`answer`: the delta without the echo of the call's input and without the prompt, which stands
-beside it; `raw`: at most `max_bytes` from `cursor` or the read offset on, in base64; `paint`: bytes
-that draw a terminal's screen on an empty one, in base64.
-"""
+"""`answer`: the delta without the input's echo and without the prompt, which stands beside; `raw`:
+at most `max_bytes` from `cursor` or the read offset on, in base64; `paint`: bytes that draw a
+terminal's screen on an empty one, in base64."""
 
 
 class ReadingParams(Params, frozen=True, kw_only=True):
-    """The condition on which a reading method answers, and the view that it returns."""
+    """The condition on which a method answers, and the view that it returns."""
 
     wait: Wait | UnsetType = UNSET
     timeout_ms: Milliseconds | UnsetType = UNSET
@@ -71,9 +70,10 @@ class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name.
-    `stdin_from` pipes a handle's output into the tool's standard input. `split_stderr` gives standard
-    error a pipe of its own where the output is raw; without `retain` the handle is forgotten at its end.
-    A start that still awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`."""
+    `stdin_from` pipes a handle's output into standard input; `split_stderr` gives standard error a
+    pipe of its own where the output is raw. Without `retain` the handle is forgotten at its end. A
+    start that awaits approval after `approval_timeout_ms` outlives the call, which answers
+    `pending`."""
 
     tool: str
     id: Id
@@ -95,8 +95,8 @@ class FetchParams(ReadingParams, frozen=True, kw_only=True):
     """Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged.
 
     `for` = `terminal` leaves queries and clipboard writes (unless `clipboard`) out of `raw` and
-    `paint`, for a client with an emulator of its own. The cursor stays an offset of the original
-    output, before any sequence that is still incomplete.
+    `paint`, for a client with an emulator. The cursor stays an offset of the original output,
+    before any incomplete sequence.
     """
 
     id: Id
@@ -118,8 +118,7 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
-    """End a handle by TERM, and by KILL after the grace; answered once all its processes have
-    ended."""
+    """End a handle by TERM, and by KILL after the grace; answered once all processes have ended."""
 
     id: Id
     grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | UnsetType = UNSET
@@ -134,7 +133,7 @@ class AwaitParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of stopped handles, of live handles, and of those that wait for an answer."""
+    """The states of stopped handles, of live ones, and of those that wait for an answer."""
 
     completed: tuple[HandleState, ...]
     pending: tuple[HandleState, ...]
@@ -168,7 +167,7 @@ class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HandlesListResult(msgspec.Struct, frozen=True):
-    """The handles, each a state object with the fields of `HandleInfo`."""
+    """The handles, each with the fields of `HandleInfo`."""
 
     handles: tuple[dict[str, Any], ...]
 
@@ -206,9 +205,8 @@ class TimelineParams(Params, frozen=True, kw_only=True):
 
 
 class TimelineResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte;
-    the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the
-    end of the output."""
+    """Points of a byte offset and the milliseconds from `started_at` to its printing; the bytes up
+    to the next point were printed within `grain_ms`. `cursor` is the end of the output."""
 
     generation: int
     started_at: float

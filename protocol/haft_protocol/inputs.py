@@ -1,4 +1,4 @@
-"""Forms of `input` for a running tool, read and validated (docs/protocol.md, "Input").
+"""Forms of `input` for a running tool (docs/protocol.md, "Input").
 
 One kind per input, nothing coerced, unknown fields refused. Typed text is in no `repr`.
 """
@@ -65,14 +65,13 @@ class Input(msgspec.Struct, frozen=True):
     mouse: Mouse | None = None
     secret: bool = False
     data: bytes = b""
-    """The bytes of the kind `bytes`."""
 
     def __repr__(self) -> str:
         return f"Input(kind={self.kind!r}, secret={self.secret})"
 
 
 def read_input(form: object) -> Input:
-    """Read an input in any form; raise `RpcError` (invalid_params) that lists the forms."""
+    """Read an input; raise `RpcError` (invalid_params) that lists the forms."""
     if isinstance(form, str):
         return Input(kind="text", text=form)
     if not isinstance(form, dict):

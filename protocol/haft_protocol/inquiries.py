@@ -1,5 +1,4 @@
-"""Inquiries: a tool's question on its way to a client, and the answer (docs/protocol.md,
-"Questions").
+"""Inquiries: a tool's question to a client, and the answer (docs/protocol.md, "Questions").
 
 Pushed (`inquiry/ask`) and pulled (`inquiries/list`) questions have the same fields. Answers are in
 no error message and no `repr`.
@@ -55,10 +54,10 @@ Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 
 
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question on its way. `target` is `caller`, unless the definition has `assistant`, `user` (a
-    person only) or a table of its own. `schema` is the answer's, `context` that of the
-    `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`.
-    `refused`: the reason why the client's previous answer was invalid."""
+    """An open question. `target` is `caller`, unless the definition has `assistant`, `user` (a
+    person only) or a table. `schema` is the answer's, `context` that of the `tools/call`. The
+    daemon's question at a turn's end has no `handle` and no `call_id`. `refused`: why the client's
+    previous answer was invalid."""
 
     session: str
     inquiry_id: str
@@ -76,7 +75,6 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def is_secret(self) -> bool:
-        """Only the tool may see the answer."""
         return isinstance(self.question.answer_type, Secret)
 
     @property
@@ -92,7 +90,7 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def can_be_remembered(self) -> bool:
-        """Return True unless the answer is a secret, a model's, or to the daemon's own question."""
+        """Return False for a secret, a model's answer, and one to the daemon's own question."""
         is_for_a_person = self.target in ("caller", "user")
         return is_for_a_person and not self.is_secret and self.handle is not UNSET
 
@@ -122,7 +120,7 @@ def client_question_id(session: str, number: int) -> str:
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
-    """Return the id that all questions of a call share, one after the other."""
+    """Return the id that the questions of a call share."""
     return f"tool_call.{tool}.{call_id}"
 
 
@@ -212,7 +210,7 @@ class InquiriesListResult(msgspec.Struct, frozen=True):
 class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
     """Answer a question, for a person. With `question` the answer counts only while that question
     is open, as a tool's questions share one `inquiry_id`. With `remember` the answer is reused for
-    the same question of the tool."""
+    the tool's same question."""
 
     inquiry_id: Annotated[str, Meta(max_length=512)]
     answer: Any
@@ -243,7 +241,7 @@ class InquiriesAskResult(msgspec.Struct, frozen=True):
 
 
 class AskpassParams(Params, frozen=True, kw_only=True):
-    """Ask for a secret on behalf of a process that a tool runs; for the helper `haft-askpass` only."""
+    """Ask for a secret for a tool's process; for the helper `haft-askpass` only."""
 
     mark: Annotated[str, Meta(max_length=256)]
     prompt: str

@@ -1,4 +1,4 @@
-"""Nesting depth of JSON text before decoding, in a time that grows with length, not depth."""
+"""Nesting depth of JSON text, measured before decoding."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def measure_depth(message: bytes) -> int:
     Strings are removed first, then the innermost brackets, a level per round.
     """
     if b"\\" in message:
-        # Pairs of backslashes first: a remaining `\"` is then an escaped quote.
+        # A `\"` that remains is an escaped quote.
         message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     message = message.translate(_TO_SQUARE, _NOT_STRUCTURE)
-    # Two adjacent quotes are an empty string, or end one string and begin the next.
+    # Two adjacent quotes are an empty string, or end one and begin the next.
     message = message.replace(b'""', b"")
     if b'"' in message:
         message = b"".join(message.split(b'"')[::2])
@@ -28,7 +28,7 @@ def measure_depth(message: bytes) -> int:
         if not message:
             return depth
         message = message.replace(b"[]", b"")
-    # The rest has few innermost brackets, so that a walk run by run is cheap.
+    # Few innermost brackets remain: a walk is cheap.
     runs = re.findall(rb"\[+|\]+", message)
     level = deepest = 0
     for opening, closing in zip(runs[::2], runs[1::2], strict=False):

@@ -1,4 +1,4 @@
-"""JSON inside a text, as models write arguments; the counts of a message take it for one value."""
+"""JSON inside a text, as models write arguments; a message counts it as one value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_NESTING = 64
 
 
 class TooManyValues(ValueError):
-    """More than `MAX_VALUES` names and values; nothing was decoded."""
+    """Text with more than `MAX_VALUES` names and values; nothing was decoded."""
 
 
 def decode_text(text: str) -> Any:

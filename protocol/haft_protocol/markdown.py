@@ -1,7 +1,6 @@
-"""Notices as Markdown (CommonMark), for a host that shows them to a model or a person.
+"""Notices as Markdown (CommonMark) for a model or a person.
 
-Text of a process or a question never becomes structure or invisible, and never leaves its list
-item.
+Text of a process or a question becomes neither structure nor invisible, and stays in its list item.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from .states import Notice
 __all__ = ["notices_markdown"]
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$!]")
-"""Characters with a meaning within a line of Markdown or its usual extensions."""
 
 _MAX_CHARS = 2_000
 _MAX_LINE_CHARS = 400
 
 
 def notices_markdown(notices: Iterable[Notice]) -> str:
-    """Return one list item per notice, with its level and the output lines in a fence."""
+    """Return a list item per notice, with its level and the output lines in a fence."""
     return "".join(map(_item, notices))
 
 
@@ -54,7 +52,7 @@ def _escaped(text: str) -> str:
 
 
 def _printable(text: str, max_chars: int) -> str:
-    """Return the text on one line; escape invisible and reordering characters."""
+    """Return one line, with invisible and reordering characters escaped."""
     text = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
     if text.isprintable():
         return text

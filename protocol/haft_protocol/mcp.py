@@ -31,7 +31,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Newest first."""
 
 SERVER_NAME = "haft"
-"""Name of `haft mcp` as a server, which the daemon refuses: it would be its own client."""
+"""Name of `haft mcp` as a server; the daemon refuses to be its own client."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -1,8 +1,4 @@
-"""Table of all methods: name, params, result and summary.
-
-The daemon decodes with these types, clients build them, and the OpenRPC document is generated from
-them.
-"""
+"""Table of all methods: name, params, result and summary."""
 
 from __future__ import annotations
 
@@ -213,15 +209,14 @@ __all__ = [
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method: wire name, types of params and result, a one-line summary. A tuple of types lists
-    alternative results."""
+    """One method; a tuple of result types lists alternatives."""
 
     name: str
     params: type[Any]
     result: Any
     summary: str
     reads_only: bool = False
-    """True if the method changes nothing for others: a read-only connection may call it."""
+    """True if a read-only connection may call the method."""
 
 
 METHODS: dict[str, Method] = {

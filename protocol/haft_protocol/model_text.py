@@ -1,7 +1,4 @@
-"""Replies as text for a model: a header line in square brackets, the output, notices.
-
-A process's prompt follows its output, as on a terminal.
-"""
+"""Replies as text for a model: a header line in square brackets, the output, notices."""
 
 from __future__ import annotations
 
@@ -47,8 +44,8 @@ _ENDS = {
 def state_text(
     state: HandleState, *, inquiry: Inquiry | None = None, approval: str | None = None
 ) -> str:
-    """Return the text of one handle. `inquiry` is its question if no candidate is asked, `approval`
-    the id of the approval that its start awaits."""
+    """Return the text of one handle. `inquiry`: a question that no candidate is asked; `approval`:
+    the id of the approval that the start awaits."""
     parts = [_header_line(state, is_held=approval is not None)]
     body = _body(state)
     if body.strip():
@@ -69,7 +66,7 @@ def await_text(
 ) -> str:
     """Return the text of several handles: stopped ones with output, others by header line.
 
-    `inquiries` are the open questions by handle, `held` the ids of starts that await approval.
+    `inquiries` are open questions by handle, `held` the ids of starts that await approval.
     """
     texts = [state_text(state) for state in result.completed]
     texts += [state_text(state, inquiry=inquiries.get(state.id)) for state in result.waiting]
@@ -152,7 +149,7 @@ def _body(state: HandleState) -> str:
         return content
     is_raw = not isinstance(state.content, UnsetType)
     if is_raw and state.ended_by.by not in ("limit", "lost"):
-        return content  # The header line says how it ended.
+        return content
     if is_raw:
         return _joined(content, state.error.message)
     return _joined(output, _error_text(state.error))
@@ -163,7 +160,7 @@ def _joined(output: str, end: str) -> str:
 
 
 def _error_text(error: ToolError) -> str:
-    """Return the message and the last lines of the trace, which often ends with the message."""
+    """Return message and last lines of the trace, which often ends with the message."""
     lines = list(error.trace)
     if lines and lines[-1].strip() == error.message.strip():
         del lines[-1]
@@ -180,8 +177,7 @@ def _prompt(state: HandleState) -> str:
 
 
 def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
-    """Return True if the output already ends with the prompt, which a full-screen program has in
-    its last row."""
+    """Return True if the output ends with the prompt, the last row of a full-screen program."""
     if body.endswith(prompt) or (body.endswith("\n") and body.endswith(f"{prompt.rstrip()}\n")):
         return True
     is_key = (

@@ -1,7 +1,7 @@
-"""Printed forms in which a tool process reports, in both generations (docs/tools.md).
+"""Printed forms in which a tool's process reports, in both generations (docs/tools.md).
 
 An object with a known `type` is an outcome, or `Malformed` if a field does not fit. Anything else
-is `Raw`, which is no error.
+is `Raw`, no error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Success(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The tool failed, in its own words. `transient`: the same call may succeed later."""
+    """The tool failed. `transient`: the same call may succeed later."""
 
     message: str
     trace: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ class NeedsInput(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The tool runs; `content` is its output since the previous report."""
+    """The tool runs; `content` is the output since the previous report."""
 
     content: str
 
 
 class Raw(msgspec.Struct, frozen=True):
-    """Another form: the text itself is the output."""
+    """Another form: the text is the output."""
 
 
 class Malformed(msgspec.Struct, frozen=True):
@@ -192,8 +192,8 @@ def _error(form: dict[str, Any], key: str, path: str, output: str) -> Failure:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as its program describes it; `parameters`: a form by each name, or a whole schema.
-    `error`: the reason why the program has no description of this tool."""
+    """A tool as its program describes it; `parameters`: a form by name, or a whole schema. `error`:
+    why the program has no description of this tool."""
 
     name: str
     summary: str | None = None

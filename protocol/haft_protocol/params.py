@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-"""Regular expression of an id, without anchors."""
 
 Id = Annotated[
     str,
@@ -50,14 +49,14 @@ MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
 Offset = Annotated[int, Meta(ge=0)]
 
 Reader = Literal["terminal"]
-"""The use of bytes: a `terminal` emulator, which would answer queries."""
+"""`terminal`: an emulator, which would answer queries."""
 
 
 if TYPE_CHECKING:
     Arguments = dict[str, Any]
     ArgumentsOrText = dict[str, Any]
 else:
-    # On the wire; `__post_init__` decodes a text to an object.
+    # A text on the wire is decoded by `__post_init__`.
     Arguments = dict[str, Any] | None
     ArgumentsOrText = dict[str, Any] | str | None
 

@@ -1,4 +1,4 @@
-"""Paths of the daemon's files, the same for daemon and clients (docs/protocol.md, "Transports").
+"""Paths of the daemon's files, for daemon and clients (docs/protocol.md, "Transports").
 
 An empty variable counts as absent; a relative XDG folder is ignored (XDG specification).
 """
@@ -9,7 +9,7 @@ import os
 import re
 import stat
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -60,13 +60,13 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
     path = f"{base}/haft/haftd.sock"
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
         return path
-    from hashlib import sha256  # 2 ms that only a long path costs
+    from hashlib import sha256
 
     return f"{own}/{sha256(os.fsencode(base)).hexdigest()[:16]}/haftd.sock"
 
 
 def runtime_folder(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> str:
-    """Return the folder of the socket, of the locks and of the other files beside them."""
+    """Return the folder of the socket and the locks."""
     return _parent(socket_path(env, uid, socket=socket))
 
 
@@ -75,7 +75,7 @@ def with_login_folder(
 ) -> Mapping[str, str]:
     """Return `env`, with the user's existing /run/user/<uid> for an unset `XDG_RUNTIME_DIR`.
 
-    A host may start children with few variables; they must find the daemon of the same login.
+    A host may start a client with few variables.
     """
     if _folder(env, "XDG_RUNTIME_DIR") is not None:
         return env
@@ -90,8 +90,7 @@ def with_login_folder(
 
 
 def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
-    """Return the configuration file: `config` (an option), else `haft/config.toml` in the config
-    home."""
+    """Return the configuration file: `config` (an option), else `haft/config.toml` in the config home."""
     if config:
         if not config.startswith("/") or "\0" in config:
             raise PathError(f"--config must be an absolute path, not {config!r}")
@@ -100,7 +99,6 @@ def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
 
 
 def config_home(env: Mapping[str, str]) -> str:
-    """Return `XDG_CONFIG_HOME`, else `~/.config`."""
     return _home(env, "XDG_CONFIG_HOME", ".config")
 
 
@@ -119,7 +117,7 @@ def data_folder(env: Mapping[str, str]) -> str:
 
 
 def modules_folder(env: Mapping[str, str]) -> str:
-    """Return the folder of compiled modules of WebAssembly, which may be removed at any time."""
+    """Return the cache of compiled WebAssembly modules."""
     return f"{_home(env, 'XDG_CACHE_HOME', '.cache')}/haft/modules"
 
 
@@ -152,8 +150,8 @@ def trust_store(env: Mapping[str, str]) -> str:
 def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
     """Return 16 hex digits that name this machine among those that share a home.
 
-    They hash /etc/machine-id, which machine-id(5) asks not to disclose, or, as many containers have
-    no valid one, boot id and pid namespace.
+    They hash /etc/machine-id, which machine-id(5) asks not to disclose, or, in many containers,
+    boot id and pid namespace.
     """
     from hashlib import sha256
 
@@ -164,8 +162,7 @@ def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
 
 
 def machine_lock(state: str, machine: str) -> str:
-    """Return the lock of this state folder's daemon on the machine; its first line is a JSON object
-    with the daemon's `socket`."""
+    """Return the lock of this machine's daemon; its first line is a JSON object with `socket`."""
     return f"{state}/daemon-{machine}.lock"
 
 

@@ -1,4 +1,4 @@
-"""Pushes: the daemon's notifications to a subscriber (docs/protocol.md, "Subscriptions").
+"""Pushes: notifications to a subscribed client (docs/protocol.md, "Subscriptions").
 
 `handle/state` is the handle state object, `session/notification` the notice, each with
 `subscription`.
@@ -57,10 +57,9 @@ TOOLS = "tools/changed"
 
 
 class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """New output as text: the bytes from offset `start` to offset `cursor` of the handle's output.
+    """New output as text: the bytes from offset `start`, the previous push's `cursor`, to `cursor`.
 
-    `start` is the previous push's `cursor`. For a slow reader, `omitted` bytes are left out; a
-    fetch from the cursor `omitted_from` returns them.
+    A slow reader misses `omitted` bytes; a fetch from the cursor `omitted_from` returns them.
     """
 
     subscription: str
@@ -75,11 +74,11 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PushedBytes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """New output in base64: the bytes from offset `start` to offset `cursor` of the handle's output.
+    """New output in base64: the bytes from offset `start`, the previous push's `cursor`, to `cursor`.
 
-    With `for` = `terminal` queries are left out of `data`, so `data` may be shorter than the
-    difference. `start` is the previous push's `cursor`; a slow reader misses `omitted` bytes between.
-    `stderr` has the spans of offsets that are standard error, where that has a pipe of its own.
+    With `for` = `terminal` `data` may be shorter, as queries are left out. A slow reader misses
+    `omitted` bytes. `stderr` has the spans of offsets that are standard error, from a pipe of its
+    own.
     """
 
     subscription: str
@@ -106,7 +105,7 @@ class PushedScreen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PushedForgotten(msgspec.Struct, frozen=True):
-    """The daemon has forgotten a handle: no call finds it any more. A later `generation` of the id stays."""
+    """The daemon has forgotten a handle. A later `generation` of the id stays."""
 
     subscription: str
     session: str
@@ -115,8 +114,7 @@ class PushedForgotten(msgspec.Struct, frozen=True):
 
 
 class InquiryClosed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question is no longer open: answered, failed or withdrawn. `question` tells apart the
-    questions of one call."""
+    """A question is answered, failed or withdrawn. `question` tells apart the questions of one call."""
 
     subscription: str
     session: str
@@ -125,7 +123,7 @@ class InquiryClosed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApprovalClosed(msgspec.Struct, frozen=True):
-    """An action no longer awaits approval: decided, expired or withdrawn."""
+    """An action was decided, expired or withdrawn."""
 
     subscription: str
     session: str
@@ -133,19 +131,19 @@ class ApprovalClosed(msgspec.Struct, frozen=True):
 
 
 class PushedTools(msgspec.Struct, frozen=True):
-    """The definitions, or the trust in a root, have changed: `tools/list` may differ."""
+    """The definitions, or the trust in a root, have changed."""
 
     subscription: str
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
-    """Receive notifications about `handles`, by default about all present and future handles of the
-    session, or of all sessions with `*`.
+    """Subscribe to `handles`, by default to all present and future handles of the session, or of all
+    sessions with `*`.
 
-    `from` maps ids to offsets from which the output is sent, also of stopped handles. A client that
-    reconnects passes the last `cursor` of each handle, and misses nothing. `for` and `clipboard`
-    shape the event `bytes` as they do the view `raw` of `fetch`. With `backpressure` the processes of
-    the named `handles` wait for this reader of `bytes`, which misses nothing.
+    `from` maps ids to offsets of the first output sent, also of stopped handles: a client that
+    reconnects passes the last `cursor` of each and misses nothing. `for` and `clipboard` shape the
+    event `bytes` like the view `raw` of `fetch`. With `backpressure` the processes of the named
+    `handles` wait for this reader of `bytes`.
     """
 
     session: SessionOrAll | UnsetType = UNSET
@@ -160,7 +158,7 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):
-    """The subscription's name, which each notification carries."""
+    """The subscription's name, in each notification."""
 
     subscription: str
 

@@ -1,7 +1,6 @@
-"""Output for a terminal emulator: without queries, by default without clipboard writes.
+"""Output for a terminal emulator, without queries and, by default, clipboard writes.
 
-The daemon's screen has answered each query; an emulator's second answer would be typed into the
-process.
+The daemon's screen has answered each query; a second answer would be typed into the process.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ __all__ = [
 ]
 
 MAX_SEQUENCE = 4_096
-"""Bytes of an incomplete sequence that are held back; a longer one passes by its head."""
+"""Bytes of an incomplete sequence that are buffered; a longer one passes by its head."""
 
 _CLIPBOARD = b"52"
 _END_OF_STRING = re.compile(rb"\x07|\x1b\\|\x1b(?!\Z)")
 
 
 class FilteredBytes(msgspec.Struct, frozen=True, gc=False):
-    """Bytes without queries, the count of bytes filtered, and whether a string that is left out goes on."""
+    """Bytes without queries, the count of bytes filtered, and whether a filtered string goes on."""
 
     data: bytes
     size: int
@@ -48,7 +47,7 @@ class FilteredBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -> FilteredBytes:
-    """Leave queries out; the data after `size` are incomplete. `final` leaves an incomplete sequence out, too."""
+    """Filter queries; the data after `size` are incomplete. `final` filters these, too."""
     held = held_back(data)
     done = data[: len(data) - held]
     is_open = False
@@ -74,7 +73,7 @@ def held_back(data: bytes) -> int:
 
 
 def unfinished_character(data: bytes) -> int:
-    """Count the last bytes, up to three, that are an incomplete character of UTF-8."""
+    """Count the last bytes, up to three, of an incomplete character."""
     for size in range(1, min(3, len(data)) + 1):
         byte = data[-size]
         if byte >= 0xC0:
@@ -105,10 +104,7 @@ def _is_cut(match: re.Match[bytes], size: int) -> bool:
 
 
 def is_withheld(match: re.Match[bytes], clipboard: bool, *, is_whole: bool) -> bool:
-    """Return True for a string that asks or writes the clipboard.
-
-    The head decides about a string that is too long to be held back.
-    """
+    """Return True for a string that asks or writes the clipboard; a long one goes by its head."""
     if (command := match["command"]) is not None:
         number, rest = command_number(command)
         if number == _CLIPBOARD:
@@ -130,10 +126,8 @@ class QueryFilter:
         self._clipboard = clipboard
         self._held = b""
         self._is_in_string = False
-        """A string that is left out goes on."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the next piece without queries."""
         data, self._held = self._held + data, b""
         if self._is_in_string:
             end = _END_OF_STRING.search(data)

@@ -51,7 +51,7 @@ class Select(msgspec.Struct, frozen=True, tag="select"):
 
 
 class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options of one field; `text` describes the field."""
+    """The options of one field, described by `text`."""
 
     options: tuple[Scalar, ...]
     text: str = ""
@@ -67,8 +67,7 @@ AnswerType = Boolean | Text | Secret | Select | Form
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question that a tool needs answered before it continues. `default` is offered, never
-    applied unasked."""
+    """A question that a tool needs answered to continue. `default` is offered, never applied unasked."""
 
     id: str
     text: str
@@ -83,7 +82,6 @@ class InvalidAnswer(ValueError):
 
 
 _MAX_NAMED_FIELDS = 8
-"""Invalid fields of a form that a message names."""
 
 _OLD_NAMES: dict[str, AnswerType] = {"Boolean": Boolean(), "Text": Text(), "Secret": Secret()}
 
@@ -153,7 +151,6 @@ def check_answer(question: Question, value: object) -> Answer:
 
 
 def takes_null(question: Question) -> bool:
-    """Return True if `null` is a valid answer."""
     kind = question.answer_type
     return isinstance(kind, Select) and None in kind.options
 

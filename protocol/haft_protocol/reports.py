@@ -63,7 +63,7 @@ class PingResult(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file or definition that was left out, and the reason."""
+    """A file or definition left out, and the reason."""
 
     file: str
     key: str
@@ -73,7 +73,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReloadResult(msgspec.Struct, frozen=True):
-    """The number of tools, and the problems, after a reload."""
+    """The number of tools and the problems."""
 
     tools: int
     problems: tuple[Problem, ...]
@@ -87,8 +87,7 @@ class WebSocketInfo(msgspec.Struct, frozen=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An open question; `since` is in seconds since the epoch. A question at a turn's end has no
-    `handle`."""
+    """An open question; `since` is in seconds since the epoch. At a turn's end there is no `handle`."""
 
     inquiry_id: str
     session: str
@@ -129,7 +128,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A session with the number of its handles."""
+    """A session and the number of its handles."""
 
     session: str
     live: int

@@ -1,5 +1,4 @@
-"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults (docs/protocol.md,
-"Requests").
+"""Reader of JSON-RPC 2.0 messages: requests, responses and faults (docs/protocol.md, "Requests").
 
 One typed decode per message; `params` and `id` stay as received (`msgspec.Raw`). Only `read_params`
 and `read_reply` raise.
@@ -49,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """A peer's response; never answered. `id`, `result` and `error` are JSON as received."""
+    """A peer's response. `id`, `result` and `error` are JSON as received."""
 
     id: bytes
     result: bytes | None = None
@@ -73,7 +72,7 @@ class Single(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Message that is a list; `items` in order, at least one."""
+    """Message that is a list of at least one element."""
 
     items: tuple[Element, ...]
 
@@ -126,7 +125,7 @@ def read_message(
     Single(item=Request(method='ping', params=None, id=b'1'))
     """
     if not message.isascii():
-        # msgspec does not check undecoded parts, not even for UTF-8.
+        # msgspec checks no undecoded part, not even for UTF-8.
         try:
             str(message, "utf-8")
         except UnicodeDecodeError as fault:
@@ -158,15 +157,15 @@ def read_message(
 
 
 def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
-    from .validation_messages import why_malformed  # only a wrong message pays for it
+    from .validation_messages import why_malformed  # rarely needed
 
     return parse_error(why_malformed(str(fault), message))
 
 
 @lru_cache(maxsize=8)
 def _batch_decoder(max_batch: int) -> msgspec.json.Decoder[Any]:
-    # An array-like struct refuses the first excess element; a list would be filled first, with up
-    # to 4 million elements of 8 MiB.
+    # An array-like struct refuses the first excess element; a list would take up to 4 million from
+    # 8 MiB.
     fields = [(f"m{n}", Raw | UnsetType, UNSET) for n in range(max_batch)]
     kind = msgspec.defstruct(
         "_Batch", fields, array_like=True, forbid_unknown_fields=True, gc=False
@@ -216,7 +215,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
         return _response(id_ or NULL, envelope.result, envelope.error)
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
-    # Two cheap bounds first: a level takes two bytes, and an opening bracket.
+    # Two cheap bounds: a level takes two bytes, and an opening bracket.
     structure = message if brackets is None else brackets
     if (
         len(structure) > 2 * max_nesting
@@ -262,7 +261,7 @@ def _refuse(loose: _LooseEnvelope) -> Element:
 
 
 def _response(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> Response:
-    # A copy: a raw part would keep the whole message alive.
+    # A raw part would keep the whole message alive.
     return Response(
         id_,
         None if result is UNSET else bytes(result),
@@ -293,7 +292,7 @@ def _too_deep(max_nesting: int) -> RpcError:
 
 _decoders: dict[Any, Any] = {}
 _ABSENT = re.compile(rb"null|\[[ \t\r\n]*\]")
-"""Forms in which clients write absent params."""
+"""Forms of absent params."""
 
 
 def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
@@ -315,7 +314,7 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
         raise _malformed(fault, b"" if raw is None else bytes(raw)) from None
     except (RecursionError, MemoryError):
         raise invalid_params("they are nested too deeply or too large") from None
-    from .validation_messages import explain  # only a wrong call pays for it
+    from .validation_messages import explain  # rarely needed
 
     raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
 
@@ -334,7 +333,7 @@ class BadReply(Exception):
 
 
 def read_reply(response: Response, *, max_nesting: int) -> Any:
-    """Return the result of a response. Raises the peer's `RpcError`, or `BadReply`."""
+    """Return a response's result; raise the peer's `RpcError`, or `BadReply`."""
     result, error = response.result, response.error
     if result is not None and error is not None:
         raise BadReply("it has both a `result` and an `error`")

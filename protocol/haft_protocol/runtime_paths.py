@@ -1,4 +1,4 @@
-"""Paths of the runtime folder's files, beside the socket of `paths`."""
+"""Paths of the runtime folder's files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends
-(docs/protocol.md, "Turns" and "Ending")."""
+"""Clients and sessions, and the end of a turn, a session or the daemon (docs/protocol.md, "Turns"
+and "Ending")."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TurnDecision = Literal["wait", "abort", "keep"]
 
 
 class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The client's own name and version."""
+    """The client's name and version."""
 
     name: Annotated[str, Meta(max_length=128)]
     version: Annotated[str, Meta(max_length=64)] = ""
@@ -48,7 +48,8 @@ class ClientCapabilities(msgspec.Struct, frozen=True):
 class InitializeParams(Params, frozen=True, kw_only=True):
     """Introduce the client; optional on a Unix socket, required first on a WebSocket.
 
-    With `read_only` the daemon refuses every method that changes anything, on this connection for good.
+    With `read_only` the daemon refuses every method that changes anything, for as long as the
+    connection lasts.
     """
 
     client: Client
@@ -83,8 +84,8 @@ class TurnResult(msgspec.Struct, frozen=True):
 
 
 class TurnEndParams(Params, frozen=True, kw_only=True):
-    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, by each
-    tool's policy. `target` names the side to answer, which gets `context`."""
+    """End a turn: each tool's policy aborts, awaits, keeps or asks about its live handles. `target`
+    names the side to answer, which gets `context`."""
 
     policy: TurnPolicy | UnsetType = UNSET
     timeout_ms: Milliseconds = 60_000
@@ -101,7 +102,7 @@ class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEndResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of the handles that were live at the turn's end; their output stays unread."""
+    """The states of the handles live at the turn's end; their output stays unread."""
 
     turn: int
     handles: tuple[HandleState, ...]

@@ -48,7 +48,6 @@ Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", 
 
 
 SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} lets it go on, and abort ends it.'
-"""Hint beside `suspended`."""
 
 
 class Base64(str):
@@ -58,7 +57,7 @@ class Base64(str):
 
 
 def as_text(value: object) -> str:
-    """Return the wire form of a `Base64`: the `enc_hook` of encoders of states."""
+    """Return the wire form of a `Base64`, as the `enc_hook` of encoders."""
     if isinstance(value, Base64):
         return str(value)
     raise NotImplementedError(f"a {type(value).__name__} has no form on the wire")
@@ -102,8 +101,8 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TerminalSize(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The size of a terminal, from the first resize on. `client` names the owner: the latest client that
-    resized the terminal, or typed after it had given a size; `yours`: the owner is this connection."""
+    """The size of a terminal, from the first resize on. `client` names the owner: the latest client
+    that resized the terminal, or typed after giving a size; `yours`: the owner is this connection."""
 
     rows: int
     cols: int
@@ -133,8 +132,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of
-    output: the matched `pattern`, the number of lines (`count`), and the first of them.
-    """
+    output: the matched `pattern`, the number of lines (`count`), and the first of them."""
 
     kind: str
     level: Literal["info", "warning", "error", "critical"]
@@ -147,8 +145,8 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Truncated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A truncated result: `bytes` in all, `kept` of them here, all in `path` if set, except
-    `omitted` bytes no longer kept."""
+    """A truncated result: `kept` of `bytes` are here, all in `path` if set, except `omitted` bytes
+    no longer kept."""
 
     bytes: int
     kept: int

@@ -23,8 +23,8 @@ __all__ = [
     "string_asks",
 ]
 
-# Output determines the matching time, so these never backtrack: repetitions are possessive and of
-# one class; only that of an Escape's own run contains an Escape.
+# Processes choose the output, so these never backtrack: repetitions are possessive and of one
+# class; only that of an Escape's own run contains an Escape.
 SEQUENCE = re.compile(
     rb"\x05"
     rb"|(?<!\x1b)\x1b++(?:"
@@ -34,14 +34,14 @@ SEQUENCE = re.compile(
     rb"|(?P<key>[Zc=])"
     rb")"
 )
-"""ENQ, a control sequence, an operating system command, a device control string or a graphics command,
-or a key: of these ENQ and the key `Z` ask."""
+"""ENQ, a control sequence, an operating system command, a device control string or a graphics
+command, or a key: of these ENQ and the key `Z` ask."""
 
 UNFINISHED = re.compile(
     rb"(?<!\x1b)\x1b++(?:\[[\x00-\x17\x19\x1c-?\x7f]*+|[ -/]++"
     rb"|\][^\x07\x1b]*+\x1b?+|[P_][^\x1b]*+\x1b?+)?+\Z"
 )
-"""The beginning of a sequence at the end of the data."""
+"""A sequence's beginning at the end of the data."""
 
 CONTROLS = bytes(range(0x20)) + b"\x7f"
 """Executed inside a control sequence, which continues."""

@@ -1,5 +1,4 @@
-"""Params and results of the methods on tools, and of an assistant's call (docs/protocol.md,
-"Calling tools")."""
+"""Params and results of the methods on tools (docs/protocol.md, "Calling tools")."""
 
 from __future__ import annotations
 
@@ -54,9 +53,8 @@ Surface = Literal["actions", "verbs"]
 class ToolsCallParams(Params, frozen=True, kw_only=True):
     """Call a tool as an assistant does. With `action` among the arguments the call is that verb on
     a handle, else the tool runs to its end. The side that answers questions gets `context`, the
-    tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one of those
-    that `tools/list` gives for that surface; with the format `text` the reply is a text for a
-    model."""
+    tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one that
+    `tools/list` gives for that surface; with the format `text` the reply is a text for a model."""
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
@@ -119,8 +117,8 @@ class ToolsListParams(Params, frozen=True, kw_only=True):
 
 
 class Annotations(msgspec.Struct, frozen=True):
-    """A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where
-    `read_only` is false; `open_world`: the tool reaches beyond this machine's own data."""
+    """A tool's effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is
+    false; `open_world`: the tool reaches beyond this machine's data."""
 
     read_only: bool = False
     destructive: bool = True
@@ -156,7 +154,7 @@ class ToolsDescribeParams(Params, frozen=True, kw_only=True):
 
 
 class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One parameter of a tool; the name of a nested parameter is its path, as `a.b` or `list[].b`."""
+    """One parameter of a tool; a nested one is named by its path, as `a.b` or `list[].b`."""
 
     name: str
     type: str

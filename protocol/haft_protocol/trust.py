@@ -1,8 +1,7 @@
 """Effects of a root's definition files, for the person who may trust them (docs/definitions.md,
 "Definitions of a project").
 
-Texts are as in the files, unescaped: a client that prints them escapes them for its terminal. Times
-are in seconds since the epoch.
+Texts are unescaped: a client escapes them for its terminal. Times are in seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
     name: str
     runs: tuple[str, ...] = ()
-    """Words of the command, with their templates."""
+    """Words of the command, with templates."""
     shell: str | UnsetType = UNSET
     """Shell that runs the words as a script."""
     asks: dict[str, str] = {}
@@ -56,7 +55,6 @@ class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     file: str
     state: FileState
     why: str | UnsetType = UNSET
-    """Reason of a refusal."""
     digest: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     was: str | UnsetType = UNSET
@@ -70,7 +68,7 @@ class TrustShowResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
     root: str
     digest: str
-    """Common digest of all files that can be trusted, to grant the trust by."""
+    """Digest of all files that can be trusted, to grant the trust by."""
     files: tuple[DefinitionFile, ...]
     gone: tuple[str, ...] = ()
     """Names of trusted files that no longer exist."""

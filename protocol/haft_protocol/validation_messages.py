@@ -1,7 +1,5 @@
-"""Messages about faulty JSON or params; imported by a faulty call only.
-
-They combine msgspec's messages with the descriptions of types (`Meta(description=…)`).
-"""
+"""Messages about faulty JSON or params, from msgspec's and `Meta(description=…)`; imported by a
+faulty call only."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ _TYPE_NAMES = {
 
 
 def why_malformed(fault: str, message: bytes) -> str:
-    """Return why `message` is no JSON; `fault` is msgspec's message."""
+    """Return why `message` is no JSON, from msgspec's `fault`."""
     if not message:
         return "it is empty"
     if message.startswith(b"\xef\xbb\xbf"):
@@ -93,7 +91,6 @@ def in_words(kind: type[Any], path: str, fault: str) -> str:
 
 
 def _meant(name: str, fields: list[str]) -> str | None:
-    """Return the known field meant by an unknown one."""
     if (field := _ELSEWHERE.get(name)) in fields:
         return field
     near = difflib.get_close_matches(name, fields, 1)
@@ -148,7 +145,6 @@ def _method(kind: type[Any]) -> str:
 
 
 def _walk(node: inspect.Type | None, path: str) -> inspect.Type | None:
-    """Return the type at a path of msgspec's (`a.b[0]`), or None."""
     for name, index in _STEP.findall("." + path if path and not path.startswith("[") else path):
         node = _bare(node)
         match node:

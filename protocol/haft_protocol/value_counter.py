@@ -1,7 +1,6 @@
 """Counter of names and values in long JSON text, in slices, before decoding.
 
-The bracket, comma or colon before a name or value counts, so malformed text has no meaningful
-count.
+The bracket, comma or colon before a name or value counts; malformed text has no meaningful count.
 """
 
 from __future__ import annotations
