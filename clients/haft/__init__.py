@@ -1,12 +1,12 @@
 """haft: the blocking client, the client on trio, and the command line.
 
-Names are loaded at their first use. Nothing else is imported, `typing` neither: until `haft.__main__` runs, a SIGINT
+Names are loaded at first use, and nothing else is imported: until `haft.__main__` runs, a SIGINT
 ends in a traceback.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from .client import Haft
     from .errors import (

@@ -1,14 +1,13 @@
 """`haft`: run one command; turn errors into one line and an exit status (`cli/statuses`).
 
-Only the chosen command is loaded. A broken pipe is not reported. This module imports nothing that takes time: before
-`main` a SIGINT ends in a traceback.
+Only the chosen command is loaded. A broken pipe is not reported.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
@@ -118,7 +117,6 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     rest: list[str] = getattr(options, "rest", [])
     behind = len(arguments) - len(rest)
     if arguments[behind - 2 : behind] == [name, "--"]:
-        # argparse takes it for its own.
         rest = ["--", *rest]
     if name == "help":
         if not rest or rest[0].startswith("-") or rest[0] == "help":
@@ -163,7 +161,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
     text = show.plain(text, 1000)
     if remedy := getattr(options, "remedy", None):
-        # The daemon's own advice on a missing program holds for one that was meant.
+        # The daemon's advice on a missing program holds for one that was meant.
         text = text.partition(" Install it, ")[0].rstrip(".")
         text = f"{text}; {show.plain(remedy, 1000)}"
     show.line(f"{options.name}: {text}", "red")
@@ -181,7 +179,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
 
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:
-    """Return True if no daemon listens on this machine any more; False for another machine's."""
+    """Return True if no daemon listens on this machine; False for another machine's."""
     from .blocking import BlockingConnection
     from .cli.options import chosen_address
     from .daemon_socket import open_daemon
@@ -192,7 +190,7 @@ def _has_daemon_ended(options: argparse.Namespace) -> bool:
     try:
         address = chosen_address(options)
         if isinstance(address, Local):
-            # The socket of a process that was killed may take connections for a moment.
+            # A killed process's socket may take connections for a moment.
             connected = open_daemon(address.socket, timeout=1.0)
             with BlockingConnection(connected, JsonExchange(), name="haft", patience=1.0) as haft:
                 haft.raw("ping")

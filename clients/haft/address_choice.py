@@ -1,13 +1,10 @@
-"""The choice of a daemon's address.
-
-`--host` comes before `HAFT_HOST`, this before `--socket`, and that before `HAFT_SOCKET`.
-"""
+"""The choice of a daemon's address: `--host`, `HAFT_HOST`, `--socket`, then `HAFT_SOCKET`."""
 
 from __future__ import annotations
 
 from .local_address import Local
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

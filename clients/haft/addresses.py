@@ -1,6 +1,6 @@
-"""Addresses of daemons, read from text: a Unix socket of this machine, a machine reached by ssh, a WebSocket.
+"""Addresses of daemons: a Unix socket, a machine reached by ssh, a WebSocket.
 
-No message repeats a password or a token that was written into an address.
+No message repeats an address's password or token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ssh(msgspec.Struct, frozen=True):
 
     @property
     def login(self) -> str:
-        """Return the command that logs in to the machine, for a person to type."""
+        """Return the login command, for a person to type."""
         port = "" if self.port is None else f"-p {self.port} "
         return f"ssh {port}{'' if self.user is None else f'{self.user}@'}{self.machine}"
 
@@ -65,7 +65,7 @@ Address = Local | Remote
 
 
 def parse_address(text: str, source: str = "--host") -> Address:
-    """Read an address. Raises `Misplaced`, which names `source`."""
+    """Read an address; raise `Misplaced`, which names `source`."""
     match = _SCHEME.match(text)
     if match is None or not text.isprintable():
         # Shown only without a sign of a password.

@@ -66,10 +66,10 @@ async def connect(
 ) -> AsyncIterator[Haft]:
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
-    `hear` is called with each notification's method and JSON params, and must not block. `answer` is
-    awaited for each question, `approve` for each approval, in tasks of their own; raising `Declined`
-    leaves the request to others. With either, loss of the connection cancels the block, which raises
-    `ConnectionLost`; otherwise the next call raises.
+    `hear` is called with each notification's method and JSON params, and must not block. `answer`
+    is awaited for each question, `approve` for each approval, in tasks of their own; raising
+    `Declined` leaves the request to others. With either, loss of the connection cancels the block,
+    which raises `ConnectionLost`; otherwise the next call raises.
     """
     address = chosen_address(host, socket, os.environ)
     haft = Haft(
@@ -94,7 +94,7 @@ async def connect(
             except (trio.Cancelled, GeneratorExit):
                 raise
             except BaseException as raised:
-                # Kept out of the nursery, which would wrap the exception into a group.
+                # The nursery would wrap the exception into a group.
                 fault = raised
             nursery.cancel_scope.cancel()
     finally:
@@ -123,7 +123,7 @@ async def _open(address: Address, *, autostart: bool, timeout: float | None) -> 
     try:
         await trio.to_thread.run_sync(open_in_thread, abandon_on_cancel=True)
     except trio.Cancelled:
-        # The thread looks at this behind its append, so one of the two closes the connection.
+        # The thread checks this after its append, so one of the two closes the connection.
         is_cancelled = True
         for connected in opened:
             connected.close()
@@ -247,7 +247,7 @@ class Haft(AsyncCalls):
         except BlockingIOError:
             pass
         except OSError:
-            # The daemon has hung up: `_read` still takes its last messages, then reports the loss.
+            # After a hangup, `_read` takes the last messages, then reports the loss.
             self._wire.to_send.clear()
         if self._wire.to_send:
             self._has_output.set()

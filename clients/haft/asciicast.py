@@ -37,12 +37,12 @@ class Header:
     cols: int
     rows: int
     timestamp: int | None = None
-    """Of the start, in seconds since the epoch."""
+    """Start, in seconds since the epoch."""
 
     command: str | None = None
     title: str | None = None
     idle_limit_s: float | None = None
-    """The longest pause of a player."""
+    """Longest pause of a player."""
 
 
 class Event(NamedTuple):
@@ -56,16 +56,15 @@ class Event(NamedTuple):
 
 
 class Writer:
-    """Encodes one recording. Times are whole milliseconds, so no rounding error adds up."""
+    """Encoder of one recording. Whole milliseconds keep rounding errors from adding up."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
         self._last_ms = 0
-        # An event holds text: bytes of an incomplete character wait for the rest.
+        # Buffers the bytes of an incomplete character.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def header(self) -> bytes:
-        """Return the first line."""
         header = self._header
         size: dict[str, Any] = {"cols": header.cols, "rows": header.rows}
         if header.version == 2:
@@ -82,12 +81,12 @@ class Writer:
         return msgspec.json.encode(fields) + b"\n"
 
     def output(self, at_ms: int, data: bytes) -> bytes:
-        """Return the event of bytes printed at a time; nothing while a character is incomplete."""
+        """Return the event of printed bytes; nothing while a character is incomplete."""
         text = self._decoder.decode(data)
         return self._event(at_ms, "o", text) if text else b""
 
     def resize(self, at_ms: int, cols: int, rows: int) -> bytes:
-        """Return the event of a terminal that has another size from a time on."""
+        """Return the event of a new terminal size."""
         return self._event(at_ms, "r", f"{cols}x{rows}")
 
     def end(self, at_ms: int, status: int | None = None) -> bytes:
@@ -106,7 +105,7 @@ class Writer:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises NotARecording for one that is too long to be an event."""
+    """Yield the lines of a file; raise NotARecording for one too long to be an event."""
     number = 1
     while line := file.readline(MAX_LINE + 1):
         if len(line) > MAX_LINE:
@@ -116,7 +115,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read(lines: Iterable[bytes]) -> tuple[Header, Iterator[Event]]:
-    """Return the header and the events of a recording, which are read as they are taken.
+    """Return the header and the events of a recording, read as they are taken.
 
     Raises NotARecording for the first line at once, for a later one from the iterator.
     """

@@ -1,8 +1,7 @@
-"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd
-runs.
+"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd runs.
 
 The prompt is the first argument; the answer goes to stdout only. A `confirm` answers by exit
-status. Keep imports few: each question starts this program, and its end closes the question.
+status. Each question starts this process, which therefore imports little.
 """
 
 from __future__ import annotations

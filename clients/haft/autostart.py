@@ -62,7 +62,7 @@ _SHELL = '"$@" >&2; echo $?'
 
 
 def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> Socket:
-    """Start a daemon, unless another client does, and connect within `timeout` seconds. Raises
+    """Start a daemon, unless another client does, and connect within `timeout` seconds; raise
     `StartFailed`."""
     if is_in_handle():
         raise StartFailed(
@@ -176,7 +176,7 @@ def _try(chosen: str | None, deadline: float) -> Socket | None:
 
 
 def _check_chosen(chosen: str | None, path: str) -> None:
-    """Raise `StartFailed` if the state folder's daemon serves another socket than the chosen one."""
+    """Raise `StartFailed` if the state folder's daemon serves another socket."""
     serves = announced_socket()
     if is_chosen(chosen) and serves is not None and serves != path:
         raise StartFailed(

@@ -1,4 +1,4 @@
-"""One connection to haftd, for one thread: it waits for replies, each within its bound."""
+"""One connection to haftd, for one thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import ConnectionLost, ReplyTimeout
 from .exchange import result_of
 from .request_params import hello, own_bound, with_defaults
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 """Time for a reply beside that of the request's own params."""
 _CHUNK = 1 << 18
 _MAX_POLL_S = 2_000_000.0
-"""What poll takes, in milliseconds as a C int: 23 days. A deadline may be later."""
+"""Limit of poll, in milliseconds as a C int: 23 days."""
 
 
 class BlockingConnection:
@@ -51,7 +51,7 @@ class BlockingConnection:
         self.patience = patience
         self.silence: tuple[float, Callable[[], None]] | None = None
         """Seconds without a reply after which the function is called, once for each call."""
-        # Sent with the first call, without a round trip of its own.
+        # Sent with the first call, without a round trip.
         self._hello = exchange.greet(hello(name, session, read_only=read_only))
 
     def __enter__(self) -> Self:
@@ -111,7 +111,7 @@ class BlockingConnection:
         return result_of(answer)
 
     def _turn(self, until: float | None, deadline: float | None, method: str) -> None:
-        """Send, wait for input until the time, receive. Raises `ReplyTimeout` at the deadline."""
+        """Send and receive until the time; raise `ReplyTimeout` at the deadline."""
         if self._lost is not None:
             raise self._lost
         self._send()
@@ -136,7 +136,7 @@ class BlockingConnection:
         except BlockingIOError:
             pass
         except OSError:
-            # Messages from before the hangup come first, then the end.
+            # Messages from before the hangup come first.
             self._exchange.to_send.clear()
 
     def _receive(self) -> None:

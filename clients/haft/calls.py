@@ -55,9 +55,10 @@ class Calls:
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Start `tool` under `id`. `env` replaces the daemon's environment; the output of the
-        handle `stdin_from` becomes the input. `split_stderr` gives standard error a pipe of its own;
-        with `retain=False` the handle is forgotten soon after its end. After `approval_timeout_ms` without a
-        person's decision the call returns the handle `pending`, and the start outlives this client."""
+        handle `stdin_from` becomes the input. `split_stderr` gives standard error a pipe of its
+        own; with `retain=False` the handle is forgotten soon after its end. After
+        `approval_timeout_ms` without a decision the call returns the handle `pending`, and the
+        start outlives this client."""
         source = None if stdin_from is None else {"id": stdin_from}
         fields = drop_unset(
             tool=tool,
@@ -88,7 +89,8 @@ class Calls:
         """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged.
 
         `reader` (`for` on the wire) = `terminal` leaves queries out of bytes, and clipboard writes
-        unless `clipboard`. `styles` gives a screen's rows as `runs` with their styles."""
+        unless `clipboard`. `styles` gives a screen's rows as `runs`.
+        """
         fields = drop_unset(
             id=id, cursor=cursor, since_revision=since_revision, clipboard=clipboard, styles=styles
         )
@@ -203,10 +205,11 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> str:
-        """Receive pushes by `hear`, of all sessions with `session="*"`; return the name of the subscription.
+        """Receive pushes by `hear`, of all sessions with `session="*"`; return the name of the
+        subscription.
 
-        `start` (`from` on the wire) has the offset of the output by id, `reader` is `for` on the wire.
-        With `backpressure` the programs of `handles` wait for this reader of `bytes`.
+        `start` (`from` on the wire) has the offset of the output by id, `reader` is `for` on the
+        wire. With `backpressure` the processes of `handles` wait for this reader of `bytes`.
         """
         fields = drop_unset(
             events=tuple(events),
@@ -262,11 +265,9 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> dict[str, Any]:
-        """Call a tool as an assistant does: a verb by `action`, else a run that ends with this
-        call.
+        """Call a tool as an assistant does: a verb by `action`, else a run that ends with this call.
 
-        `context` accompanies the tool's questions. There is no time limit unless the caller sets
-        one.
+        `context` accompanies the tool's questions. The call has no time limit by default.
         """
         fields = drop_unset(arguments=arguments, call_id=call_id, context=context, env=env)
         result: dict[str, Any] = self.call(
@@ -312,8 +313,7 @@ class Calls:
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn and the handles that must not outlast it; `target` and `context` go to the
-        inquiry."""
+        """End the turn and the handles that must not outlast it; `target` and `context` go to the inquiry."""
         fields = drop_unset(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended

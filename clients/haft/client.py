@@ -81,11 +81,13 @@ class Haft(BlockingConnection, Calls):
         read_only: bool = False,
         hear: Callable[[str, Raw], None] | None = None,
     ) -> Haft:
-        """Connect to the daemon of `host` or `HAFT_HOST`, else at `socket`, else at that of `haft_protocol.paths`.
+        """Connect to the daemon of `host` or `HAFT_HOST`, else at `socket`, else at that of
+        `haft_protocol.paths`.
 
-        `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon when none answers.
-        `session` and `root` are defaults of calls. Raises `Misplaced` for no address, `NotRunning`,
-        `StartFailed` or `Unreachable` after at most `timeout` seconds: by default 5, for another machine 30.
+        `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon
+        when none answers. `session` and `root` are defaults of calls. Raises `Misplaced` for no
+        address, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
+        default 5, for another machine 30.
         """
         address = chosen_address(host, socket, os.environ)
         return cls(
@@ -141,7 +143,6 @@ class Haft(BlockingConnection, Calls):
     @property
     def server(self) -> InitializeResult:
         """The daemon's introduction, with its limits."""
-        # Any reply follows this one, which was requested first.
         while self._initialized is None:
             self._initialized = self._wire.take(self._hello)
             if self._initialized is None:

@@ -1,9 +1,8 @@
-"""The daemon's requests to a client on trio: a tool's question, an approval (docs/protocol.md,
-"Questions" and "Approvals").
+"""The daemon's requests to a client on trio: questions and approvals (docs/protocol.md).
 
-Each request has a task, which the daemon may cancel. `Declined` leaves the question to others. Any
-other exception propagates to the program, and the daemon learns only that no answer comes. The
-daemon validates an answer and asks again with the errors.
+Each request has a task, which the daemon may cancel. `Declined` leaves the question to others; any
+other exception propagates to the program, and the daemon learns that no answer comes. The daemon
+validates an answer and asks again with the errors.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ Answerer = Callable[[Inquiry], Awaitable[object]]
 """Returns a bool, a text or an option, or one of these in a `RememberedAnswer`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
-"""Decides on an action that awaits approval."""
 
 RequestHandler = Callable[[Raw], Awaitable[object]]
-"""Handles a request: JSON params to a result. Raises `Declined` or `_Unreadable`."""
+"""Takes JSON params, returns the result; raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
 
@@ -75,7 +73,7 @@ def _read(params: Raw, kind: type[T]) -> T:
 
 
 class ClientRequests:
-    """Handling of one connection's requests; `sent` is called when output is queued."""
+    """Requests on one connection; `sent` is called when output is queued."""
 
     def __init__(
         self, wire: Conversation, handlers: Mapping[str, RequestHandler], sent: Callable[[], None]
@@ -97,8 +95,7 @@ class ClientRequests:
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, a handler fails, or the connection is lost; earlier requests are
-        refused."""
+        """Serve until cancelled, a handler fails, or the connection is lost; refuse earlier requests."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:
@@ -111,7 +108,7 @@ class ClientRequests:
     def lost(self, fault: HaftError) -> None:
         """End all requests after the connection's loss.
 
-        A program that serves nothing is not interrupted: its next call raises.
+        A client that serves nothing is not interrupted: its next call raises.
         """
         if self._handlers:
             self._loss = fault

@@ -1,4 +1,4 @@
-"""The connection to a daemon at any address, as a connected socket."""
+"""Connection to a daemon at any address, as a connected socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .daemon_socket import open_daemon
 from .errors import ConnectionLost, NotRunning
 from .local_address import Local
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from .addresses import Address
     from .daemon_socket import Socket
@@ -22,7 +22,8 @@ def open_connection(
 ) -> Socket:
     """Connect to the daemon at `address`; `autostart` one where none answers.
 
-    Raises `NotRunning`, or its subclasses. `timeout` in seconds is by default 5, for another machine 30.
+    Raises `NotRunning`, or its subclasses. `timeout` in seconds is by default 5, for another
+    machine 30.
     """
     if not isinstance(address, Local):
         from .tunnel import open_tunnel

@@ -26,12 +26,11 @@ from haft_protocol.paths import (
 from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
 Socket = _socket.socket
-"""The base class of `socket.socket`: that module costs 4 ms of every command, as it makes enumerations of all
-constants."""
+"""The base class of `socket.socket`, a module that takes 4 ms for its enumerations."""
 
 _LINE = 1024
 _ROOT = 0
-"""Root may be the peer: nothing can be kept from root."""
+"""Nothing can be kept from root."""
 
 
 def find_socket(chosen: str | None = None) -> str:
@@ -95,7 +94,7 @@ def _holder(*, held: bool = False) -> _Holder:
 
 def _is_locked(fd: int) -> bool:
     """Return True if a daemon holds the lock, which is otherwise taken for a moment."""
-    import fcntl  # Only `haft stop` asks, and seldom.
+    import fcntl  # only for `haft stop`
 
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

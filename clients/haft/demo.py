@@ -1,7 +1,4 @@
-"""Demonstration: `git add --patch`, staged hunk by hunk by clients that come and go.
-
-Public client, temporary folder, real results: git's own text, and `git diff --cached`.
-"""
+"""Demonstration: `git add --patch`, staged hunk by hunk by clients that come and go."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,8 +28,7 @@ class HaftError(Exception):
 
 
 class RemoteError(HaftError):
-    """The daemon refused the request; `kind` and `data` are for programs; see
-    docs/protocol.md, "Errors"."""
+    """The daemon refused the request; `kind` and `data` are for programs (docs/protocol.md, "Errors")."""
 
     def __init__(self, code: int, kind: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -47,7 +46,7 @@ class NotRunning(HaftError):
 
 
 class Misplaced(HaftError):
-    """The chosen socket's path is too long, or relative; or the host's address is none."""
+    """The socket's path is too long, or relative; or the host's address is none."""
 
 
 class StartFailed(NotRunning):
@@ -103,4 +102,4 @@ class VersionMismatch(ProtocolFault):
 
 
 class Declined(HaftError):
-    """Raised by an answering program to leave the question to others."""
+    """Raised by a client to leave the question to others."""

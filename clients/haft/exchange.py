@@ -1,8 +1,7 @@
-"""Numbered requests, and replies matched by number (docs/protocol.md, "Requests").
+"""Numbered requests, and replies in any order (docs/protocol.md, "Requests").
 
-Replies may come in any order. A reply to a forgotten request is dropped; a reply without an id is a
-fault of the connection. Subclasses encode and decode: `wire` with the types of the protocol,
-`json_exchange` without them.
+A reply to a forgotten request is dropped; one without an id is a fault of the connection.
+Subclasses encode and decode: `wire` with the types of the protocol, `json_exchange` without.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from haft_protocol.constants import PROTOCOL
 
 from .errors import NotUnicode, RemoteError, VersionMismatch
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
@@ -20,7 +19,6 @@ Answer = bytes | RemoteError
 """A result as JSON, or the error."""
 
 Id = int | str | None
-"""Id of a request of the daemon."""
 
 
 class Exchange:
@@ -36,7 +34,7 @@ class Exchange:
         self._answers: dict[int, Answer] = {}
         self.fault: RemoteError | None = None
         self.to_send = bytearray()
-        """Pending output; the owner takes bytes from the front."""
+        """Output buffer; the owner takes bytes from the front."""
 
     def request(self, method: str, params: object) -> int:
         """Queue a request, a struct or a mapping, and return the number."""
@@ -45,8 +43,7 @@ class Exchange:
         return number
 
     def greet(self, params: Mapping[str, object]) -> int:
-        """Queue `initialize`. After a reply of another version, `take` always raises
-        `VersionMismatch`."""
+        """Queue `initialize`; `take` raises `VersionMismatch` after a reply of another version."""
         self._greeting = self.request("initialize", params)
         return self._greeting
 
@@ -61,7 +58,7 @@ class Exchange:
         self.to_send += self._line({"jsonrpc": "2.0", "id": request, "result": result})
 
     def refuse(self, request: Id, code: int, message: str) -> None:
-        """Queue an error as the answer to a request of the daemon."""
+        """Queue an error reply to a request of the daemon."""
         error = {"code": code, "message": message}
         self.to_send += self._line({"jsonrpc": "2.0", "id": request, "error": error})
 
@@ -84,13 +81,13 @@ class Exchange:
             begin = end + 1
             if line:
                 self._read(line, arrived)
-        # One deletion per feed: removing each line from the front would move the rest every time.
+        # Removing each line from the front would move the buffer every time.
         del self._partial[:begin]
         self._scanned = len(self._partial)
         return arrived
 
     def take(self, number: int) -> Answer | None:
-        """Return the reply to a request once, or None. Raises `VersionMismatch`."""
+        """Return the reply to a request once, or None; raise `VersionMismatch`."""
         if self._mismatch is not None:
             raise self._mismatch
         answer = self._answers.pop(number, None)
@@ -109,15 +106,14 @@ class Exchange:
         }
 
     def _line(self, message: object) -> bytes:
-        """Encode a message as a line. Raises `NotUnicode`."""
+        """Encode a message as a line; raise `NotUnicode`."""
         raise NotImplementedError
 
     def _read(self, line: bytes, arrived: list[int]) -> None:
-        """Decode the messages of a line and keep their replies. Raises `ProtocolFault`."""
+        """Decode a line's messages and keep the replies; raise `ProtocolFault`."""
         raise NotImplementedError
 
     def _decoded(self, result: bytes) -> Any:
-        """Decode a result without its type."""
         raise NotImplementedError
 
     def _keep(self, number: Id, answer: Answer, arrived: list[int]) -> None:
@@ -133,7 +129,7 @@ class Exchange:
 
 
 def _mismatch(greeted: Any) -> VersionMismatch | None:
-    """Return the error for an answer to `initialize` of another version."""
+    """Return the error for an `initialize` reply of another version."""
     if isinstance(greeted, RemoteError):
         if not isinstance(greeted.data, dict) or greeted.data.get("field") != "protocol":
             return None
@@ -156,7 +152,6 @@ def _text(value: object) -> str | None:
 
 
 def remote_error(code: int, message: str, data: Any) -> RemoteError:
-    """Return the exception for the error of a reply."""
     kind = data.get("kind") if isinstance(data, dict) else None
     return RemoteError(code, _text(kind) or "", message, data)
 
@@ -183,5 +178,5 @@ def _texts_not_unicode(value: object, path: str) -> Iterator[tuple[str, str]]:
 
 
 def not_unicode(message: object) -> NotUnicode:
-    """Return the error that names the text of a message that cannot be encoded."""
+    """Return the error that names the first text that cannot be encoded."""
     return NotUnicode(*next(_texts_not_unicode(message, ""), ("?", "")))

@@ -1,8 +1,8 @@
-"""Lighter imports of argparse and msgspec, for the command line; called before any other import of them.
+"""Lighter imports of argparse and msgspec, for the command line; called before any other import of
+them.
 
-argparse translates its words by gettext, which loads `locale` and looks for catalogues of words that no system has.
-msgspec imports typing_extensions, which loads `inspect` and source parsers, a fifth of a command's
-time; `typing` suffices since Python 3.11.
+Without gettext, which loads `locale` and seeks catalogues that no system has, and without
+typing_extensions, which takes a fifth of a command's time; `typing` suffices since Python 3.11.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import importlib
 import sys
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
 
 def load_argparse() -> None:
-    """Import argparse with words that are not translated."""
     if "argparse" in sys.modules or "gettext" in sys.modules:
         return
     untranslated: Any = type(sys)("gettext")

@@ -48,7 +48,7 @@ class CopyFailed(SetupFailed):
 
 
 def is_installed() -> bool:
-    """Return True for code from a wheel, not from a source tree (also one that is installed editable)."""
+    """Return True for code from a wheel, not from a source tree (editable or not)."""
     return _packaged("systemd").is_dir()
 
 
@@ -65,11 +65,9 @@ def unit_templates() -> Path:
 
 
 COMPLETIONS = {"bash": "haft.bash", "zsh": "_haft", "fish": "haft.fish"}
-"""File by shell."""
 
 
 def completion(shell: str) -> Path:
-    """Return the script of a shell's completion."""
     return _packaged("completions") / COMPLETIONS[shell]
 
 
@@ -82,7 +80,7 @@ def _packaged(name: str) -> Path:
 
 
 def _data(name: str, source: str) -> Path:
-    """Return a folder of data: a wheel has it in the package, a source tree beside the packages."""
+    """Return a folder of data: in the package of a wheel, beside the packages of a source tree."""
     packaged = _packaged(name)
     return packaged if packaged.is_dir() else _packaged("").parents[1] / source
 
@@ -91,7 +89,7 @@ class Environment:
     """A virtual environment below `folder` that holds a copy of this installation."""
 
     def __init__(self, folder: str) -> None:
-        """Read the installation and name the copy; nothing is written. Raises `CopyFailed`."""
+        """Read the installation and name the copy, without a write; raise `CopyFailed`."""
         self._required = [*_closure(_DISTRIBUTION)]
         self._folder = Path(folder)
         self.path = self._folder / f"env-{_digest(self._required)}"
@@ -102,7 +100,7 @@ class Environment:
         return (self.path / "complete").exists()
 
     def create(self) -> None:
-        """Make the copy unless complete, or wait for a process that makes it. Raises `CopyFailed`."""
+        """Make the copy unless complete, or wait for the process that makes it; raise `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -146,9 +144,9 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
-    """Yield the distribution and its requirements; an uninstalled one was ruled out by its marker."""
+    """Yield the distribution and its requirements; a marker ruled out an uninstalled one."""
     seen = set() if seen is None else seen
-    # Before the lookup: each name, version and list of requirements parses the metadata anew.
+    # Before the lookup, as each attribute parses the metadata anew.
     key = re.sub(r"[-_.]+", "-", name).lower()
     if key in seen:
         return
@@ -197,7 +195,7 @@ def _copy_distribution(package: Distribution, site: Path) -> None:
     for file in package.files:
         is_own = name == _DISTRIBUTION and file.name not in _METADATA
         if is_own or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
-            continue  # The own packages are copied already; scripts are rewritten.
+            continue  # copied already; scripts are rewritten
         source = Path(str(file.locate()))
         target = site / file
         target.parent.mkdir(parents=True, exist_ok=True)

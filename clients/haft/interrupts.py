@@ -1,7 +1,6 @@
-"""SIGINT in a program of haft: `KeyboardInterrupt`, but never within an import, nor at the exit.
+"""SIGINT in a process of haft: `KeyboardInterrupt`, but never within an import, nor at the exit.
 
-An exception within an import leaves half a module, and a C module may crash on it. Until all modules are there
-nothing has begun that must be ended, so the process exits at once.
+An exception within an import leaves half a module, and a C module may crash on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client's messages as bytes, by the standard library alone: for commands that run for a moment."""
+"""The client's messages as bytes, by the standard library alone: for short commands."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 from .errors import ProtocolFault
 from .exchange import Exchange, not_unicode, remote_error
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
 
 class JsonExchange(Exchange):
-    """Requests and replies of one connection. Requests of the daemon are refused, and notifications dropped."""
+    """Requests and replies of one connection, without requests and notifications of the daemon."""
 
     def _line(self, message: object) -> bytes:
         return encode(message) + b"\n"
@@ -45,7 +45,7 @@ class JsonExchange(Exchange):
 
 
 def encode(value: object) -> bytes:
-    """Encode a JSON value as the daemon does. Raises `NotUnicode`."""
+    """Encode a JSON value as the daemon does; raise `NotUnicode`."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as fault:

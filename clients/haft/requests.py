@@ -1,4 +1,4 @@
-"""Typed requests of both clients: params and results.
+"""Typed requests of both clients.
 
 The daemon alone validates, so an error has one wording.
 """
@@ -26,8 +26,8 @@ class Common(TypedDict, total=False):
 
 
 class Reading(Common, total=False):
-    """Params of a read: its condition, timeout and view; see docs/protocol.md, "Waiting"
-    and "Reading output"."""
+    """Params of a read: its condition, timeout and view; see docs/protocol.md, "Waiting" and
+    "Reading output"."""
 
     wait: Wait
     timeout_ms: int
@@ -38,7 +38,6 @@ class Reading(Common, total=False):
 
 
 def drop_unset(**fields: object) -> dict[str, object]:
-    """Keep the fields that are neither None nor unset."""
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
 

@@ -1,8 +1,7 @@
-"""The command line of OpenSSH for a daemon on another machine, and the words for its failures.
+"""The command line of OpenSSH for a daemon on another machine, and messages for its failures.
 
-Each connection is the standard streams of `haft connect` there, as a channel of one shared
-connection (`ControlMaster`): no port, no token. ssh never asks: `BatchMode` turns each question
-into an error.
+Each connection is a channel of one shared connection (`ControlMaster`) to `haft connect` there: no
+port, no token. `BatchMode` turns each question of ssh into an error.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Mapping
 from .addresses import Ssh
 
 CONNECT_S = 10
-"""Time for TCP's connection and for the key exchange, in seconds."""
+"""Seconds for TCP's connection and for the key exchange."""
 PERSIST_S = 60
-"""Time for which the shared connection outlives its last channel, in seconds."""
+"""Seconds for which the shared connection outlives its last channel."""
 
 _ALIVE_S, _ALIVE_COUNT = 15, 3
 # Installers for one user put `haft` where a shell without login does not look.
@@ -26,7 +25,7 @@ _NOT_EXECUTABLE = 126
 
 
 def ssh_program(env: Mapping[str, str]) -> list[str]:
-    """Return `HAFT_SSH` in words, else `ssh`. Raises `ValueError` for an open quote."""
+    """Return `HAFT_SSH` in words, else `ssh`; raise `ValueError` for an open quote."""
     return shlex.split(env.get("HAFT_SSH", "")) or ["ssh"]
 
 
@@ -38,7 +37,7 @@ def ssh_command(
     may_start: bool,
     connect_s: int = CONNECT_S,
 ) -> list[str]:
-    """Return the command; `control` is the path of the shared connection's socket, None for none.
+    """Return the command; `control` is the socket of the shared connection, or None.
 
     ssh takes the first value of an option, so those of `program` come before these.
     """
@@ -83,7 +82,7 @@ def remote_command(address: Ssh, *, may_start: bool) -> str:
 
 
 def explain(address: Ssh, status: int, errors: str) -> str:
-    """Return one sentence for the end of the command with this status and these errors."""
+    """Return one sentence for the command's exit status and errors."""
     name = address.name
     last = _last_line(errors)
     if status == _NOT_FOUND:
@@ -150,5 +149,5 @@ def _last_line(errors: str) -> str:
 
 
 def _escaped(path: str) -> str:
-    """Keep ssh from expanding a path of ours."""
+    """Keep ssh from expanding a path."""
     return path.replace("%", "%%")

@@ -1,7 +1,8 @@
-"""Draw a terminal's screen as an SVG picture: rectangles and text only, no script, link or outside resource.
+"""Draw a terminal's screen as an SVG picture: rectangles and text only, no script, link or outside
+resource.
 
-The input is what the view `paint` has, or a program's raw output: text, colours and styles (ECMA-48, SGR) and the
-movements that they need; any other sequence is left out. Hidden text is not in the picture.
+Input: the view `paint`, or a process's raw output. Text, colours, styles (ECMA-48, SGR) and their
+movements are drawn; other sequences and hidden text are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Style:
 
     @property
     def colours(self) -> tuple[str, str | None]:
-        """Return the colours of text and cell; no colour of a cell is that of the screen."""
+        """Return the colours of text and cell; None is the screen's."""
         if "reverse" not in self.flags:
             return self.foreground or _FOREGROUND, self.background
         return self.background or _BACKGROUND, self.foreground or _FOREGROUND
@@ -203,7 +204,7 @@ def _rest(parts: Iterator[str]) -> list[str]:
 
 
 def _colour(words: Sequence[str]) -> str | None:
-    """Return the colour of `5 N`, `2 R G B` or, with colons, `2 SPACE R G B`; None where it is none."""
+    """Return the colour of `5 N`, `2 R G B` or, with colons, `2 SPACE R G B`, or None."""
     numbers = [int(word) for word in words[1:] if word.isdecimal() and len(word) < 4]
     if words[:1] == ["2"] and len(numbers) >= 3 and max(numbers[-3:]) < 256:
         return _hex(numbers[-3:])
@@ -232,7 +233,7 @@ def _columns(char: str) -> int:
 
 
 def picture(rows: Sequence[Sequence[Cell]], title: str) -> str:
-    """Return the SVG document of a screen; the title is for readers that do not see it."""
+    """Return the SVG document of a screen; the title is for screen readers."""
     cols = max(map(len, rows))
     width = round(cols * _WIDTH + 2 * _MARGIN, 1)
     height = len(rows) * _HEIGHT + 2 * _MARGIN
@@ -251,7 +252,6 @@ def picture(rows: Sequence[Sequence[Cell]], title: str) -> str:
 
 
 def _row(number: int, row: Sequence[Cell]) -> Iterator[str]:
-    """Yield the elements of a row: the cells' colours, then the text."""
     top, at, texts = _MARGIN + number * _HEIGHT, 0, []
     for (style, _), run in groupby(row, key=_run):
         cells = list(run)
@@ -279,13 +279,12 @@ def _row(number: int, row: Sequence[Cell]) -> Iterator[str]:
 
 
 def _run(cell: Cell) -> tuple[Style, bool]:
-    """Return what the cells of one text share: the style, and the width of their characters."""
+    """Return the attributes that the cells of one text share."""
     char, style = cell
     return style, char == "" or _columns(char[0]) == 2
 
 
 def _place(at: int, cells: int) -> tuple[float, float]:
-    """Return the left edge and the width of cells."""
     return round(_MARGIN + at * _WIDTH, 1), round(cells * _WIDTH, 1)
 
 
@@ -303,7 +302,7 @@ def _attributes(style: Style, foreground: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return the text without the characters that no XML document may hold."""
+    """Replace the characters that XML forbids."""
     return "".join(
         c if c.isprintable() or c == "\u00a0" or _columns(c) == 0 else "\ufffd" for c in text
     )

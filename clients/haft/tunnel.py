@@ -1,8 +1,7 @@
-"""Connections to other machines: a program's standard streams in the place of the daemon's socket.
+"""Connections to other machines: a process's standard streams in the place of the daemon's socket.
 
-The program is ssh, or the relay to a WebSocket. It announces the daemon with one line; all that a
-login shell prints before is passed over. Then bytes pass unchanged, and its exit status and errors
-give the reason when the connection is lost.
+The process is ssh, or the relay to a WebSocket. One line announces the daemon; a login shell's
+output before is dropped. The exit status and errors give the reason when the connection is lost.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _MAX_ERRORS = 1 << 16
 _MAX_CONTROL = 90
 """Bytes of the shared connection's path: ssh first binds one that is 17 longer."""
 _EXIT_S = 2.0
-"""Time for a program to exit once its output has ended."""
+"""Time for a process to exit once its output has ended."""
 _NO_DAEMON = 3
 
 _unreaped: set[int] = set()
-"""Programs of closed connections, which end by themselves."""
+"""Processes of closed connections, which end by themselves."""
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """The line before the first byte of the daemon: the versions of the `haft` there."""
+    """The versions of the `haft` there, announced before the daemon's first byte."""
 
     haft: str
     protocol: int
@@ -53,7 +52,7 @@ def announcement(version: str) -> bytes:
 
 
 class Tunnel(socket.socket):
-    """The end of a socket pair whose other end is a program's standard input and output."""
+    """The end of a socket pair whose other end is a process's standard input and output."""
 
     def __init__(
         self, end: socket.socket, pid: int, errors: int, explain: Callable[[int, str], str]
@@ -78,8 +77,8 @@ class Tunnel(socket.socket):
             os.kill(self._pid, signal.SIGKILL)
 
     def reason(self) -> tuple[int | None, str]:
-        """Return the program's exit status and the words for it, once its output has ended; blocks for two
-        seconds at most."""
+        """Return the process's exit status and an explanation, once its output has ended; blocks
+        for two seconds at most."""
         if self._pid is None:
             return None, "it was closed by the client itself"
         ending = os.pidfd_open(self._pid)
@@ -103,8 +102,8 @@ def open_tunnel(
 ) -> Tunnel:
     """Connect to the daemon at an address; `may_start` it there by ssh.
 
-    Raises `NotRunning` where none answers, `Unreachable` where the machine does not, after `timeout` seconds at
-    most (by default 30).
+    Raises `NotRunning` where none answers, `Unreachable` where the machine does not, after
+    `timeout` seconds at most (by default 30).
     """
     bound = ANNOUNCE_S if timeout is None else timeout
     tunnel = _start(address, env, may_start=may_start, timeout=bound)
@@ -118,7 +117,7 @@ def open_tunnel(
 
 
 def loss(connected: Tunnel) -> ConnectionLost:
-    """Return the error for a connection that has ended; blocks for two seconds at most."""
+    """Return the error for an ended connection; blocks for two seconds at most."""
     status, words = connected.reason()
     if status == _NO_DAEMON:
         return ConnectionLost(f"the daemon closed the connection; {words}")
@@ -158,7 +157,7 @@ def _spawn(command: list[str], words: Callable[[int, str], str]) -> Tunnel:
                 (os.POSIX_SPAWN_DUP2, given[0], 1),
                 (os.POSIX_SPAWN_DUP2, given[1], 2),
             ],
-            # A session of its own: no Ctrl-C of the terminal, and no question on it.
+            # Without the terminal's Ctrl-C, and without questions on it.
             setsid=True,
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT],
@@ -231,7 +230,6 @@ def _last(address: Remote, status: int, errors: str) -> str:
 
 
 def _control(address: Ssh, env: Mapping[str, str]) -> str | None:
-    """Return the path of the shared connection, in the folder of haft's own socket."""
     from hashlib import sha256
 
     try:
@@ -248,7 +246,7 @@ def _control(address: Ssh, env: Mapping[str, str]) -> str | None:
 
 
 def _is_private(folder: str) -> bool:
-    """Make the folder if it is missing; return True if it is this user's alone."""
+    """Make a missing folder; return True if it is this user's alone."""
     try:
         try:
             os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib costs 5 ms of every command
@@ -269,6 +267,6 @@ def _reap() -> None:
         try:
             has_ended = os.waitpid(pid, os.WNOHANG)[0] != 0
         except ChildProcessError:
-            has_ended = True  # reaped by the program itself
+            has_ended = True
         if not has_ended:
             _unreaped.add(pid)

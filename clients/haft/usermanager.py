@@ -1,4 +1,4 @@
-"""systemd user manager, through `systemctl --user`; each method blocks until that has ended."""
+"""systemd user manager, through `systemctl --user`; each method blocks."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ class UserManager:
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
-        """Environment of its services."""
 
     @classmethod
     def connect(cls) -> UserManager:
-        """Return the manager of this user. Raises `NoUserManager`."""
+        """Return this user's manager; raise `NoUserManager`."""
         if shutil.which("systemctl") is None:
             raise NoUserManager(
                 f"there is no systemd here: the command `systemctl` is not in PATH; {_WITHOUT_SERVICE}"
@@ -51,7 +50,7 @@ class UserManager:
         return cls({name: value for name, equals, value in lines if equals})
 
     def call(self, *words: str) -> None:
-        """Run a `systemctl --user` command and wait for its job. Raises `ManagerFailed`."""
+        """Run a `systemctl --user` command and wait for its job; raise `ManagerFailed`."""
         _systemctl(*words)
 
     def properties(self, unit: str, *names: str) -> dict[str, str]:
@@ -66,7 +65,7 @@ class UserManager:
 
 
 class AbsentManager(UserManager):
-    """Stands for the manager of a later login in a dry run: no unit is loaded, nothing can be called."""
+    """Stand-in for the manager of a later login in a dry run: no unit is loaded, nothing can be called."""
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> AbsentManager:

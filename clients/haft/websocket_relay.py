@@ -1,7 +1,8 @@
-"""The program between a client's stream and a daemon's WebSocket: standard input and output of one message a frame.
+"""The process between a client's stream and a daemon's WebSocket: standard input and output of one
+message a frame.
 
 It sends the token, and nothing more until the daemon has proven to know the `proof-key`
-(docs/protocol.md, "Transports"). Its errors name neither. The framing is the client's.
+(docs/protocol.md, "Transports"). No error names either. The framing is the client's.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ def main() -> int:
 
 
 def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
-    """Read the token, and the key of the daemon's proof beside it.
+    """Read the token and the key of the daemon's proof; raise `Unreachable`.
 
-    Raises `Unreachable`. Only a machine's own daemon is sent the token that lies beside the local socket.
+    Only a machine's own daemon is sent the token that lies beside the local socket.
     """
     named = path = env.get("HAFT_TOKEN_FILE")
     if not path and not address.is_loopback:
@@ -152,10 +153,10 @@ class _NoHttp(HandshakeError):
 
 
 class _Upgrade(trio.abc.Stream):
-    """A stream whose first line has to be a reply of HTTP with the status 101.
+    """A stream whose first line must be a reply of HTTP with the status 101.
 
-    Another one raises `ConnectionRejected` or `_NoHttp` at once: the library waits for the rest of a reply, which a
-    server of another protocol never sends.
+    Another one raises `ConnectionRejected` or `_NoHttp`: the library would wait for the rest of the
+    reply, which a server of another protocol never sends.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
@@ -219,7 +220,7 @@ class _Relay:
             raise self._fault from None
 
     async def _open(self, nursery: trio.Nursery) -> WebSocketConnection:
-        """Connect, and shake hands by TLS and as a WebSocket. Raises `OSError`, `HandshakeError`,
+        """Connect by TLS and as a WebSocket; raise `OSError`, `HandshakeError`,
         `trio.BrokenResourceError` for TLS."""
         url = urlsplit(self._address.url)
         is_secure = url.scheme == "wss"
@@ -253,7 +254,7 @@ class _Relay:
         return self._input_ended and not self._pending
 
     async def _greet(self, connection: WebSocketConnection) -> None:
-        """Introduce the client and check the daemon's proof. Raises `Unreachable`."""
+        """Introduce the client and check the daemon's proof; raise `Unreachable`."""
         challenge = secrets.token_hex(32)
         params = {**hello("haft", None), "challenge": challenge}
         request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
@@ -388,7 +389,6 @@ class _Relay:
 
 
 def _first_of(group: ExceptionGroup[Exception]) -> Exception:
-    """Return the first exception in a group that is no group itself."""
     first = group.exceptions[0]
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 

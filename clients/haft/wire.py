@@ -32,8 +32,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Conversation(Exchange):
-    """Requests and replies of one connection. `hear` is called with each notification of the
-    daemon."""
+    """Requests and replies of one connection. `hear` is called with each notification of the daemon."""
 
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
         super().__init__()

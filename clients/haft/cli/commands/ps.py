@@ -10,7 +10,7 @@ from .. import show
 from ..options import connect_plainly, session
 from ..replies import handle_entries
 
-TYPE_CHECKING = False  # `typing` costs 3 ms of every command.
+TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from ...blocking import BlockingConnection
     from ..show import Json
