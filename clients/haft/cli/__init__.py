@@ -1,5 +1,4 @@
-"""Command line: shared modules, and `commands/` with a file for each command, loaded only when
-chosen.
+"""Command line: shared modules, and `commands/` with a file for each command, loaded only when chosen.
 
 Content goes to stdout unchanged, remarks to stderr, each error on one line.
 """
@@ -46,4 +45,4 @@ COMMANDS: dict[str, str] = {
 """Commands and their lines in the help."""
 
 PLAIN = frozenset({"fetch", "ps"})
-"""Commands that read JSON without the protocol's types: msgspec is a fifth of a short command's time."""
+"""Commands that read JSON without msgspec, a fifth of a short command's time."""

@@ -1,8 +1,9 @@
-"""`haft __complete`: the words that may stand at the cursor, for the completions of bash, zsh and fish.
+"""`haft __complete`: the words that may stand at the cursor, for the completions of bash, zsh and
+fish.
 
-The commands' own parsers give the options and arguments, so there is no second list of them. Ids and other names come
-from the daemon, which is not started for that and has 200 ms to answer. After a failure there are no candidates. Each
-line of the output is `value<TAB>description`, or a value alone.
+The commands' own parsers give the options and arguments. Ids and other names come from a running
+daemon, which has 200 ms to answer. After a failure there are no candidates. Each line of the output
+is `value<TAB>description`, or a value alone.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ _KEYS = [
 ]
 _HELP = ("help", "show the options of a command")
 _UNCOMPLETED = frozenset(["run --id", "spawn --id", "spawn --call-id", "shell id"])
-"""Options and arguments, after their command, whose `ID` is a new name: existing ids are no candidates."""
+"""Options and arguments whose `ID` is a new name: existing ids are no candidates."""
 
 
 def print_candidates(arguments: Sequence[str]) -> int:
     """Print the candidates for the last WORD of `CURRENT WORD…`.
 
-    WORD… is the command line from `haft` to the word at the cursor, inclusive; CURRENT repeats that word.
+    WORD… is the command line from `haft` to the word at the cursor, inclusive; CURRENT repeats that
+    word.
     """
     candidates: list[tuple[str, str]] = []
     with suppress(HaftError, UsageError, OSError, MsgspecError, UnicodeError):
@@ -86,11 +88,12 @@ class _Line:
         self._is_help = False
         """True for `haft help COMMAND`."""
         self.parsed: dict[str, list[str]] = {}
-        """The values so far, by an option's long form (`--session`) or an argument's name (`id`)."""
+        """Values by an option's long form (`--session`) or an argument's name (`id`)."""
         self._open: argparse.Action | None = None
-        """The last option, if it takes a value: the next word is that value if `nargs` is None, else may be."""
+        """The last option, if it takes a value: the next word is that value if `nargs` is None,
+        else may be."""
         self._behind: list[str] | None = None
-        """The words after `--`; None if there is no `--`."""
+        """The words after `--`, if any."""
         for word in words:
             self._take(word)
 
@@ -224,7 +227,8 @@ class _Line:
         listed = self._ask(lambda haft: haft.tools())
         return [
             (
-                # `tool` is the tool's own name where `name` had to be changed for a provider of models.
+                # `tool` is the tool's own name where `name` had to be changed for a provider of
+                # models.
                 t.name if isinstance(t.tool, UnsetType) else t.tool,
                 t.description.strip().partition("\n")[0],
             )
@@ -232,9 +236,10 @@ class _Line:
         ]
 
     def _tool_arguments(self) -> Candidates:
-        """Yield candidates of the form `name=value` for each property of the tool's schema.
+        """Yield `name=value` for each property of the tool's schema.
 
-        The value is left open unless the schema lists the values. A value that is no string is JSON, after `:=`.
+        The value is left open unless the schema lists the values. A value that is no string is
+        JSON, after `:=`.
         """
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
@@ -289,12 +294,11 @@ class _Line:
 
 
 def _name(action: argparse.Action) -> str:
-    """Return the long form of an option (`--session`), or an argument's name (`id`)."""
     return action.option_strings[-1] if action.option_strings else action.dest
 
 
 def _urgency(info: HandleInfo) -> tuple[int, float]:
-    """Return the sort key by which handles that wait for a person come first, then live ones, then those stopped last."""
+    """Return the sort key: handles that wait for a person, live ones, then those stopped last."""
     state = info.state
     if isinstance(state, Stopped):
         return 2, info.age_s - state.elapsed_ms / 1000

@@ -25,7 +25,7 @@ def ask(question: str) -> bool:
 
 
 def ask_value(text: str, *, is_secret: bool) -> str:
-    """Show the text; return the line that a person types, without an echo for a secret."""
+    """Show the text; return the typed line, without an echo for a secret."""
     if is_secret:
         from getpass import getpass
 

@@ -1,4 +1,4 @@
-"""The addresses of machines in the user's file `hosts`, in the folder of haft's configuration.
+"""Addresses of machines in the user's file `hosts`, in the folder of haft's configuration.
 
 One address on a line; `#` begins a comment.
 """
@@ -18,8 +18,8 @@ _MAX_BYTES = 1 << 20
 def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
     """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each once.
 
-    The address comes with the number of its line in the file, or None if it is not from the file.
-    Raises `Misplaced` for a file that cannot be read.
+    Each has the number of its line in the file, or None. Raises `Misplaced` for a file that cannot
+    be read.
     """
     current = chosen or env.get("HAFT_HOST")
     listed: dict[str, int | None] = dict.fromkeys([_LOCAL, *([current] if current else ())])
@@ -37,10 +37,10 @@ def hosts_file(env: Mapping[str, str]) -> str:
 
 
 def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return the addresses in the file with the numbers of their lines, none if there is no file.
+    """Return the file's addresses, not validated, with their line numbers; none without a file.
 
-    Raises `Misplaced` for a file that cannot be read, or is longer than 1 MiB. The addresses are not validated. A byte that is not UTF-8 becomes U+FFFD: the address is then
-    invalid, and its line is reported like any other mistake.
+    Raises `Misplaced` for a file that cannot be read, or is longer than 1 MiB. A byte that is not
+    UTF-8 becomes U+FFFD: the address is then invalid, and reported as such.
     """
     try:
         path = hosts_file(env)

@@ -1,4 +1,4 @@
-"""Regular expressions for the lines of programs, by RE2: a search takes linear time, so it keeps a time limit."""
+"""Regular expressions for lines of output, by RE2: a search takes linear time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pattern(Protocol):
 
 
 def compile_pattern(text: str, *, ignores_case: bool = False) -> Pattern:
-    """Compile an expression. Raises `InvalidPattern`."""
+    """Compile an expression; raise `InvalidPattern`."""
     options = re2.Options()
     configure(options)
     options.case_sensitive = not ignores_case

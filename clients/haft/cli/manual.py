@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
 
 
 def page(name: str) -> str:
-    """Return a page of section 1. Raises KeyError for an unknown name."""
+    """Return a page of section 1; raise KeyError for an unknown name."""
     command = pages()[name]
     parser = command_parser(command) if command else top_parser()
     summary = COMMANDS[command] if command else ABOUT[:1].lower() + ABOUT[1:].rstrip(".")
@@ -70,7 +70,7 @@ def page(name: str) -> str:
 
 
 def _date() -> str:
-    """Return the date of the texts: of the build where it is reproducible, else of this file."""
+    """Return the date of the texts: of a reproducible build, else of this file."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
     moment = float(seconds) if seconds else Path(__file__).stat().st_mtime
     return time.strftime("%Y-%m-%d", time.gmtime(moment))

@@ -27,24 +27,23 @@ if TYPE_CHECKING:
 _PATIENCE_S = 10.0
 """Time of an answer: twice that of a busy machine."""
 _START_S = 30.0
-"""Time of a start: the first one of an installation without bytecode compiles some hundred modules."""
+"""Time of a start: the first one may compile some hundred modules to bytecode."""
 _SILENCE_S = 4.0
 _PING_S = 2.0
 
 START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
-"""The end of the message about a daemon that does not run."""
 
 MAX_MS = 2_000_000_000
 """A time limit that every system call takes: 23 days."""
 
 MAX_OFFSET = (1 << 53) - 1
-"""The greatest offset of the protocol: each number of JSON is exact up to there."""
+"""The greatest offset of the protocol: numbers of JSON are exact up to there."""
 
 _MIN_COLUMNS = 40
 _DEEP = " " * 8
 _DEEPER = "    "
 
-# Compiled at their first use, which most commands do without.
+# Compiled at first use, which most commands do without.
 _WORD_OF_SHELL = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 _PIECE = r"[^ ,|]*[ ,|]*"
 _TWO_COLUMNS = r"( +\S.*?) {2,}(\S.*)"
@@ -239,7 +238,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def named(text: str) -> str:
-    """Return the value of an argument that names something; an empty one is a variable that is not set."""
+    """Return an argument's value; refuse an empty one, such as an unset variable."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty; name something, or leave it out")
     return text
@@ -260,7 +259,6 @@ def whole(minimum: int = 0, maximum: int = MAX_MS) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """Return the value of an option that takes seconds, with a fraction or not."""
     if re.fullmatch(r"[0-9]{1,10}(\.[0-9]*)?|\.[0-9]+", text) is None:
         raise argparse.ArgumentTypeError(f"it takes seconds, as in 90 or 0.5, not {text!r}")
     return float(text)
@@ -344,7 +342,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
 
 
 def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
-    """Connect for a command that reads results without their types: it loads no msgspec."""
+    """Connect for a command that reads results without their types, and so without msgspec."""
     from ..blocking import BlockingConnection
     from ..json_exchange import JsonExchange
 
@@ -357,7 +355,7 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
 
 
 def report_silence(haft: BlockingConnection, options: argparse.Namespace) -> None:
-    """Have a connection of a command report a daemon that does not answer."""
+    """Have a connection report a daemon that does not answer."""
     haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
 
 
@@ -383,7 +381,7 @@ def report_unresponsive(options: argparse.Namespace) -> None:
 
 
 def open_address(address: Address, *, start: bool) -> Socket:
-    """Connect to the daemon at `address`, or `start` one there. Raises `NotRunning`."""
+    """Connect to the daemon at `address`, or `start` one there; raise `NotRunning`."""
     from ..connection import open_connection
     from ..errors import NotRunning
     from ..local_address import Local
@@ -399,7 +397,7 @@ def open_address(address: Address, *, start: bool) -> Socket:
 
 
 def chosen_address(options: argparse.Namespace) -> Address:
-    """Return the daemon's address by --host, HAFT_HOST and --socket. Raises `Misplaced`."""
+    """Return the daemon's address by --host, HAFT_HOST and --socket; raise `Misplaced`."""
     from ..address_choice import chosen_address as choose
 
     return choose(options.address, chosen_socket(options), os.environ)
@@ -443,12 +441,12 @@ def chosen_socket(options: argparse.Namespace) -> str | None:
 
 
 def _absolute(path: str) -> str:
-    # `resolve` would follow links, and pathlib costs 5 ms of every command.
+    # `resolve` would follow links, and pathlib costs 5 ms.
     return os.path.abspath(path)  # noqa: PTH100
 
 
 def root_at(address: Address, options: argparse.Namespace, folder: str | None = None) -> str | None:
-    """Return the root for a daemon at `address`: of another machine only a folder that is named."""
+    """Return the root for a daemon at `address`: of another machine only a named folder."""
     from ..local_address import Local
 
     if isinstance(address, Local):
@@ -462,7 +460,7 @@ def root_at(address: Address, options: argparse.Namespace, folder: str | None = 
 
 
 def _known_root(address: Address, options: argparse.Namespace) -> str | None:
-    """Return the root for a command that starts nothing: it needs no folder."""
+    """Return the root for a command that starts nothing and so needs no folder."""
     try:
         return root_at(address, options)
     except FolderGone:
@@ -470,7 +468,7 @@ def _known_root(address: Address, options: argparse.Namespace) -> str | None:
 
 
 def host_option(options: argparse.Namespace) -> str:
-    """Return the words of a command that repeat this one's --host, with a blank at the end."""
+    """Return the words that repeat this command's --host, with a blank at the end."""
     import shlex
 
     return f"--host {shlex.quote(options.address)} " if options.address else ""

@@ -42,7 +42,6 @@ examples:
 
 
 def top_parser() -> Parser:
-    """Return the parser of the words before a command."""
     top = Parser("haft", usage="haft [options] COMMAND …", about=ABOUT, epilog=_overview)
     common(top)
     top.add_argument("-V", "--version", action="store_true", help="show the versions")
@@ -61,7 +60,6 @@ def command_module(name: str) -> ModuleType:
 
 
 def command_parser(name: str) -> Parser:
-    """Return the parser of the words behind a command."""
     module: Any = command_module(name)
     parser = Parser(
         f"haft {name}",

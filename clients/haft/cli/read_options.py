@@ -41,7 +41,7 @@ _FIELDS = (
 
 
 WAIT_OF_A_PROGRAM = "input on a terminal; on a pipe output, for 250 ms at most"
-"""The default of `--wait` where a program was started, or given input."""
+"""Default of `--wait` for a started process, or one given input."""
 
 
 def add_reading(parser: argparse.ArgumentParser, *, cursor: bool, wait: str) -> None:
@@ -99,15 +99,14 @@ def reading_of(options: argparse.Namespace) -> dict[str, object]:
 def approved(
     haft: BlockingConnection, options: argparse.Namespace, method: str, fields: Fields
 ) -> bytes:
-    """Call a method that may need approval."""
     with AwaitingApproval(haft, options, fields["id"], is_start=method == "spawn"):
         return haft.raw(method, fields)
 
 
 class AwaitingApproval:
-    """The time of a person who approves for the calls within; the wait is reported.
+    """Time for an approval of the calls within; the wait is reported.
 
-    An interrupted start that awaits approval is withdrawn, so its handle is none that runs on.
+    An interrupted start that awaits approval is withdrawn.
     """
 
     def __init__(
@@ -186,8 +185,7 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:
-    """Describe a wait without its condition; the implicit one for a piped process's first output is
-    none."""
+    """Describe a wait without its condition; the implicit one for a piped process's first output is none."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.get("waited") in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state["waited"] == "stopped" else "timed out"
@@ -201,8 +199,7 @@ def _missed(options: argparse.Namespace, state: Json) -> str:
 
 
 def _settled(haft: BlockingConnection, options: argparse.Namespace, state: Json) -> Json:
-    """Give a stopped handle's last output a moment to arrive, so that a person sees the text once
-    and whole."""
+    """Wait a moment for a stopped handle's last output, so that a person sees the text once and whole."""
     again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
     until = time.monotonic() + _SETTLE_S
     while (

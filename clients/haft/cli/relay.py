@@ -35,12 +35,12 @@ from .terminal.pollable_client import PollableClient
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 _PIPE_BUF = select.PIPE_BUF
-"""A pipe that is ready takes so many bytes without blocking."""
+"""A ready pipe takes so many bytes without blocking."""
 
 _MAX_BACKLOG = 1 << 20
 _CHUNK = 65_536
 _LEAVING_S = 2.0
-"""Time for the daemon to start the command or to answer, once this process got a signal to end."""
+"""Time for the daemon to start the command or to answer, after a signal to end."""
 _FOR_LONG_MS = 86_400_000
 FORWARDED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -79,24 +79,23 @@ class Relay:
         resume: Sequence[str],
         forwarded: Iterable[str] = FORWARDED,
     ) -> None:
-        """Relay by `line`; `resume` is a command that lets the stopped handle go on."""
+        """Relay by `line`; `resume` is a command that resumes the stopped handle."""
         self._line = line
         self._resume = resume
         self._id = handle
         self._forwarded = forwarded
         self._pushed: deque[tuple[str, Raw]] = deque()
         self._queue: deque[tuple[int, bytes]] = deque()
-        """Output to write, in order."""
         self._size = 0
         streams = {STDOUT: sys.stdout, STDERR: sys.stderr}
         self._closed = {fd for fd, stream in streams.items() if stream is None}
-        """Streams without a reader; a number that was closed at the start may be a socket's now."""
+        """Streams without a reader; a descriptor closed at the start may be a socket's now."""
         self._last: Stopped | None = None
         self._stdin: int | None = STDIN if sys.stdin is not None else None
         self._reads = False
-        """False before the program runs, and while this process is in the background of its terminal."""
+        """False before the process runs, and in the background of this terminal."""
         self._input: bytes | None = b"" if sys.stdin is None else None
-        """Input that is not sent yet; empty: the end."""
+        """Unsent input; empty at the end."""
         self._sent: tuple[int, bytes] | None = None
         self._is_held = False
         self._replies: list[int] = []
@@ -107,7 +106,7 @@ class Relay:
         self._handlers: list[tuple[int, Any]] = []
 
     def hear(self, method: str, params: Raw) -> None:
-        """Take a push of the daemon."""
+        """Queue a push of the daemon."""
         self._pushed.append((method, params))
 
     def __enter__(self) -> Relay:
@@ -132,10 +131,10 @@ class Relay:
         signal.set_wakeup_fd(self._before)
 
     def start(self, spawned: int) -> None:
-        """Wait for the reply to a spawn; signals are forwarded afterwards. Raises `RemoteError`, `ReplyTimeout`.
+        """Wait for the reply to a spawn, then forward signals. Raises `RemoteError`, `ReplyTimeout`.
 
-        A signal that ends a process ends this one if a person still has to allow the start, at its second time, and
-        if the daemon does not answer.
+        A signal that ends a process ends this one during an approval, at its second time, and if
+        the daemon does not answer.
         """
         seconds = self._line.patience
         deadline = None if seconds is None else time.monotonic() + seconds
@@ -183,7 +182,7 @@ class Relay:
         raise AssertionError("the signal was not ignored, and has ended the process or raised")
 
     def run(self) -> Stopped:
-        """Relay until the handle has stopped and all output is written. Raises `ConnectionLost`."""
+        """Relay until the handle has stopped and all output is written; raise `ConnectionLost`."""
         self._reads = True
         while True:
             self._take_pushes()
@@ -260,7 +259,7 @@ class Relay:
             self._queue.appendleft((fd, data[written:]))
 
     def _lose(self, fd: int, size: int) -> None:
-        """Let the program learn that a stream has no reader, as the kernel does."""
+        """Report a stream without a reader to the process, as the kernel does."""
         self._closed.add(fd)
         self._size -= size + sum(len(piece) for other, piece in self._queue if other == fd)
         self._queue = deque(entry for entry in self._queue if entry[0] != fd)
@@ -324,7 +323,7 @@ class Relay:
         for number in arrived:
             name = signal.Signals(number).name.removeprefix("SIG")
             if name == "TSTP":
-                # Its process group is an orphaned one, which SIGTSTP does not stop.
+                # An orphaned process group, which SIGTSTP does not stop.
                 self._signal("STOP")
                 with self._resumed_at_death():
                     signal.raise_signal(signal.SIGSTOP)
@@ -338,7 +337,7 @@ class Relay:
     @contextmanager
     def _resumed_at_death(self) -> Iterator[None]:
         """Have a program of its own session resume the command if this process dies within the block."""
-        import subprocess  # for the few that are stopped
+        import subprocess  # only for stopped commands
 
         guard = subprocess.Popen(
             ["sh", "-c", _GUARD, "haft run", *self._resume],
@@ -356,7 +355,7 @@ class Relay:
         self._replies.append(self._apply({"signal": name}, wait="none"))
 
     def _is_answered(self, number: int) -> bool:
-        """Return True for a taken reply; a program that has ended takes no signal."""
+        """Return True for a taken reply; an ended process takes no signal."""
         try:
             return self._line.take(number) is not None
         except RemoteError:

@@ -1,4 +1,4 @@
-"""Remedies in the words of the command line for refusals of the daemon: the command that was meant."""
+"""Remedies for refusals of the daemon: the command that was meant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _BUILTINS = frozenset(
     [".", "alias", "cd", "eval", "exit", "export", "set", "source", "trap", "ulimit", "umask"]
 )
-"""Commands of a shell of which no program has the name, or the effect."""
+"""Shell builtins that no program replaces."""
 _FIRST_NAME = re.compile(r"[^.\[]+")
 
 
@@ -47,7 +47,7 @@ def of_missing_program(words: Sequence[str]) -> str | None:
 def of_refused_start(
     haft: Haft, tool: str, words: Sequence[str] | None, refused: RemoteError
 ) -> str | None:
-    """Describe how the start that the daemon has refused is written; None if that is unknown."""
+    """Describe how to write the start that the daemon has refused; None if unknown."""
     data: Any = refused.data if isinstance(refused.data, dict) else {}
     match refused.kind:
         case "tool_not_found" if shutil.which(tool):

@@ -34,14 +34,14 @@ _LISTED = {"age_s": (int, float), "bytes": int, "command": str}
 
 
 def checked_state(encoded: bytes) -> Json:
-    """Decode a handle's state. Raises `ProtocolFault`."""
+    """Decode a handle's state; raise `ProtocolFault`."""
     state = _decoded(encoded)
     _check_state(state, with_output=True)
     return state
 
 
 def handle_entries(encoded: bytes) -> list[Json]:
-    """Decode the result of `handles/list`. Raises `ProtocolFault`."""
+    """Decode the result of `handles/list`; raise `ProtocolFault`."""
     handles = _decoded(encoded).get("handles")
     if not isinstance(handles, list):
         raise _fault("handles")

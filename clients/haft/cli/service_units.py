@@ -1,4 +1,4 @@
-"""The units of haftd as a user service: templates, with the command and the folders of this installation."""
+"""Units of haftd as a user service: templates, with the command and the folders of this installation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own_environment() -> Environment | None:
 
 
 def service_folder(env: Mapping[str, str]) -> str:
-    """Return the folder of copies. Raises `Misplaced`."""
+    """Return the folder of copies; raise `Misplaced`."""
     try:
         return data_folder(env)
     except PathError as fault:

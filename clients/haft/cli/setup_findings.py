@@ -1,4 +1,4 @@
-"""Findings about what `haft setup` has written: files of another version, units of a missing program."""
+"""Findings about the files of `haft setup`: of another version, units of a missing program."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Record of the files that `haft setup` has written, so that `--undo` restores each byte.
 
-The record is saved before the files are written: after an interruption, a recorded file has the new content, the
-content before, or is missing. A file with another content was changed by the person.
+The record is saved first: after an interruption, a recorded file has the new content, the content
+before, or is missing. A file with another content was changed by the person.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SetupRecord:
     """The record of this person's data folder."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        """Read the record. Raises `SetupFailed` if it cannot be read, `PathError` without a home."""
+        """Read the record; raise `SetupFailed` if it cannot be read, `PathError` without a home."""
         self._file = Path(data_folder(env)) / NAME
         try:
             self._content = msgspec.json.decode(self._file.read_bytes(), type=_Content)
@@ -64,7 +64,7 @@ class SetupRecord:
         return self._content.files.get(str(path))
 
     def is_untouched(self, path: Path) -> bool:
-        """Return True if a recorded file is as it was written, as it was before, or missing."""
+        """Return True if a recorded file is as written, as before, or missing."""
         file = self.find(path)
         if file is None or path.is_symlink():
             return False
@@ -72,7 +72,7 @@ class SetupRecord:
         return content is None or content == file.before or digest(content) == file.digest
 
     def write(self, part: str, contents: Mapping[Path, bytes]) -> None:
-        """Write files of a part, and remember what they replace. Raises `SetupFailed`."""
+        """Write files of a part, and remember what they replace; raise `SetupFailed`."""
         for path, content in contents.items():
             known = self.find(path)
             before = read(path)
@@ -85,10 +85,7 @@ class SetupRecord:
             _replace(path, content)
 
     def restore(self, paths: list[Path]) -> None:
-        """Put back the files that were replaced and remove the others, with folders that are empty then.
-
-        Raises `SetupFailed`.
-        """
+        """Put back the replaced files and remove the others, with emptied folders; raise `SetupFailed`."""
         for path in paths:
             file = self._content.files[str(path)]
             if file.before is not None:
@@ -145,7 +142,6 @@ def read(path: Path) -> bytes | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:

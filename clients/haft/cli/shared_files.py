@@ -1,8 +1,8 @@
 """Files that `haft setup` writes for other programs: completions, manual pages, the Neovim plugin.
 
-They are written to the person's own data folders, where the programs look by themselves. A file that the person has
-changed is kept, and named, until its replacement is asked for. A link in the place of a file belongs to another
-installation, and is left alone.
+They go to the person's own data folders, where the programs look. A file that the person has
+changed is kept, and named, until its replacement is asked for. A link in the place of a file
+belongs to another installation, and stays.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ class Changes(msgspec.Struct, frozen=True):
     kept: dict[Path, str]
 
     def steps(self, record: SetupRecord) -> list[str]:
-        """Describe the changes."""
         files = ((path, record.find(path)) for path in self.restored)
         return [
             *(f"write {path}" for path in self.written),
@@ -144,7 +143,7 @@ class SharedFiles:
         return changes
 
     def make(self, changes: Changes) -> None:
-        """Carry the changes out. Raises SetupFailed."""
+        """Carry the changes out; raise SetupFailed."""
         if changes.written:
             self._record.write(self._part, {path: self._contents[path] for path in changes.written})
         if changes.restored:
@@ -152,7 +151,7 @@ class SharedFiles:
 
 
 def _is_same(present: bytes | None, content: bytes) -> bool:
-    """Compare contents; the date of a manual page is that of its installation."""
+    """Compare contents, except for the date of a manual page."""
     if present is None:
         return False
     return present == content or _MAN_DATE.sub(rb"\1", present) == _MAN_DATE.sub(rb"\1", content)

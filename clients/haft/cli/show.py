@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     When = Literal["auto", "always", "never"]
     Json = Mapping[str, Any]
-    """A JSON object as it is on the wire, such as a handle's state."""
+    """A JSON object as on the wire, such as a handle's state."""
 
 # Causes of an end whose message has more than `ended by …`: the denied access, the limit.
 _REASONED = ("exit", "limit")
@@ -36,7 +36,7 @@ class OutputFailed(HaftError):
 
 
 def write(text: str | bytes) -> None:
-    """Write to stdout at once. Raises `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
+    """Write to stdout at once; raise `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
     global _is_mid_line
     if not text:
         return
@@ -122,7 +122,7 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
 
 
 def choose_colours(when: When) -> None:
-    """Set when texts are coloured, from now on; `auto` is at first."""
+    """Set when texts are coloured, from now on; `auto` is the default."""
     global _when
     _when = when
 
@@ -251,7 +251,6 @@ def show_state(state: Json) -> None:
 
 
 def show_bytes(state: Json) -> None:
-    """Write the bytes of a base64 view to stdout, and the state to stderr."""
     write(bytes_of(state))
     show_line(state)
 

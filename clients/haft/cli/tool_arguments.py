@@ -1,4 +1,4 @@
-"""A tool's own arguments, read from its JSON Schema, in the form in which the command line takes them."""
+"""A tool's own arguments, read from its JSON Schema, as the command line takes them."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Argument(msgspec.Struct, frozen=True):
 def arguments_of(parameters: dict[str, Any]) -> dict[str, Argument]:
     """Return the tool's arguments by name; those of a stateful tool stand in the variant of `spawn`.
 
-    The variant has parameters of the call beside them. They are those of the other actions; the tool's own one goes
-    before a parameter of the call with its name.
+    The variant also has parameters of the call, known from the other actions; the tool's own one
+    goes before a parameter of the call with its name.
     """
     schema: dict[str, Any] = parameters
     added: dict[str, Any] = {}

@@ -1,8 +1,7 @@
 """Bridge between a host of MCP and the daemon: messages in, messages and requests out. No I/O.
 
-A request is a generator of steps: requests to the daemon or to the host. The end of a request ends
-a wait, never a handle. An answered request is forgotten: its state returns, signed, with a later
-answer.
+A request is a generator of steps: requests to the daemon or to the host. Its end ends a wait, never
+a handle. No answered request is kept: its state returns, signed, with a later answer.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ PROGRESS_S = 10.0
 _FIRST_PROGRESS_S = (1.0, 2.0, 3.0, 4.0)
 """Pauses before the first reports: a host's user sees soon that a call works."""
 _STREAM = "haft.changes"
-"""Id of the stream that notifies a legacy host, which has no request."""
+"""Id of a legacy host's event stream, which has no request."""
 MAX_PROGRESS_TEXT = 200
 
 _LEGACY_ONLY = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -74,14 +73,13 @@ class _Request:
         self.daemon_number: int | None = None
         self.host_number: str | None = None
         self.host_due: float | None = None
-        """Time at which the host's reply is no longer awaited."""
+        """Deadline of the host's reply."""
         self.on_late: Callable[[Raw], None] | None = None
         self.is_listening = False
-        """The request awaits a notification of the daemon."""
 
 
 class Bridge:
-    """One host, one daemon. `to_host` is the output.
+    """One host, one daemon. `to_host` is the output queue.
 
     `connect` returns a conversation with a daemon, started if need be, or raises `HaftError`.
     `methods` are served beside MCP's own; `legacy_stream` notifies a legacy host of changes, from
@@ -108,10 +106,10 @@ class Bridge:
         self._waiting: dict[int, _Request] = {}
         self._host_requests: dict[str, _Request] = {}
         self._late: dict[str, Callable[[Raw], None]] = {}
-        """Receivers of replies by the host that are no longer awaited."""
+        """Receivers of late replies by the host."""
         self._now = 0.0
         self._hearing: dict[_Request, deque[Raw]] = {}
-        """Requests that receive the daemon's notifications, and their unread ones."""
+        """Requests that receive the daemon's notifications, with queues of unread ones."""
         self._last_asked = 0
         self._legacy = legacy
         self._name = name
@@ -249,7 +247,7 @@ class Bridge:
             except HaftError as fault:
                 answer = fault
             if answer is not None:
-                # A part would keep the whole feed alive.
+                # A part would keep the whole buffer alive.
                 self._ready.append((request, answer.copy() if isinstance(answer, Raw) else answer))
         self._run()
 
@@ -281,7 +279,7 @@ class Bridge:
         return min(due, default=None)
 
     def tick(self, now: float) -> None:
-        """Report the progress that is due, and end waits for the host whose time has run out."""
+        """Report due progress, and end expired waits for the host."""
         self._now = now
         self._report_progress(now)
         for request in list(self._host_requests.values()):
@@ -366,7 +364,7 @@ class Bridge:
         self._hearing.pop(request, None)
 
     def hear(self, method: str, params: Raw) -> None:
-        """Pass a notification to each request that awaits one."""
+        """Queue a notification for each request that awaits one."""
         notification = Raw(msgspec.json.encode([method, params]))
         for request, unheard in self._hearing.items():
             unheard.append(notification)

@@ -1,8 +1,8 @@
 """Hosts of MCP, and the entry of haft in the configuration of each.
 
 Paths are absolute: a host started from a desktop has another `PATH`. Only the entry is changed, in
-place, with a backup. Hosts do not announce the project's folder, so the entry has the host's
-variable for it.
+place, with a backup; the host's variable in it gives the project's folder, which hosts do not
+announce.
 """
 
 from __future__ import annotations
@@ -74,13 +74,14 @@ class Entry:
         return json.dumps({self._section: {NAME: self.value}}, indent=2, ensure_ascii=False) + "\n"
 
     def install(self) -> bool:
-        """Write the entry; return False if present. Raises `SetupFailed`."""
+        """Write the entry; return False if present; raise `SetupFailed`."""
         return self._change(self.value)
 
     def uninstall(self) -> bool:
-        """Remove the entry; return False if absent. Raises `SetupFailed`.
+        """Remove the entry; return False if absent; raise `SetupFailed`.
 
-        A file unchanged since `install` becomes the backup again; one that `install` made is removed.
+        A file unchanged since `install` becomes the backup again; one that `install` made is
+        removed.
         """
         return self._change(None)
 
@@ -156,8 +157,7 @@ class Entry:
 def entry_for(
     host: str, env: Mapping[str, str], root: str | None, more: Sequence[str] = ()
 ) -> Entry:
-    """Return the entry of haft for a host, with `more` options; raises `SetupFailed` if it needs a
-    root."""
+    """Return the entry of haft for a host, with `more` options; raise `SetupFailed` if it needs a root."""
     about = HOSTS[host]
     if about.needs_root and root is None:
         raise SetupFailed(
@@ -245,9 +245,9 @@ def _without_table(text: str) -> str:
 
 
 def replace_file(path: Path, text: str, *, keep_backup: bool, is_private: bool = False) -> None:
-    """Write the file whole or not at all; `is_private`: for its user alone. Raises `OSError`.
+    """Write the file whole or not at all, with a backup of the same mode; raise `OSError`.
 
-    The backup keeps the mode.
+    `is_private`: for its user alone.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if keep_backup:

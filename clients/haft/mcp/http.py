@@ -83,7 +83,7 @@ class _Sent(msgspec.Struct):
 
 
 class _Running:
-    """Request in progress, to which other requests of the session bring lines."""
+    """Request in progress, with a queue of lines from other requests of the session."""
 
     def __init__(self) -> None:
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_admitted(self) -> bool:
-        # Of two, another server on the way may have read the other one.
+        # Of two, a server on the way may have read the other one.
         if any(len(self.headers.get_all(name, ())) > 1 for name in _SINGLE):
             self._refuse(400, f"Each of the headers {', '.join(_SINGLE)} may come once.")
             return False
@@ -281,7 +281,6 @@ class _Handler(BaseHTTPRequestHandler):
             running.close()
 
     def _pass_on(self, body: bytes, posted: _Posted, session: _Session | None) -> None:
-        """Pass a reply or a cancellation to the request in progress."""
         if session is None:
             return
         running: _Running | None = None

@@ -36,7 +36,7 @@ def decode(text: str) -> Any:
 
 
 def set_member(text: str, section: str, name: str, value: Any) -> str:
-    """Return the text with `value` under `name` of the object `section`, which is added if missing."""
+    """Return the text with `value` under `name` of the object `section`, added if missing."""
     decode(text)
     text = text if text.strip() else "{}\n"
     root = _object(text, 0)
@@ -52,7 +52,7 @@ def set_member(text: str, section: str, name: str, value: Any) -> str:
 
 
 def remove_member(text: str, section: str, name: str, *, keep_section: bool = False) -> str:
-    """Return the text without `name` of `section`, and without an emptied section unless it is kept."""
+    """Return the text without `name` of `section`, and without an emptied section unless kept."""
     decode(text)
     if not text.strip():
         return text

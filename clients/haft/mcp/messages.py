@@ -1,5 +1,4 @@
-"""Messages of the Model Context Protocol that the bridge reads and writes; for eras see
-`haft_protocol.mcp`.
+"""Messages of the Model Context Protocol; for eras see `haft_protocol.mcp`.
 
 A message is decoded once, its params by the method.
 """
@@ -114,7 +113,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def read(line: bytes) -> tuple[Message, Meta | UnsetType]:
-    """Decode a line and the `_meta` of its params; raises `Fault`."""
+    """Decode a line and the `_meta` of its params; raise `Fault`."""
     try:
         message = _MESSAGE.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
@@ -135,7 +134,7 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def with_whole_characters(line: bytes) -> bytes | None:
     """Return the line with a mark for each half of a surrogate pair, which hosts in JavaScript
-    write for a cut emoji; None if the fault is another."""
+    write for a cut emoji; None for another fault."""
     if not _HALF.search(line):
         return None
     import json
@@ -156,7 +155,7 @@ def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def cancelled_id(params: Raw) -> Id | None:
-    """Return the id of the request that a notification cancels; None if the params name none."""
+    """Return the id of a notification's cancelled request, or None."""
     try:
         id: int | str | UnsetType = read_params(params, _CANCELLED).request_id
     except Fault:

@@ -1,7 +1,7 @@
 """A tool's question as a form of MCP, and the answer from the completed form.
 
 A form has a property by the question's id, or one for each field. Options are texts in every
-revision, so others appear as their JSON text. A form never asks for a secret, nor to open an address.
+revision; others appear as their JSON text. A form never asks for a secret, nor to open an address.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Unanswered(ValueError):
 
 def is_elicited(inquiry: Inquiry) -> bool:
     """Return True for a question to the host's user by a form: not for the model, no secret and no
-    address, which the form's users could not tell from one that the host vouches for."""
+    address, which users could not tell from the host's own."""
     question = inquiry.question
     is_open = not isinstance(question.answer_type, Secret) and question.url is None
     return is_open and inquiry.target != "assistant"
 
 
 def form_of(inquiry: Inquiry, *, has_mode: bool) -> dict[str, Any]:
-    """Return the params of `elicitation/create`. Revisions before 2025-11-25 have no `mode`."""
+    """Return the params of `elicitation/create`; revisions before 2025-11-25 have no `mode`."""
     question = inquiry.question
     parts = [part for part in (question.pre_amble, question.text) if part]
     if not isinstance(inquiry.refused, msgspec.UnsetType):

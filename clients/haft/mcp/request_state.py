@@ -1,4 +1,4 @@
-"""`requestState`: a call's state, signed, which the client returns with an answer.
+"""`requestState`: a call's signed state, which the client returns with an answer.
 
 The user's key is in a file of the state folder, for other processes and restarts.
 """
@@ -31,11 +31,11 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     inquiry_id: str
     question: str
     refusals: int = 0
-    """Number of answers in a row that were refused."""
+    """Refused answers in a row."""
 
 
 def state_key() -> bytes:
-    """Return the user's key, made on first use; raises `InvalidState` for an unusable file or folder."""
+    """Return the user's key, made on first use; raise `InvalidState` for an unusable file or folder."""
     folder = state_folder(os.environ)
     path = f"{folder}/mcp-key"
     try:
@@ -61,20 +61,20 @@ def _key(folder: str, path: str) -> bytes:
         try:
             os.link(draft, path)
         except FileExistsError:
-            pass  # Another bridge was first.
+            pass  # Another process was first.
         finally:
             os.unlink(draft)  # noqa: PTH108
     raise InvalidState(f"{path} is no key; remove it")
 
 
 def sign_state(key: bytes, state: State, bound_to: object) -> str:
-    """Return the signed text of the state, bound to a call's tool, arguments and session."""
+    """Return the signed state, bound to a call's tool, arguments and session."""
     body = msgspec.json.encode(state)
     return urlsafe_b64encode(_mac(key, body, bound_to) + body).decode()
 
 
 def verify_state(key: bytes, text: str, bound_to: object) -> State:
-    """Return the state; raises `InvalidState`."""
+    """Return the state; raise `InvalidState`."""
     try:
         signed = urlsafe_b64decode(text.encode())
         if urlsafe_b64encode(signed).decode() != text:

@@ -1,8 +1,7 @@
 """Resources `haft://handles/<id>/output` and `…/screen`, and notifications about them.
 
-Reads leave the read offset, so a person's look takes no output from the model. A modern host
-listens to one stream (`subscriptions/listen`), a legacy one subscribes to each. Notifications have
-no content.
+Reads leave the read offset and take no output from the model. A modern host listens to one stream
+(`subscriptions/listen`), a legacy one subscribes to each. Notifications have no content.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Resources:
         self._tools = tools
         self._subscribed: set[str] = set()
         self._notified: dict[object, set[str]] = {}
-        """By stream: changed resources that the host knows of; none has been read since."""
+        """By stream: changed resources that the host knows of and has not read since."""
 
     @property
     def methods(self) -> dict[str, Serve]:
@@ -177,7 +176,7 @@ class Resources:
                 yield CallDaemon("subscribe", _subscription(place, [uri]))
             except RemoteError:
                 continue  # Without a handle nothing changes.
-        # Acknowledged once the daemon has subscribed: no change after it is missed.
+        # The daemon has subscribed: no change after the event is missed.
         yield NotifyHost(
             "notifications/subscriptions/acknowledged", {"notifications": honoured, **meta}
         )

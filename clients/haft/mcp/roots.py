@@ -1,8 +1,8 @@
 """Folder in which tools work, and the session that owns their handles.
 
 `--root`, else `CLAUDE_PROJECT_DIR`, else a legacy host's first root, else the working folder. `/`
-and the home folder are refused: hosts without a project start there, and tools could do harm. A
-session belongs to a root, so handles outlive a host.
+and the home folder are refused: hosts without a project start there. A session belongs to a root,
+so handles outlive a host.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def find_place(
 
 
 def session_of(folder: str) -> str:
-    """Return the name of a root's session: the folder's name, and a hash of its path."""
+    """Return a root's session: the folder's name, and a hash of its path."""
     stem = _OTHERS.sub("-", folder.rpartition("/")[2])[:MAX_STEM].strip("-.") or "root"
     return f"mcp.{stem}.{_hash(os.fsencode(folder)):08x}"
 
 
 def _hash(data: bytes) -> int:
-    """Return FNV-1a in 32 bits, without a library."""
+    """Return FNV-1a in 32 bits."""
     value = 0x811C9DC5
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

@@ -1,8 +1,8 @@
 """Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
-A server that a table cannot express is left out with the reason. Values of variables and headers
-are written, not shown. An input that the host would ask a person for (VS Code's `inputs`) is a mark
-in the table until `fill`.
+A server that no table expresses is left out with the reason. Values of variables and headers are
+written, not shown. A host's question to the user (VS Code's `inputs`) is a mark in the table until
+`fill`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_WORD = re.compile(r"(?i)token|key|secret|passw|auth|credential")
 _INPUT = re.compile(r"\$\{input:([^}\x80\x81]+)\}")
 _MARK = re.compile("\x80([^\x81]*)\x81")
-"""An input in a table: characters that a header may have and no host writes."""
+"""An input in a table, between characters that a header may have and no host writes."""
 _HIDDEN = "…"
 
 Table = dict[str, Any]
@@ -55,7 +55,7 @@ class _Inexpressible(ValueError):
 class ServerImport:
     """Servers of one file, as tables new to haft's configuration.
 
-    `folder` is the project's, for the servers that Claude Code keeps for it beside the user's; with
+    `folder` is the project's, for the servers that Claude Code keeps beside the user's; with
     `can_ask` the host's inputs may be asked for. Raises `SetupFailed` for an unreadable file.
     """
 
@@ -67,7 +67,7 @@ class ServerImport:
         self.left_out: dict[str, str] = {}
         """Reason, by the server's name."""
         self.inputs: dict[str, Input] = {}
-        """Inputs that the tables need, by their id, for `fill`."""
+        """Inputs that the tables need, by id, for `fill`."""
         self._before = _text_of(self.config) if self.config.exists() else ""
         present = _decoded(self._before, self.config).get("mcp", {})
         if not isinstance(present, dict):
@@ -91,14 +91,12 @@ class ServerImport:
                 self.left_out[name] = str(reason)
 
     def shown(self) -> str:
-        """Return the tables without values of variables and headers, and without likely secrets
-        elsewhere."""
+        """Return the tables without values of variables and headers, and without likely secrets elsewhere."""
         hidden = {name: _without_secrets(table) for name, table in self.tables.items()}
         tables = _replaced(hidden, lambda mark: f"${{input:{mark[1]}}}")
         return "\n".join(_toml(name, table) for name, table in tables.items())
 
     def fill(self, values: Mapping[str, str]) -> None:
-        """Put the values of all inputs into the tables."""
         self.tables = _replaced(self.tables, lambda mark: values[mark[1]])
         self.inputs = {}
 
@@ -132,7 +130,7 @@ class ServerImport:
 
 def _text_of(path: Path) -> str:
     try:
-        # Bytes: `read_text` would turn CRLF into LF.
+        # `read_text` would turn CRLF into LF.
         return path.read_bytes().decode()
     except OSError as fault:
         raise SetupFailed(f"{path} cannot be read: {fault.strerror}") from None
@@ -151,7 +149,7 @@ def _decoded(text: str, path: Path) -> dict[str, Any]:
 
 
 def _servers(document: Mapping[str, Any], source: str, folder: str) -> dict[str, Any]:
-    """Return the servers of the user, and those of the project in `folder`, which win."""
+    """Return the servers of the user and, in preference, of the project in `folder`."""
     projects = document.get("projects")
     project = projects.get(folder) if isinstance(projects, dict) else None
     servers: dict[str, Any] | None = None
@@ -200,7 +198,6 @@ def _marked(server: object, known: Mapping[str, Input]) -> object:
 def _replaced(
     value: Any, by: Callable[[re.Match[str]], str], pattern: re.Pattern[str] = _MARK
 ) -> Any:
-    """Replace a pattern in every text of a value."""
     if isinstance(value, dict):
         return {key: _replaced(item, by, pattern) for key, item in value.items()}
     if isinstance(value, list):
@@ -225,7 +222,7 @@ def _table(name: str, server: object) -> Table:
 
 
 def _own_name(name: str) -> str:
-    """Return the name in the characters that every provider takes in the name of a tool."""
+    """Return the name in the characters that every provider takes."""
     own_name = _NOT_IN_NAMES.sub("_", name).strip("_")[:_MAX_NAME]
     if not own_name:
         raise _Inexpressible("its name has no letter and no digit of ASCII")
@@ -237,7 +234,7 @@ def _program(name: str, command: str, server: Mapping[str, Any]) -> Table:
     names = [PurePosixPath(word).name for word in (command, *args)]
     if name == NAME or (NAME, "mcp") in itertools.pairwise(names):
         raise _Inexpressible("it is haft itself")
-    # A list, since a text is split into words.
+    # A text would be split into words.
     table: Table = {"command": [command]}
     if args:
         table["args"] = args

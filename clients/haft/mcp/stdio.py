@@ -28,7 +28,7 @@ MAX_UNREAD = 4 << 20
 
 _CHUNK = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Some hosts on Windows write one before their first message."""
+"""Some hosts on Windows write one first."""
 
 
 class DaemonLink:
@@ -51,7 +51,6 @@ class DaemonLink:
         return self._daemon
 
     def close(self) -> None:
-        """Close the connection; handles live on."""
         if self._socket is not None:
             self._socket.close()
 
@@ -106,8 +105,7 @@ class StdioTransport:
         self._is_too_long = False
 
     def serve(self, bridge: Bridge) -> None:
-        """Serve until the host closes the input. Raises `BrokenPipeError` if the host stops
-        reading."""
+        """Serve until the host closes the input; raise `BrokenPipeError` if the host stops reading."""
         try:
             while self._turn(bridge):
                 pass
@@ -148,7 +146,6 @@ class StdioTransport:
         if self._is_too_long:
             if not lines:
                 return True
-            # The end of that line is no message of its own.
             self._is_too_long = False
             del lines[0]
         elif lines:

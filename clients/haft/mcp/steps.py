@@ -72,4 +72,3 @@ class Host:
 
 
 Serve = Callable[[Host, Raw], Steps]
-"""Serves a method: the generator of its result."""

@@ -1,6 +1,6 @@
 """`tools/list` and `tools/call`: the daemon's tools for a host.
 
-A program's question goes to the host's user by a form, else the reply explains how to answer. The
+A tool's question goes to the host's user by a form, else the reply explains how to answer. The
 daemon's refusal is a result with `isError`, which a model can correct; only an unknown tool is an
 error.
 """
@@ -29,7 +29,7 @@ ROOTS_TIMEOUT_S = 2.0
 MAX_ROUNDS = 8
 """Forms that one legacy call shows at most."""
 MAX_REPEATS = 2
-"""Number of times that a question is asked again after an invalid answer."""
+"""Repetitions of a question after invalid answers."""
 
 _FIRST_WITH_MODE = "2025-11-25"
 _LIST = msgspec.json.Decoder(ListParams)
@@ -41,7 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     session: str | None = None
     surface: Literal["verbs", "actions"] = "verbs"
     asks_roots: bool = True
-    """False where several hosts share one server: the roots of one are not those of another."""
+    """False where several hosts, each with its roots, share one server."""
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Tools:
                     )
                 except RemoteError:
                     pass
-        # Another call may have found the place meanwhile.
+        # Another task may have found the place meanwhile.
         if self._place is None:
             self._place = self._find_place(None)
         return self._place
@@ -188,13 +188,12 @@ class Tools:
                 try:
                     return self._input_required(place, params, inquiry, form, refusals)
                 except InvalidState as fault:
-                    # The text explains how to answer without a form.
                     return _text(f"{reply.text}\n[no form can be shown: {fault}]")
             answers += 1
             try:
                 filled = _ELICITED.decode((yield CallHost("elicitation/create", form)))
             except (RemoteError, msgspec.MsgspecError):
-                break  # The host cannot show a form after all; the text explains how to answer.
+                break  # The text explains how to answer without a form.
             if filled.action != "accept":
                 return _text(f"{_unanswered(filled.action)}\n{reply.text}")
             reply = yield from self._answered(place, params, inquiry, filled)
@@ -224,7 +223,7 @@ class Tools:
         self, place: Place, params: CallParams, signed: str
     ) -> Generator[Step, Raw, tuple[_Called, bool, int]]:
         """Resume a call that has asked; return the reply, True to pass on its question, and the
-        number of refused answers before this one."""
+        count of answers refused before."""
         from .request_state import InvalidState, verify_state
 
         try:
@@ -271,7 +270,7 @@ class Tools:
             return (yield from self._read_on(place, params, inquiry.handle))
         reply = yield from self._fetch(place, inquiry.handle)
         if not reply.inquiry:
-            return reply  # Another client has answered meanwhile.
+            return reply  # Another client has answered.
         inquiry = {**msgspec.json.decode(reply.inquiry), "refused": refused}
         return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(inquiry)))
 

@@ -1,4 +1,4 @@
-"""Call of a coroutine function: questions are answered and a cancellation arrives while it runs."""
+"""Call of a coroutine function, with answers and a cancellation while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .registry import Tool
 
 
 def run_coroutine(tool: Tool, arguments: dict[str, Any], lines: Lines) -> Any:
-    """Return the result of the coroutine; raises `KeyboardInterrupt` when the call is cancelled."""
+    """Return the coroutine's result; raise `KeyboardInterrupt` on cancellation."""
     try:
         return asyncio.run(_Session(lines).run(tool, arguments))
     except asyncio.CancelledError:

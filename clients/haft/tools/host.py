@@ -61,8 +61,6 @@ class Metadata(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A line of a file that matches."""
-
     path: str
     line: int
     text: str
@@ -87,7 +85,7 @@ class Response(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """An ended program: `code`, or the name of the `signal` that has killed the program."""
+    """An ended process: `code`, or the name of the `signal` that killed the process."""
 
     stdout: str
     stderr: str
@@ -96,7 +94,7 @@ class Completed(NamedTuple):
 
 
 class _Files:
-    """Files below the root; a path is relative to the root."""
+    """Files below the root, by relative paths."""
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> str:
         """Return a file as text, `offset` and `length` in bytes; 4 MiB at most."""
@@ -176,8 +174,6 @@ class _Http:
 
 
 class _Process:
-    """Programs of the host."""
-
     def run(
         self,
         program: str,
@@ -186,7 +182,6 @@ class _Process:
         stdin: str = "",
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Run a program to the end."""
         params = {"args": args, "cwd": cwd, "stdin": stdin, "timeout_s": timeout_s}
         return Completed(**_call("process.run", program=program, **params))
 

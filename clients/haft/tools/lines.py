@@ -34,7 +34,7 @@ class Lines:
         self._buffer = bytearray()
         self._replies: dict[int, dict[str, Any]] = {}
         self._held: list[dict[str, Any]] = []
-        """Messages that came while a request waited for the reply."""
+        """Queue of messages that arrived during a request."""
         self._count = 0
         self._thread = get_ident()
         self.host_methods: frozenset[str] = frozenset()
@@ -50,7 +50,6 @@ class Lines:
         return message
 
     def arm(self) -> None:
-        """Request a signal when input is readable."""
         os.set_blocking(self._input, False)
         fcntl.fcntl(self._input, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(self._input, fcntl.F_GETFL)
@@ -76,7 +75,7 @@ class Lines:
         sys.stdout.flush()
         self._count += 1
         number = self._count
-        # The handler of the signal would take the reply away from here.
+        # The handler of the signal would take the reply.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
         try:
             self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})

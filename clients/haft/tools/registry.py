@@ -18,14 +18,14 @@ class Tool:
     function: Callable[..., Any]
     description: Description
     fault: str = ""
-    """The reason why the function has no description."""
+    """Reason why the function has no description."""
 
     @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
     def message(self) -> dict[str, Any]:
-        """Return the tool's entry in a reply to the action `schema`."""
+        """Return the entry for a reply to the action `schema`."""
         if self.fault:
             return {"name": self.name, "error": self.fault}
         described = self.description
@@ -36,19 +36,16 @@ class Tool:
 
 
 TOOLS: dict[str, Tool] = {}
-"""Decorated functions of all loaded modules."""
 
 
 def tool_of(function: Callable[..., Any], name: str | None = None) -> Tool:
-    """Return a function as a tool, with the fault of its signature; raise `TypeError` for another
-    object."""
+    """Return a function as a tool, with the fault of its signature; raise `TypeError` for another object."""
     if not inspect.isfunction(function):
         raise TypeError(f"a tool is a function with type hints, and {function!r} is none")
     name = name or function.__name__
     try:
         return Tool(name, function, describe(function))
     except Exception as error:
-        # The other tools of the program stay.
         fault = str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
         return Tool(name, function, Description("", "", {}), fault)
 

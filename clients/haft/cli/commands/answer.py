@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
         answer = _read(haft, inquiry, getattr(options, "value", None))
-        # With `question` the daemon refuses the answer if the inquiry has another question by now.
+        # With `question` the daemon refuses an answer to an earlier question.
         result = haft.raw(
             "inquiries/answer",
             {
@@ -80,7 +80,7 @@ def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
 
 
 def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
-    """Return the answer: VALUE, or without one the line that the user types at the terminal."""
+    """Return the answer: VALUE, or the line that the user types."""
     question = inquiry.question
     secret = isinstance(question.answer_type, Secret)
     if value is not None:

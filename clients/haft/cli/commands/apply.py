@@ -110,11 +110,10 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
     """Read the question, then the answer: its meaning depends on the question.
 
-    The question may end meanwhile; the typed text, perhaps a secret, must not become the program's
+    The question may end meanwhile; the typed text, perhaps a secret, must not become the process's
     input.
     """
     handle, private = options.id, getattr(options, "secret", False)
-    # With a cursor, the read offset stays.
     state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
     if isinstance(state, Stopped):
         ended = handle_stopped(handle, msgspec.to_builtins(state))

@@ -97,11 +97,11 @@ def join(
     *,
     inline: bool = False,
 ) -> tuple[OwnTerminal, HandleState | None]:
-    """Join the handle `options.id` to the person's terminal, its keys and screen; return the last state, or
-    None after a detach, which is reported.
+    """Join the handle `options.id` to the person's terminal; return the last state, or None after a
+    detach, which is reported.
 
-    With `inline` the output of a handle that has just begun goes below that of other commands, and a signal other than
-    HUP is left to the caller.
+    With `inline` the output of a new handle goes below that of other commands, and a signal other
+    than HUP is left to the caller.
     """
     own = OwnTerminal(*terminal)
     attached = Attachment(
@@ -143,7 +143,7 @@ def join(
 
 
 def _is_lost(own: OwnTerminal) -> bool:
-    """Return True if there is no terminal for a message, or one that never takes it."""
+    """Return True if no terminal takes a message."""
     return own.gone or own.deaf or own.stalled
 
 
@@ -174,7 +174,7 @@ def _prefix(options: argparse.Namespace) -> str:
 
 
 def terminals(command: str, alternative: str) -> tuple[int, int]:
-    """Return the descriptors of the person's terminal. Raises `UsageError` with the alternative."""
+    """Return the descriptors of the person's terminal; raise `UsageError` with the alternative."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
             raise UsageError(f"{command} wants a terminal as its standard {name}; {alternative}")

@@ -1,4 +1,4 @@
-"""`haft audit`: show the log of actions on handles, from its file, without a daemon.
+"""`haft audit`: show the log of actions on handles, without a daemon.
 
 Malformed lines are counted. Input in pieces, from one client to one handle, is one row.
 """
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the records, oldest first. None at all is no failure, but none of a handle that was named is."""
+    """Show the records, oldest first; none of a named handle is a failure."""
     require_local(options, subject="the audit log is a file")
     try:
         path = audit_log(os.environ)

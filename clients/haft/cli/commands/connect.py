@@ -163,7 +163,7 @@ class _Streams:
         if not self._replies:
             return
         try:
-            # A ready pipe takes this much without blocking; its flags stay as its owner set them.
+            # A ready pipe takes this much without blocking; its flags are its owner's.
             written = os.write(self._sink, self._replies[: select.PIPE_BUF])
         except BlockingIOError:
             return

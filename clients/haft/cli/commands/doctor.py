@@ -52,7 +52,7 @@ examples:
 _PATIENCE_S = 5.0
 """Time of each answer of the daemon: one that takes longer is a finding."""
 _EDITORS = ("vim", "vi", "nvim", "nano")
-"""Editors of git_rebase's definition, in its order."""
+"""Editors of git_rebase's definition, in order."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""`haft hosts`: the daemons of several machines, asked at once; one that does not answer holds up no other."""
+"""`haft hosts`: the daemons of several machines, asked at once."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def run(options: argparse.Namespace) -> int:
 def _addresses(
     named: list[str] | None, chosen: str | None
 ) -> tuple[dict[str, Address], list[HostReport]]:
-    """Return the machines to ask, and a report of each line of the file that is no address.
+    """Return the machines to ask, and a report of each invalid line of the file.
 
-    Raises `Misplaced` for one on the command line.
+    Raises `Misplaced` for an invalid address on the command line.
     """
     if named:
         return {text: parse_address(text, "ADDRESS") for text in named}, []
@@ -132,7 +132,7 @@ def ask(text: str, address: Address, timeout: float) -> HostReport:
 def _ask_all(
     addresses: dict[str, Address], ask_one: Callable[[str, Address], HostReport]
 ) -> Iterator[HostReport]:
-    """Yield the reports in the order of their arrival."""
+    """Yield the reports as they arrive."""
     arrived: SimpleQueue[HostReport | BaseException] = SimpleQueue()
 
     def put(text: str, address: Address) -> None:

@@ -45,7 +45,7 @@ HAFTS_OWN = frozenset(
         "handle_list",
     ]
 )
-"""The tools that the daemon brings along: a project's definition of one is not read, and a user's replaces it."""
+"""Tools of the daemon: a project's definition of one is not read, a user's replaces it."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TEMPLATE = """\
 # A tool of haft. A line that begins with # and a letter is a setting with its value turned off.
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a new file, readable as the user's umask has it but writable by the user alone."""
+    """Write a new file, readable by the user's umask but writable by the user alone."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -1,7 +1,7 @@
 """`haft logs`: all output of a handle; with `-f`, also new output.
 
 The follower's offset moves past written output only, independent of the session's read offset. A
-lost connection is reopened, and the follower continues if the daemon is the same.
+lost connection to the same daemon is reopened.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Follower:
         self.id = handle
         self._raw = raw
         self._held: bytearray | None = None
-        """Output held back to write the last lines only."""
+        """Buffer of output from which the last lines are written."""
         self._last = last
         self.cursor = cursor
         self.daemon: float | None = None
@@ -168,7 +168,7 @@ class Follower:
         """Write new output and advance; `done` is set when no more will come."""
         state = self._fetch(haft, _PIECE, **waiting)
         if state.omitted and not self._raw:
-            # Too much for one piece, or dropped from the spool: only a request for all tells.
+            # Too much for one piece, or dropped from the spool: only a request for all shows.
             state = self._fetch(haft, _EVERYTHING)
         if self._generation not in (None, state.generation):
             raise UsageError(f"{self.id} was started anew meanwhile; follow it again")

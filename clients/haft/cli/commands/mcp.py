@@ -216,7 +216,7 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
 
 
 def _entry_options(options: argparse.Namespace) -> list[str]:
-    """Return the options of the command line that the server in the entry is started with."""
+    """Return the options of the command line for the server in the entry."""
     named = {
         # HAFT_SESSION is that of this shell, not of the host.
         "--session": unicode(options.session, "--session") if options.session else None,

@@ -86,7 +86,7 @@ def _opened(file: str) -> BinaryIO:
 
 
 class _Pauses:
-    """When each event is due, with a speed and a longest pause."""
+    """Times of the events, with a speed and a longest pause."""
 
     def __init__(self, speed: float, idle_s: float | None) -> None:
         self._speed = speed
@@ -103,7 +103,7 @@ class _Pauses:
 
 
 def _keyboard(file: str) -> int | None:
-    """Return a descriptor of the terminal for keys; the recording may come from standard input."""
+    """Return a descriptor of the terminal for keys; the recording may be standard input."""
     if file != "-" and sys.stdin is not None and sys.stdin.isatty():
         return sys.stdin.fileno()
     try:

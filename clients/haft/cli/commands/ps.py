@@ -67,7 +67,7 @@ def _elsewhere(haft: BlockingConnection, encoded: bytes) -> tuple[str, ...]:
     try:
         everything = haft.raw("handles/list", {"session": "*"})
     except RemoteError:
-        return ()  # A process that a tool has started may not see other sessions.
+        return ()  # A tool's process may not see other sessions.
     infos = handle_entries(everything)
     return tuple(info["session"] for info in infos if info["state"] != "stopped")
 
@@ -80,7 +80,7 @@ def _counted(sessions: tuple[str, ...]) -> str:
 
 
 def _is_finished_call(info: Json) -> bool:
-    """Return True for an unnamed call that ran to its end: its caller has the result."""
+    """Return True for an unnamed call that ran to its end: its client has the result."""
     return info["state"] == "stopped" and re.fullmatch(_CALL, info["id"]) is not None
 
 

@@ -37,7 +37,7 @@ examples:
 _PIECE = 1 << 20
 _POINTS = 10_000
 _MAX_DRAWN = 65_536
-"""Bytes of output of which the last lines are drawn."""
+"""Bytes of output from which the last lines are drawn."""
 _USUAL_SIZE = 80, 24
 
 Size = tuple[int, int]
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         recording = _Recording(haft, options.id, timeline.generation)
         for at_ms, event in recording.events():
             if isinstance(event, bytes):
-                # A terminal does this for its programs; a player has no terminal's driver.
+                # As a terminal's driver does; a player has none.
                 text = event if size else event.replace(b"\n", b"\r\n")
                 show.write(writer.output(at_ms, text))
             else:
@@ -120,7 +120,7 @@ def _draw(options: argparse.Namespace) -> int:
 
 
 def _size(timeline: TimelineResult) -> Size | None:
-    """Return the columns and rows of a terminal at its start, None on a pipe."""
+    """Return a terminal's columns and rows at its start, None on a pipe."""
     if isinstance(timeline.initial_size, UnsetType):
         return None
     rows, cols = timeline.initial_size
@@ -150,7 +150,7 @@ class _Recording:
         self.dropped = 0
 
     def events(self) -> Iterator[tuple[int, bytes | Size]]:
-        """Yield the milliseconds since the start, and the bytes printed or the size given then."""
+        """Yield the milliseconds since the start, with the bytes printed or the new size."""
         for at_ms, end in self._points():
             while self._resizes and self._resizes[0][0] < end:
                 offset, resized_ms, rows, cols = self._resizes.popleft()

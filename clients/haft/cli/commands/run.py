@@ -1,4 +1,4 @@
-"""`haft run`: a command as if it had been started without haft; its handle outlives this client."""
+"""`haft run`: a command as if started without haft; its handle outlives this client."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ set -- "$@" "$word"
 done
 exec "$@"
 """
-"""A program of any shell: execute the arguments, of which those with a backslash are escaped as `printf %b` has it."""
+"""A program of any shell: execute the arguments; those with a backslash are escaped as for `printf %b`."""
 _ESCAPES = {0xDC00 + byte: f"\\0{byte:03o}" for byte in range(0x80, 0x100)}
 _TRIES = 20
 _MAX_SIZE = 1000
@@ -230,7 +230,7 @@ def _joined(
     *,
     terminal: bool,
 ) -> int:
-    """Start the command, and stand for it until its end."""
+    """Start the command, and stand for its process until the end."""
     if hasattr(options, "detach"):
         options.waited_for = [options.id]
         state = line.finish(line.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))

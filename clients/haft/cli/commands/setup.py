@@ -1,11 +1,10 @@
 """`haft setup`: have the systemd user manager run haftd; write completions, manual pages and the
 Neovim plugin where their programs look (`shared_files`).
 
-A part that fails holds up no other part. No unit is written without a user manager, or before the
-person agrees to the end of live handles.
-A file that the person has changed is never overwritten unasked; `--undo` restores each file that was there before.
-Harmless steps that may fail come first. Clients start no daemon meanwhile. A service that does not
-answer is rolled back.
+A failed part holds up no other. No unit is written without a user manager, or before the person
+agrees to the end of live handles. A file that the person has changed is never overwritten unasked;
+`--undo` restores the files from before. Harmless steps that may fail come first. Clients start no
+daemon meanwhile. A service that does not answer is rolled back.
 """
 
 from __future__ import annotations
@@ -104,7 +103,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _files(options: argparse.Namespace, part: str) -> int:
-    """Write or restore the files of a part."""
     record = _record()
     files = SharedFiles(part, os.environ, record)
     undo, replace = getattr(options, "undo", False), getattr(options, "replace", False)
@@ -302,7 +300,6 @@ def _name(info: HandleInfo) -> tuple[str, str, int]:
 
 class _Change(Protocol):
     done: str
-    """Message at the end."""
 
     def is_needed(self, running: _Running) -> bool:
         pass

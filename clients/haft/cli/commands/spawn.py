@@ -22,10 +22,9 @@ from ..values import read_arguments
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""
 APPROVAL_MS = 250
-"""Time for a decision that is made without a person: a remembered one, or a program's."""
+"""Time for a decision without a person: remembered, or by a program."""
 _TRIES = 20
 _COMMAND_TOOL = "run"
-"""The tool that takes a command."""
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
@@ -94,8 +93,7 @@ def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
 
 
 def _as_arguments(words: Sequence[str]) -> str | None:
-    """Return the words as arguments of a tool if all are `key=value`, `--key=value` or `--key
-    value`."""
+    """Return a tool's arguments if all words are `key=value`, `--key=value` or `--key value`."""
     rest = list(words)
     pairs: list[str] = []
     while rest:

@@ -94,7 +94,7 @@ def _end(
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Stop the daemon, wait for the process' end, and return its pid.
+    """Stop the daemon, wait for the process's end, and return its pid.
 
     Raises `RemoteError` on refusal, `ReplyTimeout` when the process still runs.
     """
@@ -103,13 +103,13 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
     try:
         haft.shutdown(policy)
     except ConnectionLost:
-        # The end came before the reply.
+        # The process ended before the reply.
         pass
     except BaseException:
         if ending is not None:
             os.close(ending)
         raise
-    # A daemon waits for its clients to finish.
+    # A daemon waits for its clients.
     haft.close()
     if not _ended(ending, _MAX_WAIT_S):
         raise ReplyTimeout(
@@ -124,7 +124,7 @@ def _shut_down_there(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
     try:
         haft.shutdown(policy)
     except ConnectionLost:
-        pass  # The end came before the reply.
+        pass  # The process ended before the reply.
     return pid
 
 

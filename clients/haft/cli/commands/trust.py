@@ -1,7 +1,7 @@
 """`haft trust`: show the commands in the definitions of a root, and trust them.
 
 Trust covers exactly the shown text, by its digest. Invisible characters and cursor movements are
-escaped, long blank runs counted, so that nothing is pushed out of sight.
+escaped, long blank runs counted.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word as for a shell; a template shows where its word ends."""
+    """Quote a word as for a shell; a template stays."""
     return word if word.startswith("{each = ") else shlex.quote(word)
 
 

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
             haft.patience, haft.silence = _PATIENCE_S, None
             daemon_version = haft.server.server.version
     except VersionMismatch as fault:
-        # The reply to `initialize` has haftd's version in every version of the protocol.
+        # Every version of the protocol has haftd's version in the reply to `initialize`.
         version, protocol = fault.version or "unknown", fault.protocol or "unknown"
         daemon_version = f"{version} (protocol {protocol})"
     except Misplaced:  # The address itself is invalid.

@@ -36,7 +36,7 @@ examples:
 """
 
 _MAX_LINE = 65_536
-"""Characters of an unfinished line that are held, and of a line that are searched: the last ones."""
+"""Characters of an unfinished line that are buffered, and of a line that are searched: the last ones."""
 
 _PUSHED_OUTPUT = msgspec.json.Decoder(PushedOutput)
 _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
@@ -96,7 +96,7 @@ class Lines:
             yield Line(push.id, push.session, _last_version(rest), is_complete=False)
 
     def end(self, id: str, session: str | UnsetType) -> Iterator[Line]:
-        """Yield the last line of a handle that has stopped, if it is incomplete."""
+        """Yield the incomplete last line of a stopped handle."""
         text = self._begun.pop((session, id), "")
         if text:
             yield Line(id, session, _last_version(text))
@@ -159,8 +159,6 @@ def _compiled(options: argparse.Namespace) -> Pattern:
 
 
 class _Watch:
-    """Shows the matching lines of the pushes that it hears."""
-
     def __init__(
         self,
         options: argparse.Namespace,

@@ -1,8 +1,8 @@
 """Attachment: a person's terminal and a handle's, joined until one of them ends.
 
 The handle's output is read by offset, so each byte is drawn once and the session's read offset does
-not move. The daemon leaves out the queries, which its screen has answered. The picture is painted first, and again after haft's own messages. Neither a process that
-does not read nor a stalled terminal delays the exit.
+not move. The daemon leaves out the queries. The picture is painted first, and again after haft's
+own messages. Neither a process that does not read nor a stalled terminal delays the exit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Attachment:
         key: str = "\\",
         inline: bool = False,
     ) -> None:
-        """With `inline` the output follows what is on the person's screen, until a message needs the whole."""
+        """With `inline` the output follows what is on the person's screen, until a message needs
+        the whole."""
         self._line = line
         self._id = handle
         self._own = own
@@ -71,7 +72,6 @@ class Attachment:
         self._state: HandleState | None = None
         self._cursor = 0
         self._output: int | None = None
-        """Pending request for output."""
         self._requested = 0
         """Offset of the output that was requested last."""
         self._typed = PendingInput(line, handle)
@@ -80,13 +80,11 @@ class Attachment:
         self._notice: tuple[str, float] | None = None
         """Text over the last rows, and the time of its first display."""
         self._original_size: Size | None = None
-        """The handle's original size."""
         self._size: Size | None = None
         self._wrong_size = False
 
     def run(self) -> HandleState | None:
-        """Join both until the handle stops, and return the handle's state; return None when
-        detached."""
+        """Join both until the handle stops, and return the handle's state; return None when detached."""
         self._own.write(b"\x1b[22;0t")
         self._fit()
         if not self._inline:
@@ -124,7 +122,7 @@ class Attachment:
                 if self._size_now() == self._size:
                     self._resize(self._original_size)
             except HaftError:
-                pass  # The handle has ended, or asks something, or the daemon is gone.
+                pass  # The handle has ended or asks, or the daemon is gone.
         return self._typed.waiting
 
     def _scrolled_up(self) -> bytes:
@@ -189,7 +187,7 @@ class Attachment:
         self._state = state
         question = state.question if isinstance(state, Waiting) else None
         if question != self._question:
-            self._paint()  # and the question over it, or nothing over it any more
+            self._paint()  # with or without the question over it
         elif question is None and not isinstance(state, Stopped):
             self._draw(state)
 

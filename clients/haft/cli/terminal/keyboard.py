@@ -3,7 +3,7 @@ r"""Keys typed while attached: text for the process, or commands to haft.
 The input comes in chunks that may split a sequence or a character. The prefix is C-\ or the chosen
 key, in each form that a terminal sends: the control character, and the codes of the keyboard
 protocols that the process may have enabled. Text in a bracketed paste is always text. Only the
-beginning of a sequence that may be a key is held back until the next chunk, never an Escape alone.
+beginning of a sequence that may be a key is buffered, never an Escape alone.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Keyboard:
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take typed bytes; return texts and commands in order. Bytes after `DETACH` in
-        `data` are dropped."""
+        """Take typed bytes; return texts and commands in order. Bytes after `DETACH` in `data` are
+        dropped."""
         data, self._held = self._held + data, b""
         self._events = []
         at = 0
@@ -179,7 +179,7 @@ def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _is_silent(match: re.Match[bytes]) -> bool:
-    """Return True for an event that is no key press: a release, a repeat or a modifier."""
+    """Return True for a release, a repeat or a modifier."""
     code, _ = _numbers(match)
     return match["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 

@@ -1,9 +1,9 @@
 """The person's own terminal: taken for an attachment, and restored on every exit.
 
 A signal is only recorded, and wakes `wait`. The terminal is written through a non-blocking
-description of its own, so a stalled terminal delays neither signals nor keys; `drop_late_messages` is
-for stderr, after the exit. Code that ignores a terminating signal for `_OVERDUE_S` is interrupted by
-`Overdue`, and the exit restores the terminal.
+description of its own, so a stalled terminal delays neither signals nor keys; `drop_late_messages`
+is for stderr, after the exit. Code that ignores a terminating signal for `_OVERDUE_S` is
+interrupted by `Overdue`, and the exit restores the terminal.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class OwnTerminal:
         return bool(self._backlog)
 
     def write(self, data: bytes) -> None:
-        """Write; `wait` writes the rest when there is room."""
+        """Write; `wait` writes the rest of the buffer."""
         self._backlog += data
         self._flush()
 

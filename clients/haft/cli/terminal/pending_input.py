@@ -1,9 +1,8 @@
-"""Typed input that the process has not taken yet.
+"""Queue of typed input that the process has not taken yet.
 
-Text is sent in order, the next piece once the terminal has taken the last one, so a process that
-does not read delays only the typing. A piece is sent as an object, which never answers a question:
-input for the process cannot answer a question that has just opened. Text that cannot be sent is
-reported, never dropped silently.
+The next piece is sent once the terminal has taken the last one, so a process that does not read
+delays only the typing. A piece is sent as an object, which never answers a question that has just
+opened. Text that cannot be sent is reported, never dropped silently.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class PollableClient(Haft):
         return bool(self._wire.to_send)
 
     def advance(self) -> None:
-        """Send and receive without waiting. Raises `ConnectionLost`."""
+        """Send and receive without waiting; raise `ConnectionLost`."""
         self._send()
         self._receive()
         if self._wire.fault is not None:

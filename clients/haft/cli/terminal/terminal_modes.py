@@ -43,7 +43,7 @@ class TerminalModes:
         self._seen: set[str] = set()
 
     def note(self, data: bytes) -> bytes:
-        """Note the changes of bytes that are drawn; return the bytes."""
+        """Note the changes of drawn bytes; return the bytes."""
         if b"\x1b" in data:
             for match in SEQUENCE.finditer(data):
                 self._note(match)
