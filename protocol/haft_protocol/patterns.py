@@ -1,11 +1,10 @@
-"""Limits and messages of regular expressions (RE2) that daemon and clients share: either compiles by itself, as this
-package stands on msgspec alone."""
+"""Limits and messages of regular expressions (RE2); daemon and clients compile, as this package has no RE2."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["MAX_INSTRUCTIONS", "InvalidPattern", "Sized", "check_size", "configure", "invalid"]
+__all__ = ["MAX_INSTRUCTIONS", "InvalidPattern", "check_size", "configure", "invalid"]
 
 MAX_INSTRUCTIONS = 4_000
 """RE2 program size; 900 instructions can slow a search to 0.2 MB/s."""
@@ -16,7 +15,7 @@ class InvalidPattern(ValueError):
     """Unusable expression; the argument ends a sentence."""
 
 
-class Sized(Protocol):
+class _Sized(Protocol):
     """Compiled expression."""
 
     @property
@@ -30,14 +29,14 @@ def configure(options: Any) -> None:
     options.max_mem = _MAX_MEMORY
 
 
-def check_size(pattern: Sized) -> None:
+def check_size(pattern: _Sized) -> None:
     """Raise `InvalidPattern` for an expression that would slow searches down."""
     if pattern.programsize > MAX_INSTRUCTIONS:
         raise InvalidPattern("it is too large, use smaller repetition counts")
 
 
 def invalid(error: Exception, *, added: str = "") -> InvalidPattern:
-    """Return the error for an `re2.error`; its message repeats the expression with the prefix `added`."""
+    """Return the error for an `re2.error`, whose message repeats the expression behind `added`."""
     message = error.args[0] if error.args else b""
     reason = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     reason = reason.replace(added, "", 1) if added else reason
