@@ -31,6 +31,7 @@ from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.files.lockfile import DaemonLock, LockHeld
+from haftd.host.late_event import LateEvent
 from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.own_tag import home_of
@@ -118,7 +119,9 @@ class _App:
         self.supervised = "INVOCATION_ID" in os.environ
         self.asked = trio.Event()
         self.asked_by: str | None = None
-        self.stirred = trio.Event()
+        self.stirred = LateEvent()
+        self._registry: Registry | None = None
+        self._until_expiry = trio.CancelScope()
 
     async def serve(self) -> int:
         paths, problems = self.paths, self.problems
@@ -240,8 +243,16 @@ class _App:
             self.asked.set()
 
     def _stir(self) -> None:
+        """Note that a handle may have expired, or that none may be left."""
         self.stirred.set()
-        self.stirred = trio.Event()
+        self.stirred = LateEvent()
+        if self._registry is not None:
+            due = self._registry.next_expiry(trio.current_time())
+            if self._registry.has_transient():
+                # Such a handle may be let go by a reader that leaves after this.
+                due = trio.current_time()
+            if due is not None and due < self._until_expiry.deadline:
+                self._until_expiry.deadline = due
 
     async def _handle_signals(
         self, daemon: Daemon, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -332,14 +343,17 @@ class _App:
             log.warning("processes of an earlier daemon were found late", **recovery_counts(report))
 
     async def _retain(self, registry: Registry) -> None:
+        self._registry = registry
         while True:
             now = trio.current_time()
             for handle in registry.sweep(now):
                 handle.spool.close()
             due = registry.next_expiry(now)
-            bell = self.stirred
-            with trio.move_on_at(float("inf") if due is None else max(due, now + 0.01)):
-                await bell.wait()
+            self._until_expiry = trio.CancelScope(
+                deadline=math.inf if due is None else max(due, now + 0.01)
+            )
+            with self._until_expiry:
+                await trio.sleep_forever()
 
     async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
         self.stop_handler.leaving = True

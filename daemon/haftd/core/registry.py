@@ -352,6 +352,10 @@ class Registry:
         out, self._evicted = self._evicted, []
         return out
 
+    def has_transient(self) -> bool:
+        """Return True if a handle is to be forgotten at its end."""
+        return any(handles.transient for handles in self._by_session.values())
+
     def next_expiry(self, now: float) -> float | None:
         """Return the time of the next sweep: `now` if due, None if nothing expires."""
         if self._evicted or (self._stopped > self._retain_all and self._has_evictable()):

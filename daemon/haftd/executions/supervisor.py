@@ -85,7 +85,7 @@ class Supervisor:
         self._withdraw = withdraw
         self._clear_up = clear_up
         self.wake_expiry = wake_expiry
-        """Called when a handle may have expired."""
+        """Called once a handle may have expired, after the change that lets it."""
         self._executions: dict[Handle, Execution] = {}
         self._by_tag: dict[str, Execution] = {}
         self._survivors: dict[Handle, Survivors] = {}
@@ -302,8 +302,8 @@ class Supervisor:
         finally:
             survivors.close()
             del self._survivors[handle]
-        self._clear_up(call, True)
         handle.end_survivors()
+        self._clear_up(call, True)
 
     def survivors(self, session: str | None = None, id: str | None = None) -> list[Handle]:
         """Return the handles with survivors, of a session or id."""

@@ -58,7 +58,8 @@ def _end(
         async with trio.open_nursery() as nursery:
             for remnant in survivors:
                 nursery.start_soon(services.supervisor.kill_survivors, remnant)
+        state = read_plain(handle)
         services.supervisor.wake_expiry()
-        return read_plain(handle)
+        return state
 
     return DeferredReply(ended)

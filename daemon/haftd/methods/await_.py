@@ -66,9 +66,8 @@ def _result(
     timed_out: bool = False,
 ) -> AwaitResult:
     """Sort the handles by state; only a reader moves read offsets."""
-    supervisor.wake_expiry()  # a read, stopped handle may expire
     read = read_plain if is_reader else plain_state
-    return AwaitResult(
+    result = AwaitResult(
         completed=tuple(read(handle) for handle in handles.values() if handle.stopped),
         pending=tuple(
             plain_state(handle)
@@ -78,6 +77,8 @@ def _result(
         waiting=tuple(read(handle) for handle in handles.values() if handle.state is State.WAITING),
         timed_out=timed_out,
     )
+    supervisor.wake_expiry()  # a read, stopped handle may expire
+    return result
 
 
 def _is_unclaimed(supervisor: Supervisor, handle: Handle) -> bool:

@@ -134,8 +134,6 @@ def look(
             # Bytes not drawn yet are the output itself.
             drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
         painted = Base64(b64encode(drawn).decode())
-    if handle.stopped:
-        supervisor.wake_expiry()
     before = handle.position
     begin = before.offset if isinstance(cursor, UnsetType) else cursor
     start = None if isinstance(cursor, UnsetType) else cursor
@@ -162,6 +160,8 @@ def look(
         state = structs.replace(state, stderr=spans)
     if is_reader:
         handle.read(read_of(state, view, start, viewed), now)
+    if handle.stopped:
+        supervisor.wake_expiry()
     after = handle.position
     echo = typed.text if typed is not None and typed.at == begin else ""
 

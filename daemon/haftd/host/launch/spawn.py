@@ -264,7 +264,7 @@ class LaunchedProcess:
         if leaders.get(self.pid) is self:
             del leaders[self.pid]
         if self._closed:
-            self._close("pidfd")
+            self._close("pidfd", is_watched=self._turn.locked())
         return self._exit
 
     def is_exiting(self) -> bool:
@@ -282,9 +282,9 @@ class LaunchedProcess:
         others = (read_stat(int(tid)) for tid in threads if int(tid) != self.pid)
         return all(other is None or _is_exiting(other.state, other.flags) for other in others)
 
-    def close_stdin(self) -> None:
+    def close_stdin(self, *, is_watched: bool = True) -> None:
         """Close standard input; a waiting writer gets `trio.ClosedResourceError`."""
-        self._close("stdin")
+        self._close("stdin", is_watched=is_watched)
 
     def close_output(self, *, is_watched: bool = True) -> None:
         """Close the outputs; a waiting reader, if any `is_watched`, gets `trio.ClosedResourceError`."""
@@ -304,13 +304,13 @@ class LaunchedProcess:
         self._close("listener")
         self._closed = True
         if self._exit is not None:
-            self._close("pidfd")
+            self._close("pidfd", is_watched=self._turn.locked())
 
-    def _close(self, name: str) -> None:
+    def _close(self, name: str, *, is_watched: bool = True) -> None:
         fd = getattr(self, name)
         if fd is not None and fd >= 0:
             setattr(self, name, -1 if name in ("pidfd", "_report") else None)
-            pump.close(fd)
+            (pump.close if is_watched else os.close)(fd)
 
 
 leaders: Final[dict[int, LaunchedProcess]] = {}

@@ -449,7 +449,7 @@ class Child:
         cut = self._reported and not self._complete
         if cut:
             self._drain()
-        self.launched.close_stdin()
+        self.launched.close_stdin(is_watched=False)
         self.launched.close_output(is_watched=False)
         if cut:
             self._complete = True
