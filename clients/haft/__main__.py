@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    from .errors import RemoteError
+
 
 _SYNONYMS = {
     "exec": "run",
@@ -24,8 +26,26 @@ _SYNONYMS = {
     "send": "apply",
     "tail": "logs",
     "exit": "stop",
+    "add": "run -d",
+    "new": "shell",
+    "new-session": "shell",
+    "a": "attach",
+    "attach-session": "attach",
+    "list-sessions": "ps",
+    "kill-session": "abort",
+    "kill-server": "stop",
+    "shutdown": "stop",
+    "send-keys": "apply ID --keys",
+    "capture-pane": "fetch ID --view screen",
+    "follow": "logs -f",
+    "inspect": "fetch",
+    "info": "status",
+    "top": "ps",
+    "pause": "apply ID --signal STOP",
+    "unpause": "apply ID --signal CONT",
+    "resume": "apply ID --signal CONT",
 }
-"""Names of such commands in other programs."""
+"""Names of such commands in docker, tmux, pueue and shells, each with that of haft."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,6 +180,8 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
         text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
     text = show.plain(text, 1000)
+    if isinstance(fault, RemoteError) and fault.kind == "handle_not_found":
+        options.remedy = _elsewhere(options, fault)
     if remedy := getattr(options, "remedy", None):
         # The daemon's advice on a missing program holds for one that was meant.
         text = text.partition(" Install it, ")[0].rstrip(".")
@@ -176,6 +198,26 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
             # The first error decides the exit status.
             _report(options, unwritten)
     return getattr(options, "failure_status", status)
+
+
+def _elsewhere(options: argparse.Namespace, fault: RemoteError) -> str | None:
+    """Return the option for the sessions that have a live handle of this name; None without one."""
+    import json
+    import shlex
+
+    from .cli.options import connect_plainly
+    from .errors import HaftError
+
+    name = fault.data.get("id") if isinstance(fault.data, dict) else None
+    try:
+        with connect_plainly(options) as haft:
+            haft.patience, haft.silence = 1.0, None
+            listed = json.loads(haft.raw("handles/list", {"session": "*"}))["handles"]
+        live = [each for each in listed if each["id"] == name and each["state"] != "stopped"]
+        given = [f"--session {shlex.quote(each['session'])}" for each in live]
+    except (HaftError, KeyError, TypeError, ValueError):
+        return None
+    return f"one of this name runs with {' or '.join(given)}" if given else None
 
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:

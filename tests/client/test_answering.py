@@ -126,7 +126,7 @@ def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> N
         (("nobody", "yes"), "there is no open question of 'nobody'"),
         (("wrong", "perhaps"), "the question takes yes or no"),
         (("wrong",), "no terminal to ask on; give the answer"),
-        (("hidden", "canary"), "a secret is not given on the command line"),
+        (("hidden", "canary"), "other users can read command lines"),
     ],
 )
 def test_an_impossible_answer_is_a_usage_error(

@@ -65,12 +65,17 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ),
         (
             "logs a -n x",
-            "haft logs: argument -n/--last: it takes a whole number from 0 to 2,000,000,000, not 'x'",
+            "haft logs: argument -n/--tail/--last: it takes a whole number from 0 to 2,000,000,000, not 'x'",
         ),
         (
             "await a --timeout-secs nan",
             "haft await: argument --timeout-secs: it takes seconds, as in 90 or 0.5, not 'nan'",
         ),
+        (
+            "stop web db",
+            "haft stop: stop ends the daemon and all handles; single ones: haft abort web db",
+        ),
+        ("status web", "haft status: status is the daemon's; that of a handle: haft fetch web"),
         ("play", "haft play: FILE is missing: a recording, as `haft record` writes it, or -"),
         ("fetch", "haft fetch: ID is missing: the handle's name, as `haft ps` shows it"),
     ],
@@ -184,6 +189,8 @@ def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> 
 
 
 def _aborting(request: dict[str, Any], peer: Peer) -> Any:
+    if request["method"] == "handles/list":
+        return {"handles": []}
     match request["params"]["id"]:
         case "gone":
             raise Refuse(-32008, "handle_stopped", "It has ended.", id="gone", state=ENDED)
@@ -276,7 +283,10 @@ def test_the_help_of_help_is_the_whole_one(capsys: Capture) -> None:
     assert capsys.readouterr().err == "haft: there is no command 'PS'; did you mean 'ps'?\n"
 
 
-@pytest.mark.parametrize(("word", "meant"), [("kill", "abort"), ("ls", "ps"), ("start", "spawn")])
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("kill", "abort"), ("ls", "ps"), ("start", "spawn"), ("send-keys", "apply ID --keys")],
+)
 def test_the_command_of_another_program_is_translated(
     word: str, meant: str, capsys: Capture
 ) -> None:
@@ -292,7 +302,7 @@ def test_two_dashes_are_a_value_behind_an_equals_sign(serve: Serve, capsys: Capt
     assert main(["apply", "a", "--line=--"]) == 0
     assert daemon.calls("apply")[0]["input"] == {"line": "--"}
     assert main(["logs", "a", "--last=--"]) == 2
-    assert "argument -n/--last: " in capsys.readouterr().err
+    assert "argument -n/--tail/--last: " in capsys.readouterr().err
 
 
 def test_only_a_start_needs_the_working_folder(
@@ -473,3 +483,30 @@ def test_a_handle_that_is_no_longer_kept_had_ended_already(serve: Serve, capsys:
     assert main(["abort", "old", "older", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"handles": [], "errors": []}
     assert main(["fetch", "old"]) == 4
+
+
+def test_a_handle_of_another_session_is_named_with_the_option(
+    serve: Serve, capsys: Capture
+) -> None:
+    rows = [{**running("a"), "session": "other b"}, stopped("gone")]
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if request["method"] == "handles/list":
+            return {"handles": rows}
+        name = request["params"]["id"]
+        raise Refuse(-32001, "handle_not_found", f"There is no handle {name!r}.", id=name)
+
+    serve(answer)
+    for name, more in (("a", "; one of this name runs with --session 'other b'"), ("gone", ".")):
+        assert main(["logs", name]) == 4
+        assert capsys.readouterr().err == f"haft logs: There is no handle '{name}'{more}\n"
+
+
+def test_the_names_of_live_handles_are_listed_alone(serve: Serve, capsys: Capture) -> None:
+    extra = {"command": "", "age_s": 1.0, "bytes": 0}
+    states = [running("a"), stopped("b"), running("c")]
+    serve(lambda request, peer: {"handles": [{**state, **extra} for state in states]})
+    assert main(["ps", "-q"]) == 0
+    assert capsys.readouterr() == ("a\nc\n", "")
+    assert main(["ps", "-q", "-a"]) == 0
+    assert capsys.readouterr().out == "a\nb\nc\n"

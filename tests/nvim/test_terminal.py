@@ -32,6 +32,15 @@ def test_keys_before_the_terminal_is_there_do_not_change_the_buffer(editor: Edit
     assert editor.text() == "" and not editor.lua("return vim.bo.modified")
 
 
+def test_a_handle_that_is_not_there_is_an_error(editor: Editor) -> None:
+    """Without a user interface the message is all that shows it."""
+    editor.command("Haft attach none")
+    until(
+        lambda: "There is no handle 'none'" in editor.lua("return vim.fn.execute('messages')"),
+        "a message",
+    )
+
+
 def test_a_handle_outlives_its_editor_and_is_there_with_all_its_output(
     open_editor: OpenEditor,
 ) -> None:

@@ -102,8 +102,8 @@ async def test_a_malformed_outcome_fails_the_tool_and_stays_in_its_output() -> N
     with pytest.raises(ToolFailed) as failed:
         await stdio.run(say(text), port)
     assert failed.value.message == (
-        "The tool printed a malformed `error` outcome: `message` is missing; it must be a string. If "
-        'what it prints is no outcome, its definition needs `output = "raw"`.'
+        "The tool printed a malformed `error` outcome: `message` is missing; it must be a string. "
+        'A tool that prints plain text needs `output = "raw"` in its definition.'
     )
     assert port.output.decode() == text
     assert port.end == termination(code=0, failure=failed.value)

@@ -44,7 +44,7 @@ examples:
 def top_parser() -> Parser:
     top = Parser("haft", usage="haft [options] COMMAND …", about=ABOUT, epilog=_overview)
     common(top)
-    top.add_argument("-V", "--version", action="store_true", help="show the versions")
+    top.add_argument("-V", "-v", "--version", action="store_true", help="show the versions")
     top.add_argument("command", nargs="?", metavar="COMMAND", help="see below")
     top.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return top

@@ -36,6 +36,6 @@ def run(options: argparse.Namespace) -> int:
         show.document(msgspec.json.encode({"tool": tool.name, "access": sentences}))
         return 0
     if not sentences:
-        sentences = ("It has no rules: it may do all that its user may.",)
+        sentences = ("The tool has no rules: it may do everything that you may.",)
     show.write("".join(f"{show.plain(sentence)}\n" for sentence in sentences))
     return 0

@@ -46,7 +46,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cursor", type=whole(maximum=MAX_OFFSET), metavar="N", help="from this byte on"
     )
-    parser.add_argument("-n", "--last", type=whole(), metavar="N", help="only the last N lines")
+    parser.add_argument(
+        "-n",
+        "--tail",
+        "--last",
+        dest="last",
+        type=whole(),
+        metavar="N",
+        help="only the last N lines",
+    )
     parser.add_argument(
         "--since",
         metavar="TIME",

@@ -22,6 +22,7 @@ minute ago are only counted without -a, and finished calls of tools are left out
 examples:
   haft ps
   haft ps -a                                        all of them, of all sessions
+  haft abort $(haft ps -q)                          ends all of the session
   haft ps --json | jq '.handles[].command'
 """
 
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-a", "--all", action="store_true", help="also what stopped long ago, and of all sessions"
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="only the names of live handles")
     parser.add_argument("--every-session", action="store_true", help="of all sessions")
 
 
@@ -44,11 +46,17 @@ def run(options: argparse.Namespace) -> int:
     every = whole or getattr(options, "every_session", False) or session(options) == "*"
     with connect_plainly(options) as haft:
         encoded = haft.raw("handles/list", {"session": "*"} if every else {})
-        elsewhere = () if every or options.json else _elsewhere(haft, encoded)
+        elsewhere = (
+            () if every or options.json or hasattr(options, "quiet") else _elsewhere(haft, encoded)
+        )
     if options.json:
         show.document(encoded)
         return 0
     infos = handle_entries(encoded)
+    if hasattr(options, "quiet"):
+        live = (info for info in infos if whole or info["state"] != "stopped")
+        show.write("".join(f"{info['id']}\n" for info in live))
+        return 0
     if not whole:
         infos = [info for info in infos if not _is_finished_call(info)]
     shown = sorted((info for info in infos if whole or _ago(info) <= _RECENT_S), key=_ago)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UnsetType
@@ -24,6 +26,13 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     pass
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """Report a handle in the place of the daemon."""
+    if len(words) > 1 or words[0].startswith("-"):
+        return None
+    return f"status is the daemon's; that of a handle: haft fetch {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import shlex
 import signal
+from collections.abc import Sequence
 from typing import Literal
 
 from haft_protocol.methods import HandleInfo
@@ -30,6 +32,13 @@ _MAX_WAIT_S = 30.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--if-idle", action="store_true", help="refuse while a handle runs")
     parser.add_argument("-y", "--yes", action="store_true", help="end the handles without asking")
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """Report handles that are named as for `docker stop`."""
+    if any(word.startswith("-") for word in words):
+        return None
+    return f"stop ends the daemon and all handles; single ones: haft abort {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:

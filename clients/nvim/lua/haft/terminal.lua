@@ -255,8 +255,12 @@ function M.show(terminal)
     mark(terminal.buffer, nil)
     open_channel(terminal)
     if err then
+      if not terminal.was_shown then
+        client.report(err) -- the note is seen only where the buffer is
+      end
       return note(terminal, err.message)
     end
+    terminal.was_shown = true
     terminal.generation, terminal.state = state.generation, state
     terminal.is_terminal = state.screen ~= nil
     if state.screen then

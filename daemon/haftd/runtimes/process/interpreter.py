@@ -29,8 +29,8 @@ def exit_state(exit: Exit) -> ExitState | None:
 def malformed(outcome: Malformed) -> ToolFailed:
     """Return the failure for a malformed outcome or event."""
     return ToolFailed(
-        f"The tool printed {outcome.message}. If what it prints is no outcome, its definition needs "
-        '`output = "raw"`.',
+        f"The tool printed {outcome.message}. A tool that prints plain text needs "
+        '`output = "raw"` in its definition.',
         shows_output=True,
     )
 
