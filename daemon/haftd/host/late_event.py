@@ -21,10 +21,12 @@ class LateEvent:
         self._is_set = True
         if self._event is not None:
             self._event.set()
+            self._event = None
 
     async def wait(self) -> None:
+        if self._is_set:
+            await trio.lowlevel.checkpoint()
+            return
         if self._event is None:
             self._event = trio.Event()
-            if self._is_set:
-                self._event.set()
         await self._event.wait()

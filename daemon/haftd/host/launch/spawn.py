@@ -25,6 +25,7 @@ import trio
 from haftd.host import pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room, shortage
+from haftd.host.late_event import LateEvent
 from haftd.host.launch import landlock, syscall_filter
 from haftd.host.launch.connect_supervisor import take_listener
 from haftd.host.launch.gate import (
@@ -97,7 +98,7 @@ class LaunchedProcess:
         "_is_sandboxed",
         "_keep_out",
         "_report",
-        "_turn",
+        "_unwatched",
         "cwd",
         "identity",
         "listener",
@@ -138,7 +139,8 @@ class LaunchedProcess:
         self._is_sandboxed = is_sandboxed
         self._exit: Exit | None = None
         self._closed = False
-        self._turn = trio.Lock()
+        self._unwatched: LateEvent | None = None
+        """Set when the task that watches the pidfd ends; None without one."""
 
     @property
     def exit(self) -> Exit | None:
@@ -232,15 +234,16 @@ class LaunchedProcess:
 
     async def wait_exit(self) -> Exit:
         """Wait for the leader's end and take the status; any number of tasks may wait."""
-        if self._turn.locked():
-            await self._turn.acquire()  # one task watches a descriptor
-        else:
-            self._turn.acquire_nowait()
-        try:
-            while (exit := self.reap()) is None:
+        while (exit := self.reap()) is None:
+            if self._unwatched is not None:
+                await self._unwatched.wait()  # one task watches a descriptor
+                continue
+            unwatched = self._unwatched = LateEvent()
+            try:
                 await trio.lowlevel.wait_readable(self.pidfd)
-        finally:
-            self._turn.release()
+            finally:
+                self._unwatched = None
+                unwatched.set()
         return exit
 
     def reap(self) -> Exit | None:
@@ -264,7 +267,7 @@ class LaunchedProcess:
         if leaders.get(self.pid) is self:
             del leaders[self.pid]
         if self._closed:
-            self._close("pidfd", is_watched=self._turn.locked())
+            self._close("pidfd", is_watched=self._unwatched is not None)
         return self._exit
 
     def is_exiting(self) -> bool:
@@ -304,7 +307,7 @@ class LaunchedProcess:
         self._close("listener")
         self._closed = True
         if self._exit is not None:
-            self._close("pidfd", is_watched=self._turn.locked())
+            self._close("pidfd", is_watched=self._unwatched is not None)
 
     def _close(self, name: str, *, is_watched: bool = True) -> None:
         fd = getattr(self, name)

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -89,7 +90,7 @@ class Child:
         self._outputs: Sequence[Output] = ()
         self._has_begun = False
         self._early_io: list[Callable[[], Awaitable[None]]] = []
-        self._io: set[trio.CancelScope] = set()
+        self._io: list[trio.CancelScope] = []
         """Scopes of the tasks that move bytes."""
         self._error: Exception | None = None
         """Fault in moving bytes, which ends the process."""
@@ -214,7 +215,11 @@ class Child:
         try:
             for task in (*early, *tasks):
                 self.start_io(task)
-            await self._supervise_connects_during(partial(self._supervise, interpreter, at_end))
+            supervised = self._supervise(interpreter, at_end)
+            listener = self.launched.listener
+            if listener is not None:
+                supervised = self._supervise_connects_during(supervised, listener)
+            await supervised
             self._is_supervised = True
         except BaseException as error:
             self._is_supervised = is_cancellation(error)
@@ -224,16 +229,14 @@ class Child:
         if self._error is not None:
             raise self._error
 
-    async def _supervise_connects_during(self, supervise: Callable[[], Awaitable[None]]) -> None:
-        listener = self.launched.listener
-        if listener is None:
-            await supervise()
-            return
+    async def _supervise_connects_during(
+        self, supervised: Coroutine[Any, Any, None], listener: int
+    ) -> None:
         async with trio.open_nursery() as nursery:
             connects = trio.CancelScope(shield=True)
             nursery.start_soon(self._supervise_connects, listener, connects)
             try:
-                await supervise()
+                await supervised
             finally:
                 connects.cancel()
 
@@ -255,7 +258,7 @@ class Child:
             self._early_io.append(task)
             return
         scope = trio.CancelScope()
-        self._io.add(scope)
+        self._io.append(scope)
         trio.lowlevel.spawn_system_task(self._run_io, task, scope)
 
     async def _run_io(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
@@ -331,7 +334,7 @@ class Child:
             with self._lifetime:
                 if self.launched.reap() is None:
                     self._watch_outputs()
-                    await self._wait_exit()
+                    await self._within_limits(self.launched.wait_exit)
         except BaseException as error:
             if not is_cancellation(error):
                 raise
@@ -353,19 +356,18 @@ class Child:
             self._lifetime.cancel()
         await self._await_descendants()
 
-    async def _wait_exit(self) -> None:
-        await self._watch_limits_during(self.launched.wait_exit)
+    def _within_limits(self, wait: Callable[[], Awaitable[object]]) -> Awaitable[object]:
+        """Run `wait` while the use of resources is watched."""
+        limits = self._limits
+        is_watched = limits.are_polled or limits.group is not None
+        return self._watch_limits_during(wait) if is_watched else wait()
 
     async def _watch_limits_during(self, wait: Callable[[], Awaitable[object]]) -> None:
-        group, polled = self._limits.group, self._limits.are_polled
-        if group is None and not polled:
-            await wait()
-            return
         async with trio.open_nursery() as nursery:
-            if polled:
+            if self._limits.are_polled:
                 nursery.start_soon(self._watch_sums)
-            if group is not None:
-                nursery.start_soon(self._watch_group, group)
+            if self._limits.group is not None:
+                nursery.start_soon(self._watch_group, self._limits.group)
             await wait()
             nursery.cancel_scope.cancel()
 
@@ -436,7 +438,7 @@ class Child:
         if self.tree.is_over():
             return
         with self._lifetime:
-            await self._watch_limits_during(self.tree.gone)
+            await self._within_limits(self.tree.gone)
         if self._lifetime.cancelled_caught:
             limit = self._passed or "wall_s"
             log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)

@@ -20,6 +20,8 @@ _LONGEST_PAUSE_S = (0.5, 4.0)
 """Longest pause between polls of a sum near a limit; and of a far one, or of sleeping processes."""
 _MEMORY_RATE = 1 << 30
 """Approximate maximum of bytes a second that processes take: pages are cleared first."""
+_SUMS = frozenset({"processes", "cpu_s", "memory"})
+_NONE: frozenset[str] = frozenset()
 _SPENT = ("XCPU", 128 + 24)
 _NO_MEMORY = re.compile(
     rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
@@ -54,7 +56,7 @@ class ResourceLimits:
         self._tail = b""
         self._tag: int | None = None
         self._used_s = 0.0
-        self._polled = limits.keys() & {"processes", "cpu_s", "memory"}
+        self._polled = frozenset(limits.keys() & _SUMS) if limits else _NONE
         self.group: LimitGroup | None = None
         self._looked: tuple[Sequence[int], float] = (), 0.0
         self.longest_pause_s = _LONGEST_PAUSE_S[0]
