@@ -20,7 +20,16 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", ["rich.console", "asyncio.events", "jsonrpcserver.server"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rich.console",
+        "asyncio.events",
+        "jsonrpcserver.server",
+        "oslash.maybe",
+        "email.utils",
+    ],
+)
 def test_a_stubbed_module_can_be_imported_afterwards(name: str) -> None:
     assert run(f"import sys; {_LEAVE_OUT}import {name}; print({name}.__name__)") == name
 
@@ -31,6 +40,14 @@ def test_loaded_modules_are_left_alone() -> None:
 
 
 def test_no_stub_is_left() -> None:
-    stubbed = ("rich", "asyncio", "jsonrpcserver")
+    stubbed = (
+        "rich",
+        "asyncio",
+        "jsonrpcserver",
+        "oslash",
+        "email",
+        "email.utils",
+        "twisted",
+    )
     code = f"import sys; {_LEAVE_OUT}print([n for n in {stubbed} if n in sys.modules])"
     assert run(code) == "[]"

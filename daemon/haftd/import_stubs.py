@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 
 
 def stub_unused_imports() -> None:
-    """Import structlog without rich (which draws tracebacks) and asyncio, and trio without a search
-    for libpthread.
+    """Import structlog without asyncio and the libraries that it supports, jsonschema_rs without
+    email, and trio without a search for libpthread.
 
-    Call before any other import of structlog and trio.
+    Call before any other import of these.
     """
-    with stubbed("rich", None), stubbed("asyncio", empty_module("asyncio")):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(stubbed("asyncio", empty_module("asyncio")))
+        for name in ("better_exceptions", "colorama", "greenlet", "rich", "twisted"):
+            stack.enter_context(stubbed(name, None))
         importlib.import_module("structlog")
+    _import_jsonschema()
     _import_trio()
+
+
+def _import_jsonschema() -> None:
+    """Import jsonschema_rs, which would import eight modules of `email` for the date of its build."""
+    utils = empty_module("email.utils")
+    setattr(utils, "parsedate_to_datetime", lambda date: None)  # noqa: B010
+    with stubbed("email", empty_module("email")), stubbed("email.utils", utils):
+        importlib.import_module("jsonschema_rs")
 
 
 def _import_trio() -> None:
@@ -48,7 +60,7 @@ def unexecuted_package(name: str) -> ModuleType | None:
     return None if spec is None else importlib.util.module_from_spec(spec)
 
 
-@contextmanager
+@contextlib.contextmanager
 def stubbed(name: str, stub: ModuleType | None) -> Iterator[None]:
     """Replace imports of `name` by `stub`; without `stub` they fail."""
     loaded = sys.modules.get(name)

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import structlog
 
+from haftd.lazy_pattern import lazy_pattern
+
 from .config.options import LogLevel
 
 Log = structlog.typing.FilteringBoundLogger
@@ -25,11 +27,11 @@ _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _MAX_LINE = 32_768
 _PIPE_BUF = 4096  # a writable pipe takes this much without blocking
 
-_SECRET_KEY = re.compile(
+_SECRET_KEY = lazy_pattern(
     r"(token|secret|passw(or)?d|passphrase|authorization|api_?key|credential|cookie)s?$", re.I
 )
-_SECRET_TEXT = re.compile(r"(Bearer\s+|haft\.token\.)[^\s,;\"']+", re.I)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SECRET_TEXT = lazy_pattern(r"(Bearer\s+|haft\.token\.)[^\s,;\"']+", re.I)
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HIDDEN = "[hidden]"
 
 Event = MutableMapping[str, Any]

@@ -12,6 +12,7 @@ from haftd.core.handles import Handle
 DAEMON = Path(handles.__file__).parents[1]
 
 OTHER_OBJECTS = {
+    ("unconfirmed", "daemon.facts"),
     ("pid", "launched"),
     ("session", "snapshot"),
     ("session", "caller"),

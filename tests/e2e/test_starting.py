@@ -14,6 +14,7 @@ from tests.running import RunningDaemon
 
 LATER = [
     "asyncio.events",
+    "email",
     "h11",
     "haft",
     "httpcore",
@@ -22,7 +23,9 @@ LATER = [
     "importlib.metadata",
     "importlib.resources",
     "jsonschema",
+    "lzma",
     "mcp",
+    "oslash.maybe",
     "psutil",
     "pyghostty",
     "pygments",

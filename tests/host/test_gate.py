@@ -220,7 +220,7 @@ def forgetful() -> Iterator[None]:
 
 @pytest.mark.usefixtures("forgetful")
 def test_an_unknown_machine_gets_the_interpreters_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    monkeypatch.setattr("haftd.host.launch.gate.architecture", lambda: "vax")
     assert best_gate().kind == "interpreter"
     gate_room._machine_gates.clear()
     monkeypatch.undo()
@@ -261,7 +261,7 @@ def test_without_an_executable_memfd_the_interpreter_is_the_gate(
 @pytest.mark.usefixtures("forgetful")
 def test_a_machine_gate_for_another_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"x86_64": "aarch64", "aarch64": "x86_64"}[platform.machine()]
-    monkeypatch.setattr(platform, "machine", lambda: other)
+    monkeypatch.setattr("haftd.host.launch.gate.architecture", lambda: other)
     assert best_gate().kind == "interpreter"
     monkeypatch.undo()
 

@@ -7,7 +7,6 @@ the kernel's headers, so a number that is missing or wrong in the filter's table
 from __future__ import annotations
 
 import errno
-import platform
 import struct
 from typing import Any, Final
 
@@ -67,7 +66,7 @@ class Filter:
 
     def __init__(self, machine: str, network: Network, *, metadata: bool = False) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(platform, "machine", lambda: machine)
+            patch.setattr(syscall_filter, "architecture", lambda: machine)
             code = syscall_filter.make_filter.__wrapped__(network=network, metadata=metadata)
         self.arch, self.column = MACHINES[machine]
         self._code = list(struct.iter_unpack("=HBBI", code))

@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_CONFIG = 78
+_WIDTH = 78
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; prints and exits like argparse."""
     parser = argparse.ArgumentParser(
-        prog="haftd", description="The daemon that holds running tools."
+        prog="haftd",
+        description="The daemon that holds running tools.",
+        # Without a width argparse loads shutil, with lzma, at every added option.
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_WIDTH),
     )
     parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
     parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")

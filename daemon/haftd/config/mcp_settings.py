@@ -7,7 +7,6 @@ the daemon would be its own client. Credentials appear in no `repr`.
 from __future__ import annotations
 
 import itertools
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -17,15 +16,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haft_protocol.errors import shown
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.parameters import InvalidField
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown
 
-NAME = re.compile(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+NAME = lazy_pattern(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
+_VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = lazy_pattern(r"[\t\x20-\x7e\x80-\xff]*")
 _OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
 
 

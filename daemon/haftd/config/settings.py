@@ -6,7 +6,6 @@ A wrong value or unknown key is reported with file, key and line, and the defaul
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.catalogue import TOOLPACK
 from haftd.tools.definitions.document import Document, UnreadableFile, definition_files, read
 from haftd.tools.definitions.parameters import InvalidField
@@ -136,7 +136,7 @@ def _host(value: object) -> str:
     )
 
 
-_HOST_NAME = re.compile(
+_HOST_NAME = lazy_pattern(
     r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?|[0-9A-Fa-f:]+"
 )
 

@@ -5,11 +5,11 @@ Only exact matches count.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from haftd.lazy_pattern import lazy_pattern
+
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")
 
 
 class TypedInput(msgspec.Struct, frozen=True):

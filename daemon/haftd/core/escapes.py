@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from haft_protocol.query_filter import unfinished_character
+from haftd.lazy_pattern import lazy_pattern
 
 MAX_SEQUENCE = 4_096
 """Bytes before an offset that show an open sequence there, except for `long_strings`."""
@@ -22,7 +23,7 @@ _MAX_BROKEN = 1_000
 """Invalid UTF-8 bytes above which data are binary, without 8-bit introducers."""
 
 # Possessive, and no body contains an opener: each byte is visited a few times at most.
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_pattern(
     rf"""
       (?: \x1b\[ | [\x9b\udc9b] ) [0-?]*+ [ -/]*+ [@-~]
     | \x1b[\]PX^_] [^\x07\x1b\x18\x1a\n\x9c\udc9c]*+ (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )?+
@@ -35,14 +36,14 @@ _SEQUENCE = re.compile(
     """,
     re.VERBOSE,
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+|[ -/]*+)\Z")
-_WHOLE = re.compile(
+_UNFINISHED = lazy_pattern(rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+|[ -/]*+)\Z")
+_WHOLE = lazy_pattern(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b\x18\x1a\n]*+(?:\x07|\x1b\\|[\x18\x1a])?+|[ -/]*+[0-~])"
 )
-_BROKEN_STRING = re.compile(
+_BROKEN_STRING = lazy_pattern(
     rb"(\x1b[\]PX^_][^\x07\x1b\x18\x1a\r\n]*+)[\r\n][^\x07\x1b\x18\x1a]*+\Z", re.DOTALL
 )
-_UNDECODED = re.compile("[\udc80-\udcff]")
+_UNDECODED = lazy_pattern("[\udc80-\udcff]")
 _C1 = b"\x90\x98\x9b\x9c\x9d\x9e\x9f"
 _BEGINS = ("\x1b", *map(chr, _C1), *(chr(0xDC00 + byte) for byte in _C1))
 """Openers of sequences, and stand-ins for bytes that may be openers."""

@@ -6,14 +6,15 @@ Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
+
+from haftd.lazy_pattern import lazy_pattern
 
 from .escapes import MAX_SEQUENCE
 
 _ESCAPE = b"\x1b"
 _INTRODUCERS = b"]PX^_"
-_END = re.compile(rb"[\x07\x1b\x18\x1a\n]")
+_END = lazy_pattern(rb"[\x07\x1b\x18\x1a\n]")
 _WINDOW = MAX_SEQUENCE // 2 - 64
 """A string of more than `MAX_SEQUENCE` bytes fills an aligned window of this size without an Escape."""
 _MAX_UNPRUNED = 1_024

@@ -10,6 +10,7 @@ import re
 
 from haft_protocol.errors import invalid_params, shown
 from haft_protocol.patterns import InvalidPattern
+from haftd.lazy_pattern import lazy_pattern
 from haftd.regex import Pattern, compile_expression
 
 from .long_strings import LongStrings
@@ -19,7 +20,7 @@ from .text import STRIPPED, Rendering, shown_end
 _MAX_SLICE_COST = 4_000_000
 """Instructions times bytes of one match, 20 ms at worst; at least 1 KiB."""
 
-_MAY_CROSS_LINES = re.compile(
+_MAY_CROSS_LINES = lazy_pattern(
     r"[\x00-\x1f] | \\[^wdbBAzS.\\\[\](){}*+?|^$/\-'\" :;,=<>@#&%!~`_] | \[\^ | \[: | \(\?[a-zA-Z]*s",
     re.VERBOSE,
 )

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from codecs import utf_8_decode
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import msgspec
 
 from haft_protocol.query_filter import unfinished_character
 from haft_protocol.states import Base64
+from haftd.lazy_pattern import lazy_pattern
 
 from .escapes import MAX_SEQUENCE, continued, decode, pending
 from .long_strings import NO_STRINGS
@@ -29,7 +29,7 @@ _LINE = 4_096
 
 _MAX_PROMPT = 1_024
 
-_REWRITES = re.compile(rb"\r[^\r\n]")
+_REWRITES = lazy_pattern(rb"\r[^\r\n]")
 
 WHOLE = 131_072
 """Bytes rendered together if their text may be far shorter."""

@@ -7,7 +7,6 @@ first need; after a timeout no other root is tried.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
@@ -139,6 +138,9 @@ class Describer(msgspec.Struct, eq=False):
 
 
 def _path_entries(name: str, path: str) -> list[str]:
+    # Slow import.
+    import shutil
+
     program = shutil.which(name, path=path)
     places = [f"{folder}/{name}" for folder in path.split(os.pathsep)]
     return places[: places.index(program) + 1] if program in places else places

@@ -6,7 +6,6 @@ No I/O: a file's path is the real one, below the root; an address is the connect
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haft_protocol.errors import shown
+from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
 from haftd.tools.definitions.access import (
     PORTS,
@@ -30,10 +30,10 @@ from .messages import HostCallError
 MAX_PATH = 4096
 _MAX_URL = 8192
 _SCHEMES = ("http", "https")
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\]")
-_URL = re.compile(r"[!-~]+")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_HOST = lazy_pattern(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\]")
+_URL = lazy_pattern(r"[!-~]+")
+_TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = lazy_pattern(r"\$\{([^}]*)\}")
 _OWN_HEADERS = frozenset(
     [
         "accept-encoding",

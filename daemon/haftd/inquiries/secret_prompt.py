@@ -6,13 +6,14 @@ import re
 
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.core.escapes import strip
+from haftd.lazy_pattern import lazy_pattern
 
 from .tool_question import InquiryQueue, ToolQuestion
 
 _MAX_PROMPT = 4096
 """Bytes of a shown prompt."""
 
-_OPEN = re.compile(
+_OPEN = lazy_pattern(
     r"Username for '[^\n]*': ?"
     r"|(?:.*\n)?[^\n]*\(yes/no(?:/\[fingerprint\])?\)\? ?"
     r"|Please type 'yes'(?:, 'no' or the fingerprint| or 'no'): ?",

@@ -35,6 +35,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
+from haftd.lazy_pattern import lazy_pattern
 from haftd.schemas import UnsupportedSchema, validation
 from haftd.schemas.coercion import coerce
 from haftd.schemas.violations import Names
@@ -82,7 +83,7 @@ _TOOLS = {
     "handles/list": "handle_list",
 }
 """This surface's tools by the methods that errors name."""
-_METHOD = re.compile(f"`({'|'.join(_TOOLS)})`")
+_METHOD = lazy_pattern(f"`({'|'.join(_TOOLS)})`")
 
 
 def serve_verb(serve: Callable[[], object]) -> object:

@@ -8,13 +8,15 @@ import re
 
 import msgspec
 
+from haftd.lazy_pattern import lazy_pattern
+
 MAX_HEAD = 65_536
 """Bytes of a request line with its fields."""
 
-_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#]+)(?::([0-9]{1,5}))?")
-_URL = re.compile(r"http://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.IGNORECASE)
+_LINE = lazy_pattern(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
+_FIELD = lazy_pattern(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
+_AUTHORITY = lazy_pattern(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#]+)(?::([0-9]{1,5}))?")
+_URL = lazy_pattern(r"http://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.IGNORECASE)
 _OF_PROXY = frozenset(
     b"connection keep-alive proxy-connection proxy-authorization proxy-authenticate te upgrade host".split()
 )

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
 
 from haftd.host_calls.addresses import is_public
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.access import AccessPolicy
 
 Kind = Literal["tls", "http", "other"]
@@ -19,8 +19,8 @@ SCHEMES: Final[dict[Kind, tuple[str | None, ...]]] = {
     "http": ("http", "ws"),
     "other": (None,),
 }
-_METHOD = re.compile(rb"[A-Z]{1,20} ")
-_UNDECIDED = re.compile(rb"\x16|[A-Z]{0,20}")
+_METHOD = lazy_pattern(rb"[A-Z]{1,20} ")
+_UNDECIDED = lazy_pattern(rb"\x16|[A-Z]{0,20}")
 
 
 def kind_of(data: bytes) -> Kind | None:

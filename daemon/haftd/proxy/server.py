@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +15,7 @@ import structlog
 import trio
 
 from haftd.host_calls.addresses import is_public
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.access import AccessPolicy, canonical_host
 
 from .heads import MAX_HEAD, BadRequest, Head, is_field, parse_head, reply
@@ -33,7 +33,7 @@ MAX_UNCOUNTED = 128
 """Connections of no tool, before the credential or after the reply; beyond these the oldest ends."""
 _LINGER_S = 2.0
 _CHUNK = 65_536
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
+_SIZE = lazy_pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
 _NOT_PUBLIC = ", an address of this machine or a private network, which needs a rule of its own"
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 

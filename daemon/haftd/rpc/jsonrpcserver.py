@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-from oslash.either import Left, Right
 
 from haft_protocol.errors import RpcError, method_not_found
 from haft_protocol.rpc import read_params
@@ -26,6 +25,8 @@ from haftd.methods.base import MethodHandler
 with (
     # Submodules only: the package imports an HTTP server and a schema checker.
     stubbed("jsonrpcserver", unexecuted_package("jsonrpcserver")),
+    # It imports eighteen monads, of which the library uses one.
+    stubbed("oslash", unexecuted_package("oslash")),
     stubbed("asyncio", empty_module("asyncio")),
     warnings.catch_warnings(),
 ):
@@ -35,6 +36,7 @@ with (
     from jsonrpcserver.async_dispatcher import dispatch_request
     from jsonrpcserver.request import Request
     from jsonrpcserver.result import ErrorResult, SuccessResult
+    from oslash.either import Left, Right
 
 setattr(dispatcher, "signature", attrgetter("__signature__"))  # noqa: B010
 

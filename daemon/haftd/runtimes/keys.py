@@ -7,10 +7,11 @@ is used on request only: another program would take its codes for text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import msgspec
+
+from haftd.lazy_pattern import lazy_pattern
 
 from .base import InputRefused
 
@@ -59,8 +60,8 @@ _PLAIN: dict[str, bytes] = {
 }
 _SHOWN = "C-c, M-x, S-Tab, Enter, Escape, Tab, BSpace, Space, Up, Home, PPage, DC, F1 to F20"
 _MAX_SHOWN = 40
-_OF_A_PROTOCOL = re.compile(rb"\x1b\[(?:\d+;\d+u|27;\d+;\d+~)")
-_F3 = re.compile(rb"\x1b\[13;(\d)~")
+_OF_A_PROTOCOL = lazy_pattern(rb"\x1b\[(?:\d+;\d+u|27;\d+;\d+~)")
+_F3 = lazy_pattern(rb"\x1b\[13;(\d)~")
 
 
 def _refuse(name: str) -> InputRefused:

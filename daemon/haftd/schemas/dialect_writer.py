@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from haftd.lazy_pattern import lazy_pattern
+
 from .descriptions import (
     choice_sentence,
     compact,
@@ -38,7 +40,7 @@ _ANY_OF: list[Node] = [
 ]
 _MAP: Node = {"type": ["object"], "properties": {}}
 _MAX_COPIES = 20_000
-_HARD_PATTERN = re.compile(r"\(\?[^:]|\\[1-9pPkgZ]")
+_HARD_PATTERN = lazy_pattern(r"\(\?[^:]|\\[1-9pPkgZ]")
 
 
 class DialectWriter:

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from types import MappingProxyType
 
+from haftd.lazy_pattern import lazy_pattern
+
 from .dialects import PROVIDERS, Dialect
 
 MAX_LENGTH = 64
-_FITS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_EVERYWHERE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_FITS = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_EVERYWHERE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MARK = 8
 _NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -7,16 +7,16 @@ place (proc_pid_mountinfo(5)); hard links cannot be seen.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import steps
 
 _MAX_FOLDERS = 1000
-_ESCAPE = re.compile(r"\\([0-7]{3})")
+_ESCAPE = lazy_pattern(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import struct
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
 from haftd.host.input_state.syscalls import CALLS, Call
+from haftd.lazy_pattern import lazy_pattern
 
 FilePredicate = Callable[[os.stat_result], bool]
 """Return True for the stat of the file from which input is awaited."""
@@ -67,7 +67,7 @@ _HOUSEKEEPING_MS = 1500
 _MAX_DEPTH = 4  # the kernel nests epolls no deeper
 _MAX_WATCHED = 1024
 _MAX_BYTES = 1 << 18
-_WATCHED = re.compile(
+_WATCHED = lazy_pattern(
     rb"tfd:\s*(\d+) events:\s*([0-9a-f]+) data:\s*[0-9a-f]+(?:\s+pos:\S+ ino:([0-9a-f]+))?"
 )
 _RING_FILE = "anon_inode:[io_uring]"

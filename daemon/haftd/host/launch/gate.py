@@ -20,7 +20,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import platform
 import signal
 import struct
 import sys
@@ -29,6 +28,7 @@ from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from haftd.host.launch.syscall_filter import Confinement
+from haftd.host.process.machine import architecture
 
 GATE_FD = 3
 REPORT_FD = 4
@@ -455,11 +455,11 @@ def machine_gate(confinement: Confinement | None = None) -> Gate | None:
 
 def _make_machine_gate(confinement: Confinement | None) -> Gate | None:
     """Return the gate; None on another machine. Raises OSError where the kernel refuses."""
-    if confinement is not None and platform.machine() != "x86_64":
+    if confinement is not None and architecture() != "x86_64":
         return None
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
-    code = _MACHINES.get(platform.machine())
+    code = _MACHINES.get(architecture())
     if code is None:
         return None
     fd = _seal(_image(*code, confinement))

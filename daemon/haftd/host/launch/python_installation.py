@@ -7,14 +7,14 @@ name and library, and no link behind it is followed.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 
 from haftd.host.launch.program import interpreter_of
 from haftd.host.launch.rule_path import UntrustedLink, open_path
 from haftd.launch_spec import PROGRAM_FOLDERS, Grant
+from haftd.lazy_pattern import lazy_pattern
 
-_NAME = re.compile(r"python(3\.\d+)t?")
+_NAME = lazy_pattern(r"python(3\.\d+)t?")
 _READ_EXECUTE = frozenset({"read", "execute"})
 
 

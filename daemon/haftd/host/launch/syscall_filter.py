@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 import errno
-import platform
 import struct
 import sys
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from haftd.host.process import rlimit_tag
+from haftd.host.process.machine import architecture
 
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
@@ -219,7 +219,7 @@ def confinement(*, network: Network, metadata: bool, capabilities: int) -> Confi
 
     `capabilities` are the daemon's permitted ones, an upper bound for any child.
     """
-    machine = _MACHINES.get(platform.machine())
+    machine = _MACHINES.get(architecture())
     if machine is None or sys.byteorder != "little":
         return None
     return Confinement(
@@ -233,7 +233,7 @@ def confinement(*, network: Network, metadata: bool, capabilities: int) -> Confi
 @cache
 def make_filter(*, network: Network, metadata: bool) -> bytes:
     """Return the filter's instructions; `metadata` allows changes of modes, owners and times."""
-    machine = _MACHINES[platform.machine()]
+    machine = _MACHINES[architecture()]
     code = [
         _instruction(_LD, _ARCH),
         _instruction(_JEQ, machine.arch, 1, 0),

@@ -5,7 +5,6 @@ Few imports: they are repeated after the daemon's exec.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -15,6 +14,12 @@ from haftd.host.process.machine import machine_id, pid_namespace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+
+try:
+    # `hashlib` would load OpenSSL, a sixth of the imports that are repeated.
+    sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
+except ImportError:
+    from hashlib import sha256
 
 VARIABLE = "HAFT_HANDLE"
 OUTER = "HAFT_OUTER"
@@ -30,7 +35,8 @@ def home_of(folder: str | os.PathLike[str]) -> str:
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
-    return hashlib.sha256(words).hexdigest()[:12]
+    digest: str = sha256(words).hexdigest()
+    return digest[:12]
 
 
 def new_instance() -> str:

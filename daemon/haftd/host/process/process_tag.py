@@ -10,9 +10,10 @@ import re
 from typing import NamedTuple
 
 from haftd.host.process.own_tag import FORM, VARIABLE
+from haftd.lazy_pattern import lazy_pattern
 
-_IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
-_OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
+_IN_ENVIRON = lazy_pattern(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
+_OUTER = lazy_pattern(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
 
 class ProcessTag(NamedTuple):

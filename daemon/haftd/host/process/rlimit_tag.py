@@ -10,12 +10,13 @@ for the daemon's instance, 18 for the handle.
 from __future__ import annotations
 
 import hashlib
-import re
 import resource
+
+from haftd.lazy_pattern import lazy_pattern
 
 RESOURCE = resource.RLIMIT_RTTIME
 _BIT = 1 << 62
-_MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
+_MARK = lazy_pattern(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
 def encode(mark: str) -> int:

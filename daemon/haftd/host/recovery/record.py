@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii
 from typing import NamedTuple
 
 from haftd.host.process.identity import Identity
+from haftd.lazy_pattern import lazy_pattern
 
 VERSION = 1
 """Older versions are read, a newer file is put aside."""
 
 _MAX_READ = 2 << 20  # at either end; a file of ours stays below the sum
-_LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
+_LINE = lazy_pattern(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
 _END = b'{"t":"end","mark":"'
-_CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
+_CUT = lazy_pattern(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 
 class Record(NamedTuple):

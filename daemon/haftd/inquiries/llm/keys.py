@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 
 from haftd.config.inquiry_settings import LlmSettings
+from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import why_replaceable
 
 _MAX_KEY_BYTES = 64 * 1024
-_KEY = re.compile(r"[\x21-\x7e]{1,8192}")
+_KEY = lazy_pattern(r"[\x21-\x7e]{1,8192}")
 
 
 class NoKey(Exception):

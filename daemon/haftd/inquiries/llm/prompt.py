@@ -14,13 +14,14 @@ from msgspec import UNSET
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scalar, Select
+from haftd.lazy_pattern import lazy_pattern
 from haftd.schemas.names import own_properties
 
 ELSEWHERE = "Still running."
 """Reply to another call of the turn."""
 
 _MAX_TEXT = 1 << 20
-_FENCE = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
+_FENCE = lazy_pattern(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def paused(question: Question) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from haftd.config.inquiry_settings import LlmSettings
+from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
 
 from .provider import dig
@@ -18,7 +19,7 @@ _RETRIED = (408, 409, 425, 429)
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _MAX_RETRY_AFTER_S = 60.0
-_REASON = re.compile(r"[A-Za-z_]{3,40}")
+_REASON = lazy_pattern(r"[A-Za-z_]{3,40}")
 
 
 class Unsent(msgspec.Struct, frozen=True):

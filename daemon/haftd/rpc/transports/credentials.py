@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import re
 import secrets
 import stat
 from pathlib import Path
 from typing import ClassVar
 
 from haft_protocol.runtime_paths import Runtime
+from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
 
-_FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
+_FORM = lazy_pattern(rb"[A-Za-z0-9_-]{43}\n?")
 
 
 class Credentials(Redacted, frozen=True):

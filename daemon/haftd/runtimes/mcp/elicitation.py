@@ -21,10 +21,11 @@ from haft_protocol.questions import (
     Select,
     Text,
 )
+from haftd.lazy_pattern import lazy_pattern
 
 from .shapes import Elicitation
 
-_SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|api[_ -]?key|credential|\bpin\b", re.I)
+_SECRET = lazy_pattern(r"pass(word|phrase|wd)|secret|token|api[_ -]?key|credential|\bpin\b", re.I)
 _MAX_TEXT = 4096
 _MAX_PROPERTIES = 64
 _NONE = "(none)"

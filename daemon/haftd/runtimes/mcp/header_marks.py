@@ -4,14 +4,15 @@ modern servers only."""
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from haftd.lazy_pattern import lazy_pattern
+
 PREFIX = "Mcp-Param-"
 _MARK = "x-mcp-header"
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_PLAIN = re.compile(r"|[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_TOKEN = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_PLAIN = lazy_pattern(r"|[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _MARKED_TYPES = ("string", "integer", "boolean")
 _MAX_DEPTH = 16
 

@@ -6,7 +6,6 @@ address only, and appear in no message or log.
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
@@ -40,7 +40,7 @@ _RETRY_S = 3.0
 _MAX_RESUMED = 20
 _FOLLOW_S = 3.0
 """Seconds to wait for a legacy server's own stream, once a connection."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
 _SUBJECTS = ("name", "uri", "taskId")
 """Params that a modern request repeats in a header: the first present."""

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable
 
 from haft_protocol.errors import shown
+from haftd.lazy_pattern import lazy_pattern
 
 _MAX_TAIL = 4096
-_DENIED = re.compile(
+_DENIED = lazy_pattern(
     rb"permission denied|operation not permitted|\bEACCES\b|\bEPERM\b", re.IGNORECASE
 )
 # Linear: no quoted text begins behind another quote.
-_QUOTED = re.compile(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n]++)['\"`\xe2]")
+_QUOTED = lazy_pattern(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n]++)['\"`\xe2]")
 
 
 class DenialWatch:

@@ -8,12 +8,12 @@ off, and rarely while the processes sleep. With status 0 no limit is passed.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from haftd.host.launch.spawn import Exit
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
+from haftd.lazy_pattern import lazy_pattern
 
 _TAIL = 4096
 _LONGEST_PAUSE_S = (0.5, 4.0)
@@ -23,12 +23,12 @@ _MEMORY_RATE = 1 << 30
 _SUMS = frozenset({"processes", "cpu_s", "memory"})
 _NONE: frozenset[str] = frozenset()
 _SPENT = ("XCPU", 128 + 24)
-_NO_MEMORY = re.compile(
+_NO_MEMORY = lazy_pattern(
     rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
     rb"|[Mm]emory exhausted|needs more memory than its limit|[Ee]rror allocating|[Mm]emory allocation (?:of \d+ bytes )?failed"
 )
-_NO_FUEL = re.compile(rb"the module has used up its fuel of ")
-_NO_PROCESS = re.compile(
+_NO_FUEL = lazy_pattern(rb"the module has used up its fuel of ")
+_NO_PROCESS = lazy_pattern(
     rb"Resource temporarily unavailable|[Cc](?:annot|ould not|an't) (?:fork|start new thread)"
     rb"|fork: retry|BlockingIOError: \[Errno 11\]|EAGAIN"
 )

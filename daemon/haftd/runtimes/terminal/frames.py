@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from haftd.lazy_pattern import lazy_pattern
 
 _MAX_FRAME = 1 << 20
 
@@ -10,8 +10,8 @@ _TAIL = 128
 """Bytes kept of an incomplete sequence."""
 
 _MODE = b"2026"
-_SWITCH = re.compile(rb"\x1b(?:c|\[\?([\d;]{0,64}+)([hl]))")
-_QUERY = re.compile(
+_SWITCH = lazy_pattern(rb"\x1b(?:c|\[\?([\d;]{0,64}+)([hl]))")
+_QUERY = lazy_pattern(
     rb"\x1b(?:Z|\[[>=?]?[\d;]{0,32}+(?:[cntx]|\$p)|\[\?u|\[>\d?q|P[$+]q|\](?:[\d;]{1,32}+|21;[^\x07\x1b]{0,64}?)\?|_G)|\x05"
 )
 

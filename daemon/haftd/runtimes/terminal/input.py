@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -20,6 +19,7 @@ import trio
 
 from haftd.host import pump
 from haftd.host.tty import pseudo_terminal
+from haftd.lazy_pattern import lazy_pattern
 from haftd.runtimes import keys
 from haftd.runtimes.base import Input, InputRefused
 
@@ -32,14 +32,14 @@ _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 0.25
 _MAX_WAITING = 1 << 20
 _MAX_ANSWERS = 64
-_LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
+_LINE_END = lazy_pattern(rb"[\r\n\x03\x04\x15\x1c]")
 """Those of `_BEGINS_ANEW`: a full line can be erased."""
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
 """Characters that end, submit or erase a line in canonical mode."""
 
 
-_ROW_END = re.compile(r"\r\n|\n")
-_BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_ROW_END = lazy_pattern(r"\r\n|\n")
+_BLANKED = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 """Characters that a paste changes."""
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
+from haftd.lazy_pattern import lazy_pattern
 
-_REQUEST = re.compile(
+_REQUEST = lazy_pattern(
     rb"\x1b\[(?:(?P<kitty>[<=>])(?P<count>\d{0,4})[\d;:]{0,16}u|>4[\d;]{0,8}[mn])"
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[(?:[<=>][\d;:]{0,20}+)?)?\Z")
+_UNFINISHED = lazy_pattern(rb"\x1b(?:\[(?:[<=>][\d;:]{0,20}+)?)?\Z")
 _MAX_UNFINISHED = 24
 _MAX_DEPTH = 16
 

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from haftd.lazy_pattern import lazy_pattern
+
 KEPT_UNFINISHED = 65_536
 """Bytes of an unfinished escape to keep for painting."""
 
@@ -28,10 +30,10 @@ _BAND = 4_000
 _MAX_AT_ONCE = 131_072
 """Bytes written without asking the size first, which takes as long."""
 
-_MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
-_REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
-_CURSOR = re.compile(rb"\x1b\[(\d+);(\d+)H")
-_STYLES = re.compile(rb"^(?:\x1b\[[\d:;]*m)+")
+_MODE = lazy_pattern(rb"\x1b\[(\??\d+)([hl])")
+_REGION = lazy_pattern(rb"\x1b\[(\d+);\d+([rs])")
+_CURSOR = lazy_pattern(rb"\x1b\[(\d+);(\d+)H")
+_STYLES = lazy_pattern(rb"^(?:\x1b\[[\d:;]*m)+")
 _ALTERNATE = (b"?1049", b"?1047", b"?47")
 _ORIGIN, _MARGINS, _KEYPAD, _CLUSTERS = b"?6", b"?69", b"?66", b"?2027"
 _APART = (*_ALTERNATE, _ORIGIN, _MARGINS, _CLUSTERS, b"?3", b"?40", b"?1048", b"?2026")

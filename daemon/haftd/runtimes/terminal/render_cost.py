@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from haftd.lazy_pattern import lazy_pattern
+
 PIECE = 128
 """Bytes of a first call, and the maximum at unknown cost."""
 
@@ -15,11 +17,11 @@ _MAX_CELLS_BYTES = 10_000 * MAX_PIECE
 
 _MAX_COST_US = 250.0
 
-_HEAVY = re.compile(
+_HEAVY = lazy_pattern(
     rb"\x1b(?:(?P<reset>c)|\[(?P<count>\d{0,9})b|(?P<mode>\[\?[\d;]*[hl])"
     rb"|M|\#8|\[[\d;]*[JLMSTr])"
 )
-_CHEAP = re.compile(rb"(?:[^\x1b]++|\x1b\[[\d;:]{0,32}+[mHABCDGK])*+")
+_CHEAP = lazy_pattern(rb"(?:[^\x1b]++|\x1b\[[\d;:]{0,32}+[mHABCDGK])*+")
 
 
 def cost_us(heavy: re.Match[bytes], rows: int, cols: int) -> float:

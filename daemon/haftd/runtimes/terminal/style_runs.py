@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from haftd.lazy_pattern import lazy_pattern
 
-_SGR = re.compile(rb"\x1b\[([\d:;]*+)m")
-_STRING = re.compile(rb"\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
+_SGR = lazy_pattern(rb"\x1b\[([\d:;]*+)m")
+_STRING = lazy_pattern(rb"\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
 
 
 def runs_of(row: bytes) -> tuple[tuple[str, str], ...]:

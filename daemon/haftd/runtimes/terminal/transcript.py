@@ -19,6 +19,7 @@ import msgspec
 from haftd.core import escapes
 from haftd.core.spool import Spool
 from haftd.core.text import WHOLE, is_at_line_start
+from haftd.lazy_pattern import lazy_pattern
 
 from .scratch import Scratch
 
@@ -38,11 +39,11 @@ _MAX_CELLS = 100_000
 """Cells of a terminal that is drawn."""
 
 # Bounded counts limit backtracking.
-_HEAVY = re.compile(
+_HEAVY = lazy_pattern(
     rb"(?P<cheap>\x1b\[[\d;:]{0,32}+[mHfABCDEFGKd`]|\x1b[()]B|\x1b[=>78])"
     rb"|(?P<reset>\x1bc)|(?P<many>\x1b\[\??[\d;]{0,32}\d{3}[\d;]{0,32}+[@-~])|\x1b|[\n\x0b\x0c]"
 )
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"""
       \x1b\[ [<=>?]? [\d;:]{0,64}+ m                # colours; modifyOtherKeys
     | \x1b\[ \? (?! [\d;]{0,64} \b(?:3|5|6|47|69|1047|1049)\b ) [\d;]{0,64}+ [hl]  # modes
@@ -57,21 +58,21 @@ _HARMLESS = re.compile(
     """,
     re.VERBOSE,
 )
-_DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
-_LINE_ENDS = re.compile("(?<!\r)\r++\n")
-_AT_LINE_START_RAW = re.compile(rb"(?<!\r)\r*+\n\r*+")
-_MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
+_DRAWS = lazy_pattern("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
+_LINE_ENDS = lazy_pattern("(?<!\r)\r++\n")
+_AT_LINE_START_RAW = lazy_pattern(rb"(?<!\r)\r*+\n\r*+")
+_MARKS = lazy_pattern(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
 """A shell's marks, at which the library inserts a line break."""
 
-_AT_LINE_START = re.compile("(?<=\n)\r+")
+_AT_LINE_START = lazy_pattern("(?<=\n)\r+")
 _STYLE = rb"(?:\x1b\[[\d;:]{0,32}+m|\x1b\(B)"
-_PAD = re.compile(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
+_PAD = lazy_pattern(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
 """A shell's padding: a row of blanks, less the width of the mark before; then blanks over the mark.
 The mark may appear again in between."""
 
 _PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
 _MAX_PAD_MARK_LENGTH = 256
-_MODES = re.compile(rb"\x1b\[\?([\d;]{1,64}+)[hl]")
+_MODES = lazy_pattern(rb"\x1b\[\?([\d;]{1,64}+)[hl]")
 _ALTERNATE = {b"47", b"1047", b"1049"}
 
 

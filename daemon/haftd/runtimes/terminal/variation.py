@@ -6,13 +6,14 @@ selector, which the library keeps, is drawn instead and translated back on read.
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from haftd.lazy_pattern import lazy_pattern
 
 _EMOJI, _STAND_IN = "\ufe0f", "\ufe0d"
 _EMOJI_BYTES, _STAND_IN_BYTES = _EMOJI.encode(), _STAND_IN.encode()
 _CLUSTERS = 2027
-_SET_CLUSTERS = re.compile(rb"\x1b(?:c|\[\?[\d;]{0,32}?2027[\d;]{0,32}[hl])")
+_SET_CLUSTERS = lazy_pattern(rb"\x1b(?:c|\[\?[\d;]{0,32}?2027[\d;]{0,32}[hl])")
 
 
 class SelectorFilter:

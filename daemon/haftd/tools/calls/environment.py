@@ -14,6 +14,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from haft_protocol.errors import invalid_params, limit_exceeded, shown
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.templates.template import MAX_ARGUMENT
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
@@ -50,7 +51,7 @@ _FOR_TERMINALS = {"TERM": "xterm-256color"}
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]
 _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
-_UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
+_UTF8 = lazy_pattern(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
 
 @lru_cache(maxsize=16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ import msgspec
 
 from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments, shown
 from haft_protocol.methods import ID_FORM
+from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce
@@ -21,7 +21,7 @@ from haftd.tools.definitions.definition import Action, Tool
 
 from .arguments import check
 
-_ID = re.compile(ID_FORM)
+_ID = lazy_pattern(ID_FORM)
 _ACTION_FIELDS: dict[Action, dict[str, Any]] = {
     "spawn": READING,
     "fetch": READING,

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from haftd.launch_spec import PROGRAM_FOLDERS
+from haftd.lazy_pattern import lazy_pattern
 
 Right = Literal["read", "create", "update", "delete", "execute"]
 RIGHTS: tuple[Right, ...] = ("read", "create", "update", "delete", "execute")
@@ -30,7 +31,7 @@ ALWAYS_INHERITED = frozenset(
 """Variables inherited by a tool with rules, unless a rule denies them."""
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class UnsetVariable(ValueError):

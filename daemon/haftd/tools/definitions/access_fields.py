@@ -4,11 +4,11 @@ definitions; a wrong rule raises `InvalidField` with its place."""
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from haft_protocol.errors import shown
+from haftd.lazy_pattern import lazy_pattern
 
 from .access import (
     RIGHTS,
@@ -26,12 +26,12 @@ from .parameters import InvalidField
 SANDBOXES = ("root",)
 _KINDS = ("fs", "net", "env", "commands")
 _WORDS: dict[str, tuple[Right, ...]] = {"write": WRITE, **{right: (right,) for right in RIGHTS}}
-_HOST = re.compile(
+_HOST = lazy_pattern(
     r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*"
 )
-_NAME = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
-_BARE_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_NAME = lazy_pattern(r"[A-Za-z_*][A-Za-z0-9_*]*")
+_BARE_VARIABLE = lazy_pattern(r"\$([A-Za-z_]\w*)")
+_SCHEME = lazy_pattern(r"[a-z][a-z0-9+.-]*")
 _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), commands=())
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from msgspec import UNSET
 
 from haft_protocol.methods import Problem
+from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import foreign_owner, why_replaceable
 from haftd.redacted import Redacted
 
@@ -32,12 +33,12 @@ _NOT_REGULAR = "it is no regular file"
 _TOO_LONG = f"it is larger than {MAX_DOCUMENT_BYTES} bytes"
 _TOO_DEEP = "it is nested too deeply"
 _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
-_AT = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT = lazy_pattern(r" \(at line (\d+), column \d+\)$")
 _KEY = r"([\w-]+(?:\.[\w-]+)*)"
-_PLAIN = re.compile(rf"\[{_KEY}\]|\[\[{_KEY}\]\]|{_KEY} *= 0", re.ASCII)
+_PLAIN = lazy_pattern(rf"\[{_KEY}\]|\[\[{_KEY}\]\]|{_KEY} *= 0", re.ASCII)
 """Most headers and left sides, for which tomllib takes thirty times as long."""
 
-_TRIPLE = re.compile(r'"""|\'\'\'')
+_TRIPLE = lazy_pattern(r'"""|\'\'\'')
 
 
 class UnreadableFile(Exception):

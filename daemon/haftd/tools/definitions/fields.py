@@ -6,7 +6,6 @@ the field and the remedy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from msgspec import UNSET
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Annotations
+from haftd.lazy_pattern import lazy_pattern
 
 from .access_fields import read_access, read_sandbox
 from .approval_policy import PARAMETERS
@@ -32,7 +32,7 @@ from .notice_rules import read_notify
 from .parameters import InvalidField, read_parameters
 from .runtime_names import MEDIATED, read_names
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset(
     {"await", "handle_send", "handle_read", "handle_wait", "handle_stop", "handle_list"}
 )
@@ -54,9 +54,9 @@ WHOLE = frozenset({"command"})
 FLAT = frozenset({"style"})
 """Tables whose fields a later layer replaces, each whole."""
 
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENV_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_VARIABLES = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
-_SIZE = re.compile(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
+_SIZE = lazy_pattern(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
 _UNITS = {
     "": 1,
     "B": 1,

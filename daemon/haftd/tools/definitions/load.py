@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
+from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
 
 from . import fields, parameters
@@ -49,7 +49,7 @@ _OPEN_FILES = (
 )
 
 _RULES = frozenset(["access", "sandbox"])
-_ABOUT_RULES = re.compile(r"^(conversation\.)?tools\..+\.(access|sandbox)(\.|$)")
+_ABOUT_RULES = lazy_pattern(r"^(conversation\.)?tools\..+\.(access|sandbox)(\.|$)")
 
 
 class Layer(Redacted, frozen=True):

@@ -5,18 +5,18 @@ Unknown keys and unusable expressions are refused: a notice that never fires goe
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 
 from haft_protocol.errors import shown
 from haft_protocol.patterns import InvalidPattern
+from haftd.lazy_pattern import lazy_pattern
 from haftd.notice_settings import LEVELS, Level, NoticePattern, NoticeSettings
 from haftd.regex import compile_expression
 
 from .parameters import InvalidField
 
 _SWITCHES = ("on_success", "on_failure", "on_waiting", "on_content")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _MAX_PATTERNS = 16
 _MAX_PATTERN_LENGTH = 1_024
 

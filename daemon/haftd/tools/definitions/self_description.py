@@ -7,7 +7,6 @@ fields win one by one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from haft_protocol.errors import RpcError, invalid_arguments, shown, spawn_failed
 from haft_protocol.methods import Problem
 from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
+from haftd.lazy_pattern import lazy_pattern
 
 from .definition import Command, Each, SchemaError, Tool
 from .document import problem
@@ -35,7 +35,7 @@ _DESCRIBED = ("stdio", "wasm", MEDIATED)
 _ANYWHERE = ""
 """Pseudo-root: the failure holds in every root."""
 
-_MEMBER = re.compile(r"\b(tool|context)\s*\[")
+_MEMBER = lazy_pattern(r"\b(tool|context)\s*\[")
 _NAMES = minijinja.Environment()
 _GIVES_A_TYPE = frozenset(["type", "anyOf", "oneOf", "allOf", "$ref"])
 

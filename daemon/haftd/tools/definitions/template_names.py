@@ -14,6 +14,7 @@ from typing import Any
 
 import minijinja
 
+from haftd.lazy_pattern import lazy_pattern
 from haftd.schemas.intersection import is_never
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
@@ -25,7 +26,7 @@ _OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
 _OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access", "vars"})
 _OF_OLDER = _OF_CONTEXT | {"workspace_id", "conversation_id"}
 _FREE = frozenset({"answers", "access", "vars"})
-_SUBSCRIPT = re.compile(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*\]""")
+_SUBSCRIPT = lazy_pattern(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*\]""")
 _COMBINED = frozenset(
     ["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas", "patternProperties"]
 )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from haft_protocol.methods import Problem
 from haft_protocol.trust import FileState
+from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.approval_policy import combine_policies, mode_of, stricter_of
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import Document, UnreadableFile, parse, problem
@@ -31,7 +32,7 @@ _MAX_DOTS = 64
 _MAX_TOOLS = 128
 _MAX_FORMER = 256
 _NAME = "A-Za-z0-9_-"
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5})?
     | \'{3}(?:[^\']|\'{1,2}(?!\'))*+(?:\'{3,5})?
     | "(?:[^"\\\n]|\\.)*+"? | \'[^\'\n]*+\'? | \#[^\n]*+

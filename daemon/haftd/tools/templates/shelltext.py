@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 
+from haftd.lazy_pattern import lazy_pattern
+
 from .words import CLOSE, OPEN
 
-_MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
-_HEREDOC = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
-_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[\Z")
+_MARK = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
+_HEREDOC = lazy_pattern(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
+_SUBSCRIPT = lazy_pattern(r"[A-Za-z_]\w*\[\Z")
 
 _REFERENCE = {
     "plain": '"${{{}}}"',

@@ -17,6 +17,8 @@ from typing import Any
 import minijinja
 import msgspec
 
+from haftd.lazy_pattern import lazy_pattern
+
 from .words import CLOSE, OPEN, BadWords, mark_spans, split_words
 
 MAX_ARGUMENT = 131_071
@@ -50,21 +52,21 @@ _GLOBALS = frozenset(
 
 _MAX_SPAN_LENGTH = 2_000
 _MAX_STATEMENTS = 500
-_RAW = re.compile(r"\{%[-+]?\s*raw\b")
+_RAW = lazy_pattern(r"\{%[-+]?\s*raw\b")
 
 _MAX_GROWTH = 64
 """Limit on a value's copies in later ones."""
 
-_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
-_MAKING = re.compile(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
-_STATEMENT = re.compile(r"\{%[-+]?\s*(\w*)")
-_NAME = re.compile(r"(?<![\w.|])(?<!\|\s)[^\W\d]\w*(?!\w)")
+_TEXT = lazy_pattern(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+_MAKING = lazy_pattern(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
+_STATEMENT = lazy_pattern(r"\{%[-+]?\s*(\w*)")
+_NAME = lazy_pattern(r"(?<![\w.|])(?<!\|\s)[^\W\d]\w*(?!\w)")
 _WORDS = frozenset(["and", "else", "if", "is", "or"])
 """Keywords that minijinja accepts as targets of `set`."""
 _NO_NAMES = _WORDS | {"false", "in", "none", "not", "true"}
-_WORD_SET = re.compile(r"(?<![\w.])(and|else|if|is|or)\s*(?:[,)]|=(?!=))")
-_IN = re.compile(r"\bin\b")
-_REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
+_WORD_SET = lazy_pattern(r"(?<![\w.])(and|else|if|is|or)\s*(?:[,)]|=(?!=))")
+_IN = lazy_pattern(r"\bin\b")
+_REPEATED = lazy_pattern(r"\]\s*\*|\*\s*\[")
 
 
 class BadTemplate(ValueError):

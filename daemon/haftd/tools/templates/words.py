@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 
+from haftd.lazy_pattern import lazy_pattern
+
 OPEN, CLOSE = "\ue000", "\ue001"
 """Brackets around a placeholder's number: private-use characters, refused in command texts."""
 
-_MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
+_MARK = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
 _ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
 
@@ -16,15 +18,15 @@ class BadWords(ValueError):
     """The text cannot be split; the message has the reason."""
 
 
-_PIECE = re.compile(
+_PIECE = lazy_pattern(
     r"""(?P<blank>[ \t\r\n]+)
     | (?P<plain>(?:[^ \t\r\n'"\\]++|\\.)++)
     | '(?P<single>[^']*)'
     | "(?P<double>(?:[^"\\]++|\\.)*+)\"""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
+_ESCAPED = lazy_pattern(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = lazy_pattern(r"\\([$`\"\\\n])")
 
 
 def split_words(text: str) -> list[str]:
