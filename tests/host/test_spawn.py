@@ -610,8 +610,18 @@ async def test_the_exit_is_taken_once_and_given_to_every_waiter() -> None:
             exits.append(await it.wait_exit())
 
         async with trio.open_nursery() as nursery:
+            first = trio.CancelScope()
+
+            async def wait_in_vain() -> None:
+                with first:
+                    await wait()
+
+            nursery.start_soon(wait_in_vain)
+            await trio.testing.wait_all_tasks_blocked()
             for _n in range(5):
                 nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            first.cancel()  # the task that watches: another goes on
             await trio.testing.wait_all_tasks_blocked()
             assert it.reap() is None and not it.is_exiting()
             it.close_stdin()

@@ -300,9 +300,11 @@ class Calls(msgspec.Struct):
         tool, args, context = ready.tool, ready.args, ready.context
         resolved, client = ready.resolved, ready.client
         cgroup, limit_group = groups
+        tag = str(mark)
 
         record = self._recorder(
-            mark,
+            mark.n,
+            tag,
             cgroup,
             session=handle.session,
             id=handle.id,
@@ -325,14 +327,12 @@ class Calls(msgspec.Struct):
                 and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
             )
-            return self._completed(
-                resolved, launch, self._env(tool.name, resolved, client, str(mark))
-            )
+            return self._completed(resolved, launch, self._env(tool.name, resolved, client, tag))
 
         first = Call(
             tool=tool.name,
             launch=completed(resolved),
-            mark=str(mark),
+            mark=tag,
             runtime=resolved.runtime,
             record=record,
             make_room=self.make_room,
@@ -343,7 +343,7 @@ class Calls(msgspec.Struct):
             served=server_of(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
-            refused_destination=partial(self.proxy.refused, str(mark)),
+            refused_destination=partial(self.proxy.refused, tag),
             # A second run would find its input consumed.
             again=None if ready.is_fed else again,
             mediation=self._mediation(ready),
@@ -429,12 +429,15 @@ class Calls(msgspec.Struct):
         stdin: Literal["pipe", "null"],
     ) -> Call:
         mark = self._mark()
-        groups = cgroup, limit_group = self._groups(str(mark), limits)
-        record = self._recorder(mark, cgroup, tool=name, command=argv[0], at=round(time.time(), 3))
+        tag = str(mark)
+        groups = cgroup, limit_group = self._groups(tag, limits)
+        record = self._recorder(
+            mark.n, tag, cgroup, tool=name, command=argv[0], at=round(time.time(), 3)
+        )
         try:
-            env = env_of(str(mark))
+            env = env_of(tag)
         except BaseException:
-            self._release(str(mark), groups)
+            self._release(tag, groups)
             raise
         return Call(
             tool=name,
@@ -448,7 +451,7 @@ class Calls(msgspec.Struct):
                 limits=limits,
                 nofile=self.settings.nofile,
             ),
-            mark=str(mark),
+            mark=tag,
             record=record,
             make_room=self.make_room,
             cgroup=cgroup,
@@ -498,12 +501,12 @@ class Calls(msgspec.Struct):
         )
 
     def _recorder(
-        self, mark: ProcessTag, cgroup: Cgroup | None, **fields: Any
+        self, n: int, tag: str, cgroup: Cgroup | None, **fields: Any
     ) -> Callable[[Identity], None]:
         def record(identity: Identity) -> None:
             self.journal.start(
                 Record(
-                    n=mark.n,
+                    n=n,
                     pid=identity.pid,
                     ticks=identity.ticks,
                     inode=identity.inode,
@@ -511,7 +514,7 @@ class Calls(msgspec.Struct):
                     ns=identity.ns,
                     sid=identity.pid,
                     uid=os.getuid(),
-                    mark=str(mark),
+                    mark=tag,
                     cgroup="" if cgroup is None else str(cgroup.path),
                     **fields,
                 )
