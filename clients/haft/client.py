@@ -85,7 +85,7 @@ class Haft(BlockingConnection, Calls):
         `haft_protocol.paths`.
 
         `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon
-        when none answers. `session` and `root` are defaults of calls. Raises `Misplaced` for no
+        when none answers. `session` and `root` are defaults of calls. Raises `InvalidAddress` for no
         address, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
         default 5, for another machine 30.
         """

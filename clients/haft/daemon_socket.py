@@ -23,7 +23,7 @@ from haft_protocol.paths import (
     with_login_folder,
 )
 
-from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
+from .errors import HaftError, InvalidAddress, NotRunning, ProtocolFault
 
 Socket = _socket.socket
 """The base class of `socket.socket`, a module that takes 4 ms for its enumerations."""
@@ -39,7 +39,7 @@ def find_socket(chosen: str | None = None) -> str:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
         return socket_path(env, os.getuid(), socket=chosen)
     except PathError as fault:
-        raise Misplaced(str(fault)) from fault
+        raise InvalidAddress(str(fault)) from fault
 
 
 def is_chosen(chosen: str | None) -> bool:

@@ -10,7 +10,7 @@ __all__ = [
     "ConnectionLost",
     "Declined",
     "HaftError",
-    "Misplaced",
+    "InvalidAddress",
     "NotRunning",
     "NotUnicode",
     "ProtocolFault",
@@ -45,7 +45,7 @@ class NotRunning(HaftError):
     """No daemon answers at the socket."""
 
 
-class Misplaced(HaftError):
+class InvalidAddress(HaftError):
     """The socket's path is too long, or relative; or the host's address is none."""
 
 

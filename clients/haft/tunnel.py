@@ -21,7 +21,7 @@ from haft_protocol.paths import PathError, with_login_folder
 from haft_protocol.runtime_paths import runtime_paths
 
 from .addresses import Remote, Ssh, relay_command
-from .errors import ConnectionLost, Misplaced, NotRunning, ProtocolFault, Unreachable
+from .errors import ConnectionLost, InvalidAddress, NotRunning, ProtocolFault, Unreachable
 from .ssh import CONNECT_S, explain, ssh_command, ssh_program
 
 ANNOUNCE_S = 30.0
@@ -129,7 +129,7 @@ def _start(address: Remote, env: Mapping[str, str], *, may_start: bool, timeout:
         try:
             program = ssh_program(env)
         except ValueError:
-            raise Misplaced("HAFT_SSH has a quote that is not closed") from None
+            raise InvalidAddress("HAFT_SSH has a quote that is not closed") from None
         command = ssh_command(
             address,
             program,

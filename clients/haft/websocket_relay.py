@@ -40,7 +40,7 @@ from haft_protocol.runtime_paths import runtime_paths
 
 from . import __version__
 from .addresses import WebSocket, parse_address
-from .errors import HaftError, Misplaced, Unreachable
+from .errors import HaftError, InvalidAddress, Unreachable
 from .request_params import hello
 from .tunnel import announcement
 
@@ -90,7 +90,7 @@ def main() -> int:
     try:
         address = parse_address(sys.argv[1])
         if not isinstance(address, WebSocket):
-            raise Misplaced("the relay wants an address with ws:// or wss://")
+            raise InvalidAddress("the relay wants an address with ws:// or wss://")
         trio.run(_Relay(address, read_secrets(address, os.environ)).run)
     except HaftError as fault:
         print(fault, file=sys.stderr)
@@ -116,7 +116,7 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
             found = with_login_folder(env, os.getuid(), os.lstat)
             path = runtime_paths(found, os.getuid()).token
         except PathError as fault:
-            raise Misplaced(str(fault)) from None
+            raise InvalidAddress(str(fault)) from None
     # A copy is missing because it was not made, or is named wrongly; the file of this machine because of the daemon.
     missing = (
         "HAFT_TOKEN_FILE names the copy of `token`, beside which that of `proof-key` lies: copy both from the machine of "

@@ -6,7 +6,7 @@ import pytest
 
 from haft.address_choice import chosen_address
 from haft.addresses import Address, Ssh, WebSocket, parse_address
-from haft.errors import Misplaced
+from haft.errors import InvalidAddress
 from haft.local_address import Local
 
 
@@ -54,7 +54,7 @@ def test_an_address_is_read(text: str, address: Address) -> None:
     ],
 )
 def test_anything_else_is_one_sentence_that_names_the_source(text: str) -> None:
-    with pytest.raises(Misplaced, match=r"^HAFT_HOST ") as refused:
+    with pytest.raises(InvalidAddress, match=r"^HAFT_HOST ") as refused:
         parse_address(text, "HAFT_HOST")
     assert "\n" not in str(refused.value)
 
@@ -71,7 +71,7 @@ def test_anything_else_is_one_sentence_that_names_the_source(text: str) -> None:
     ],
 )
 def test_no_error_repeats_a_secret_of_an_address(text: str) -> None:
-    with pytest.raises(Misplaced) as refused:
+    with pytest.raises(InvalidAddress) as refused:
         parse_address(text)
     assert "s3cret" not in str(refused.value)
 
@@ -97,5 +97,5 @@ def test_an_option_precedes_the_environment_and_a_host_a_socket(
 
 
 def test_a_wrong_port_is_shown() -> None:
-    with pytest.raises(Misplaced, match="HAFT_HOST has 'notaport' behind the colon"):
+    with pytest.raises(InvalidAddress, match="HAFT_HOST has 'notaport' behind the colon"):
         parse_address("ssh://me@box:notaport", "HAFT_HOST")

@@ -14,7 +14,7 @@ from haft.addresses import Address, Ssh
 from haft.cli.commands.hosts import HostReport, _ask_all
 from haft.cli.completion import complete
 from haft.cli.host_list import host_list, listed_hosts
-from haft.errors import Misplaced
+from haft.errors import InvalidAddress
 from haft.local_address import Local
 from tests.client.conftest import Serve
 from tests.client.fake import Peer
@@ -109,7 +109,7 @@ def test_the_file_lists_machines_beside_this_one(config: Path) -> None:
 
 def test_an_unreadable_file_is_named(config: Path) -> None:
     config.mkdir()
-    with pytest.raises(Misplaced, match="hosts cannot be read"):
+    with pytest.raises(InvalidAddress, match="hosts cannot be read"):
         listed_hosts({"XDG_CONFIG_HOME": str(config.parent.parent)})
 
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_too_long_is_refused_and_not_cut(config: Path) -> None:
     config.write_text(line * (1_048_576 // len(line.encode())))
     assert listed_hosts(env)[-1][1] == "ssh://box"
     config.write_text(config.read_text() + line)
-    with pytest.raises(Misplaced, match="hosts is longer than 1 MiB"):
+    with pytest.raises(InvalidAddress, match="hosts is longer than 1 MiB"):
         listed_hosts(env)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from haft_protocol.paths import PathError, config_home
 
-from ..errors import Misplaced
+from ..errors import InvalidAddress
 
 _LOCAL = "unix://"
 _MAX_BYTES = 1 << 20
@@ -18,7 +18,7 @@ _MAX_BYTES = 1 << 20
 def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
     """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each once.
 
-    Each has the number of its line in the file, or None. Raises `Misplaced` for a file that cannot
+    Each has the number of its line in the file, or None. Raises `InvalidAddress` for a file that cannot
     be read.
     """
     current = chosen or env.get("HAFT_HOST")
@@ -29,17 +29,17 @@ def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | No
 
 
 def hosts_file(env: Mapping[str, str]) -> str:
-    """Return the path of the file. Raises `Misplaced`."""
+    """Return the path of the file. Raises `InvalidAddress`."""
     try:
         return f"{config_home(env)}/haft/hosts"
     except PathError as fault:
-        raise Misplaced(str(fault)) from None
+        raise InvalidAddress(str(fault)) from None
 
 
 def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return the file's addresses, not validated, with their line numbers; none without a file.
 
-    Raises `Misplaced` for a file that cannot be read, or is longer than 1 MiB. A byte that is not
+    Raises `InvalidAddress` for a file that cannot be read, or is longer than 1 MiB. A byte that is not
     UTF-8 becomes U+FFFD: the address is then invalid, and reported as such.
     """
     try:
@@ -49,9 +49,9 @@ def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as fault:
-        raise Misplaced(f"{path} cannot be read: {fault.strerror}") from None
+        raise InvalidAddress(f"{path} cannot be read: {fault.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise Misplaced(
+        raise InvalidAddress(
             f"{path} is longer than {_MAX_BYTES >> 20} MiB; it has one address on a line"
         )
     text = data.decode("utf-8", errors="replace")

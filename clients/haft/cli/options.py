@@ -397,7 +397,7 @@ def open_address(address: Address, *, start: bool) -> Socket:
 
 
 def chosen_address(options: argparse.Namespace) -> Address:
-    """Return the daemon's address by --host, HAFT_HOST and --socket; raise `Misplaced`."""
+    """Return the daemon's address by --host, HAFT_HOST and --socket; raise `InvalidAddress`."""
     from ..address_choice import chosen_address as choose
 
     return choose(options.address, chosen_socket(options), os.environ)

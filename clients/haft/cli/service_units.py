@@ -9,7 +9,7 @@ from pathlib import Path
 
 from haft_protocol.paths import PathError, config_home, data_folder, state_folder
 
-from ..errors import Misplaced
+from ..errors import InvalidAddress
 from ..installation import Environment, is_installed, unit_templates
 from ..usermanager import UserManager
 
@@ -25,11 +25,11 @@ def own_environment() -> Environment | None:
 
 
 def service_folder(env: Mapping[str, str]) -> str:
-    """Return the folder of copies; raise `Misplaced`."""
+    """Return the folder of copies; raise `InvalidAddress`."""
     try:
         return data_folder(env)
     except PathError as fault:
-        raise Misplaced(str(fault)) from fault
+        raise InvalidAddress(str(fault)) from fault
 
 
 def service_python(environment: Environment | None) -> str:

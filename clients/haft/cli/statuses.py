@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ..errors import (
-    Misplaced,
+    InvalidAddress,
     NotUnicode,
     ProtocolFault,
     RemoteError,
@@ -46,7 +46,7 @@ _MEANINGS = {
 
 _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (
     (UsageError, "usage", Status.USAGE),
-    (Misplaced, "usage", Status.USAGE),
+    (InvalidAddress, "usage", Status.USAGE),
     (NotUnicode, "usage", Status.USAGE),
     (OutputFailed, "output", Status.NOT_WRITTEN),
     (SetupFailed, "setup", Status.FAILED),

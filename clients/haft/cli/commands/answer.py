@@ -17,7 +17,7 @@ from ...requests import drop_unset
 from .. import show
 from ..options import UsageError, connect
 from ..values import read_answer, read_text
-from .questions import asked
+from .questions import list_inquiries
 
 EPILOG = """\
 ID is that of `haft questions`, or the id of the handle that asks. Without VALUE the question is
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
-        listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
+        listed = msgspec.json.decode(list_inquiries(haft, options), type=InquiriesListResult)
         inquiry = _find(options.id, listed.inquiries)
         answer = _read(haft, inquiry, getattr(options, "value", None))
         # With `question` the daemon refuses an answer to an earlier question.

@@ -16,7 +16,7 @@ import msgspec
 
 from haft_protocol.paths import PathError, audit_log
 
-from ...errors import Misplaced
+from ...errors import InvalidAddress
 from .. import show
 from ..options import UsageError, require_local, session, whole
 from ..statuses import Status
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         path = audit_log(os.environ)
     except PathError as fault:
-        raise Misplaced(str(fault)) from fault
+        raise InvalidAddress(str(fault)) from fault
     broken: list[bytes] = []
     records = list(_chosen(_records(path, broken), getattr(options, "id", None), session(options)))
     last = getattr(options, "last", None)

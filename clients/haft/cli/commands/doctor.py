@@ -33,7 +33,7 @@ from ... import __version__
 from ...autostart import log_file
 from ...client import Haft
 from ...daemon_socket import announced_pid, find_socket
-from ...errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ...errors import HaftError, InvalidAddress, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
 from .. import show
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         findings.append(Finding("daemon", "note", message, "" if broken else START_REMEDY))
         findings += service
         findings += _files()
-    except Misplaced:
+    except InvalidAddress:
         # The checks of folders have reported the fault.
         pass
     except HaftError as fault:

@@ -17,7 +17,7 @@ from haft_protocol.states import Stopped
 from ...addresses import Address, parse_address
 from ...client import Haft
 from ...connection import open_connection
-from ...errors import HaftError, Misplaced, NotRunning, Unreachable
+from ...errors import HaftError, InvalidAddress, NotRunning, Unreachable
 from .. import show
 from ..host_list import host_list, hosts_file
 from ..options import whole
@@ -94,7 +94,7 @@ def _addresses(
 ) -> tuple[dict[str, Address], list[HostReport]]:
     """Return the machines to ask, and a report of each invalid line of the file.
 
-    Raises `Misplaced` for an invalid address on the command line.
+    Raises `InvalidAddress` for an invalid address on the command line.
     """
     if named:
         return {text: parse_address(text, "ADDRESS") for text in named}, []
@@ -103,7 +103,7 @@ def _addresses(
     for number, text in host_list(chosen, os.environ):
         try:
             addresses[text] = parse_address(text, "HAFT_HOST" if number is None else "it")
-        except Misplaced as fault:
+        except InvalidAddress as fault:
             if number is None:
                 raise
             # The line may have a password.

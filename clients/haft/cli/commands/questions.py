@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
-        encoded = asked(haft, options)
+        encoded = list_inquiries(haft, options)
     if options.json:
         show.document(encoded)
         return 0
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def asked(haft: Haft, options: argparse.Namespace) -> bytes:
+def list_inquiries(haft: Haft, options: argparse.Namespace) -> bytes:
     return haft.raw("inquiries/list", {"session": session(options) or "*"})
 
 

@@ -25,7 +25,7 @@ from haft_protocol.paths import PathError
 from ...autostart import is_in_handle, starts_barred
 from ...client import Haft
 from ...daemon_socket import find_socket
-from ...errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
+from ...errors import ConnectionLost, HaftError, InvalidAddress, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY, cache_folder
 from ...usermanager import AbsentManager, ManagerFailed, NoUserManager, UserManager
 from .. import show
@@ -130,7 +130,7 @@ def _record() -> SetupRecord:
     try:
         return SetupRecord(os.environ)
     except PathError as fault:
-        raise Misplaced(str(fault)) from fault
+        raise InvalidAddress(str(fault)) from fault
 
 
 def _service(options: argparse.Namespace) -> int:

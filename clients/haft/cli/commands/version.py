@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from ... import __version__
-from ...errors import HaftError, Misplaced, NotRunning, VersionMismatch
+from ...errors import HaftError, InvalidAddress, NotRunning, VersionMismatch
 from .. import show
 from ..options import connect, is_remote
 
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
         # Every version of the protocol has haftd's version in the reply to `initialize`.
         version, protocol = fault.version or "unknown", fault.protocol or "unknown"
         daemon_version = f"{version} (protocol {protocol})"
-    except Misplaced:  # The address itself is invalid.
+    except InvalidAddress:  # The address itself is invalid.
         raise
     except HaftError as fault:
         # No daemon on this machine is a result; any other failure is reported.
