@@ -20,7 +20,7 @@ from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PATIENCE_S, Recorder, perform
 from haftd.tools.calls.confinement import program_sandbox
 from haftd.tools.definitions.access import AccessPolicy
-from haftd.tools.definitions.access_fields import policy_of, read_access
+from haftd.tools.definitions.access_fields import access_policy, read_access
 
 from . import kit
 
@@ -64,7 +64,7 @@ def rules(toml: str, root: str) -> AccessPolicy:
     import tomllib
 
     access = read_access(tomllib.loads(toml).get("access", {}))
-    return policy_of(access, None, strict=True).at(root, {})
+    return access_policy(access, None, strict=True).at(root, {})
 
 
 def mediated(

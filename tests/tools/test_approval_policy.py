@@ -6,7 +6,7 @@ import pytest
 
 from haft_protocol.approvals import PolicedAction
 from haftd.methods.approval_gate import definition_key
-from haftd.tools.definitions.approval_policy import mode_of, policy_of, render
+from haftd.tools.definitions.approval_policy import mode_of, render, run_modes
 from haftd.tools.definitions.definition import Command, Each, Tool
 from tests.tools.making import read
 
@@ -36,7 +36,7 @@ def test_each_action_has_its_mode(run: Any, modes: tuple[str, ...]) -> None:
     tool = Tool(name="t", file="t.toml", run=run)
     assert tuple(mode_of(tool, action) for action in ACTIONS) == modes
     on_handles = dict(zip(ACTIONS[2:], modes[2:], strict=True))
-    assert policy_of(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
+    assert run_modes(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
 
 
 @pytest.mark.parametrize(

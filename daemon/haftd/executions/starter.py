@@ -29,7 +29,7 @@ from haftd.tools.calls import arguments
 from haftd.tools.calls.environment import path_of
 from haftd.tools.calls.resolve import CallContext, resolve
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import mode_of, policy_of
+from haftd.tools.definitions.approval_policy import mode_of, run_modes
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.projects.roots import canonical
 
@@ -179,7 +179,7 @@ def _runs_in(tool: Tool, root: str) -> str:
 def _settings(ready: Prepared, *, is_reviewed: bool) -> HandleSettings:
     tool = ready.tool
     return HandleSettings(
-        policy=policy_of(tool),
+        policy=run_modes(tool),
         may=tool.may,
         is_sandboxed=ready.resolved.launch.sandbox is not None,
         on_turn_end=tool.on_turn_end or "abort",

@@ -39,7 +39,7 @@ from haftd.runtimes.base import (
 )
 
 from .child import Child, Output
-from .interpreter import ToolResult, exit_state, malformed
+from .interpreter import ToolResult, exit_state, malformed_failure
 from .pipes import PipeControl
 
 _MAX_LINE_LENGTH = 8 << 20
@@ -237,7 +237,7 @@ class Live:
                 self._stop(ToolResult(failure=failure))
             case Malformed():
                 self._child.emit(line + end)
-                self._stop(ToolResult(failure=malformed(event)))
+                self._stop(ToolResult(failure=malformed_failure(event)))
 
     def _stop(self, result: ToolResult) -> None:
         self._final = result

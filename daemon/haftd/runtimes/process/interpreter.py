@@ -26,7 +26,7 @@ def exit_state(exit: Exit) -> ExitState | None:
     return None if exit.code is None else ExitState(code=exit.code)
 
 
-def malformed(outcome: Malformed) -> ToolFailed:
+def malformed_failure(outcome: Malformed) -> ToolFailed:
     """Return the failure for a malformed outcome or event."""
     return ToolFailed(
         f"The tool printed {outcome.message}. A tool that prints plain text needs "

@@ -27,7 +27,7 @@ from haftd.host.launch.spawn import Exit
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 
 from .child import Child, Output
-from .interpreter import ToolResult, malformed
+from .interpreter import ToolResult, malformed_failure
 from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
@@ -171,7 +171,7 @@ class _Outcome:
                     self._child.emit(content.encode())
             case Malformed():
                 self._release()
-                self.result = ToolResult(failure=malformed(outcome))
+                self.result = ToolResult(failure=malformed_failure(outcome))
             case Raw():
                 self._release()
         return self.result

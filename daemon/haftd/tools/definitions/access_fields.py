@@ -42,7 +42,7 @@ def read_access(value: object) -> dict[str, Any]:
     for name in value:
         if name not in _KINDS:
             raise _wrong(f"there is no such kind of access; they are {', '.join(_KINDS)}", name)
-    policy_of(value, None, strict=True)
+    access_policy(value, None, strict=True)
     return value
 
 
@@ -52,7 +52,7 @@ def read_sandbox(value: object) -> str:
     raise _wrong(f'it is {shown(value)}; it must be "root"')
 
 
-def policy_of(
+def access_policy(
     access: Mapping[str, Any] | None, sandbox: str | None, *, strict: bool
 ) -> AccessPolicy:
     """Return a definition's policy; not `strict`, a kind without rules stays open.

@@ -66,7 +66,7 @@ def _mode(run: Run, action: PolicedAction) -> StatedMode:
     return run.get(action) or run.get(other_start) or run.get("default", "unattended")
 
 
-def policy_of(tool: Tool) -> dict[str, RunMode]:
+def run_modes(tool: Tool) -> dict[str, RunMode]:
     """Return the modes of `fetch`, `apply` and `abort`, without `unattended` ones."""
     modes = {action: mode_of(tool, action) for action in _ON_HANDLES}
     return {action: mode for action, mode in modes.items() if mode != "unattended"}

@@ -24,7 +24,7 @@ from haftd.redacted import Redacted
 
 from . import fields, parameters
 from .access import NOTHING, AccessPolicy
-from .access_fields import policy_of
+from .access_fields import access_policy
 from .definition import Tool
 from .document import Document
 from .module_access import unenforceable
@@ -214,7 +214,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
             for each in (*under, *own)
         )
         try:
-            policy = policy_of(read.get("access"), read.get("sandbox"), strict=is_strict)
+            policy = access_policy(read.get("access"), read.get("sandbox"), strict=is_strict)
         except parameters.InvalidField as wrong:
             problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
