@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -46,6 +46,7 @@ memory."""
 
 _SHOWN_KEPT = 4
 """Screens kept as a base of changes."""
+_NONE_SHOWN: Mapping[int, Screen] = {}
 
 _SUSPENSION_KNOWN_S = 0.1
 
@@ -119,11 +120,11 @@ class Execution:
         self.silence = Silence()
         self.callers: int | None = None
         """Number of waiting calls; None once held."""
-        self._early: list[Callable[[], None]] = []
-        self._backlogs: list[Callable[[], int]] = []
+        self._early: tuple[Callable[[], None], ...] = ()
+        self._backlogs: tuple[Callable[[], int], ...] = ()
         """Functions that return each reader's lag in bytes."""
         self._backlog_changed = LateEvent()
-        self._shown: dict[int, Screen] = {}
+        self._shown = _NONE_SHOWN
 
     def join(self, *, is_new: bool) -> None:
         if is_new:
@@ -231,10 +232,10 @@ class Execution:
 
     def add_backlog(self, backlog: Callable[[], int]) -> None:
         """Hold the process up while `backlog` returns more than `MAX_BACKLOG` bytes."""
-        self._backlogs.append(backlog)
+        self._backlogs = (*self._backlogs, backlog)
 
     def remove_backlog(self, backlog: Callable[[], int]) -> None:
-        self._backlogs.remove(backlog)
+        self._backlogs = tuple(other for other in self._backlogs if other != backlog)
         self.backlog_changed()
 
     def backlog_changed(self) -> None:
@@ -296,7 +297,7 @@ class Execution:
         if self.begun.is_set():
             act()
         else:
-            self._early.append(act)
+            self._early = (*self._early, act)
 
     def screen(self, since: int | None = None) -> Screen | None:
         """Return the terminal's screen, if any: whole, or changes since a shown revision."""
@@ -304,9 +305,9 @@ class Execution:
         if shot is None:
             return None
         before = None if since is None else self._shown.get(since)
-        self._shown[shot.revision] = shot
-        while len(self._shown) > _SHOWN_KEPT:
-            del self._shown[min(self._shown)]
+        newest = sorted({*self._shown, shot.revision})[-_SHOWN_KEPT:]
+        shown = {**self._shown, shot.revision: shot}
+        self._shown = {revision: shown[revision] for revision in newest}
         return shot if before is None else changes(before, shot)
 
     def picture(self) -> Screen | None:
@@ -348,7 +349,7 @@ class Execution:
 
     def begin(self) -> None:
         self.begun.set()
-        early, self._early = self._early, []
+        early, self._early = self._early, ()
         for act in early:
             act()
 

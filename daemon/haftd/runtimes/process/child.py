@@ -89,7 +89,7 @@ class Child:
         self._limits = limits
         self._outputs: Sequence[Output] = ()
         self._has_begun = False
-        self._early_io: list[Callable[[], Awaitable[None]]] = []
+        self._early_io: tuple[Callable[[], Awaitable[None]], ...] = ()
         self._io: list[trio.CancelScope] = []
         """Scopes of the tasks that move bytes."""
         self._error: Exception | None = None
@@ -211,7 +211,7 @@ class Child:
         the report."""
         self._outputs = outputs
         self._has_begun = True
-        early, self._early_io = self._early_io, []
+        early, self._early_io = self._early_io, ()
         try:
             for task in (*early, *tasks):
                 self.start_io(task)
@@ -255,7 +255,7 @@ class Child:
         if self._is_detached:
             return
         if not self._has_begun:
-            self._early_io.append(task)
+            self._early_io = (*self._early_io, task)
             return
         scope = trio.CancelScope()
         self._io.append(scope)
