@@ -160,9 +160,12 @@ def test_RB_085_control_c_interrupts_despite_the_modes_of_a_killed_program(
     desk.apply(handle, {"line": line}, wait="pattern", pattern="starts")
     state = desk.apply(handle, {"keys": ["C-c"]}, wait="input", timeout_ms=20_000)
     assert state["waited"] == "input"
-    desk.apply(handle, {"line": "cat"}, wait="input")
+    state = desk.apply(handle, {"line": "cat"}, wait="input")
+    assert state["waited"] == "input"
     state = desk.apply(handle, {"keys": ["C-z"]}, wait="pattern", pattern="Stopped")
     assert state["waited"] == "matched"
+    # Else the prompt may be printed after the echo, before `pasted`.
+    assert desk.fetch(handle, wait="input")["waited"] == "input"
     # Erased by the terminal, and a paste without codes.
     desk.apply(handle, {"keys": ["e", "c", "x", "BSpace", "h", "o", "Space"]}, wait="none")
     state = desk.apply(handle, {"paste": "pas''ted\n"}, wait="pattern", pattern="^pasted")
