@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from haftd.host.cgroup import PREFIX
-from tests.faults.harness import controllers, needs_controllers, until
+from tests.faults.harness import BOMB, controllers, needs_controllers, until
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
@@ -22,7 +22,6 @@ for n in range(40):
         break
 time.sleep(600)
 """
-BOMB = "b() { b | b & }; b; sleep 600"
 TOOLS = f"""
 [tools.forks]
 stateful = true

@@ -31,6 +31,12 @@ from haftd.host.recovery.record import Record
 from tests.forkserver import ForkedProcess, Process, can_fork, fork_haftd, fork_standin
 
 STANDIN = Path(__file__).with_name("standin.py")
+BOMB = (
+    "b() { if (($1)); then b $(($1 - 1)) | b $(($1 - 1)) & else exec sleep 60; fi; }; "
+    "b 9; sleep 600"
+)
+"""A fork bomb for bash of about a thousand processes: one without end it takes the machine if its daemon is
+killed before the limit is enforced."""
 _counter = itertools.count()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import wasmtime
 
-from tests.faults.harness import controllers
+from tests.faults.harness import BOMB, controllers
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
@@ -20,7 +20,7 @@ EACH = 10
 LOOP = '(module (memory (export "memory") 1) (func (export "_start") (loop $on (br $on))))'
 PYTHON = f"{sys.executable} -I -S -c"
 RUNAWAYS = {
-    "processes": ("b() { b | b & }; b; sleep 600", "processes = 20"),
+    "processes": (BOMB, "processes = 20"),
     "memory": (f"{PYTHON} \"kept = bytearray(b'x') * (1 << 30)\"", 'memory = "128 MiB"'),
     "output": ("exec cat /dev/zero", 'output = "16 MiB"'),
     "cpu_s": ("while :; do :; done", "cpu_s = 1"),
