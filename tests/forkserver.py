@@ -310,6 +310,8 @@ class _ExecutedAgain(BaseException):  # not an error
         self.env = dict(env)
 
 
+_METHODS_OF_PATTERNS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub")
+
 _LATE = (
     "psutil",
     "pyghostty.core",
@@ -332,6 +334,7 @@ def _serve(connection: socket.socket) -> None:
     import haftd.__main__
     import haftd.app  # noqa: F401
     import tests.faults.standin  # noqa: F401
+    from haftd.lazy_pattern import LazyPattern
     from haftd.tools.catalogue import USER_SHELL, Catalogue
     from haftd.tools.definitions.definition import BUILTIN
 
@@ -341,6 +344,10 @@ def _serve(connection: socket.socket) -> None:
     # Parses the definitions of the daemon itself, which are kept.
     Catalogue(builtin=(*BUILTIN, USER_SHELL))
     _warm_up_terminals()
+    for pattern in gc.get_objects():
+        if type(pattern) is LazyPattern:
+            for method in _METHODS_OF_PATTERNS:
+                getattr(pattern, method)
 
     gc.collect()
     gc.freeze()

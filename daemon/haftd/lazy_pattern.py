@@ -6,7 +6,9 @@ import re
 from typing import Any, cast, overload
 
 
-class _LazyPattern:
+class LazyPattern:
+    """Stand-in that compiles at the first look-up of an attribute."""
+
     def __init__(self, source: str | bytes, flags: int) -> None:
         self._source = source
         self._flags = flags
@@ -24,4 +26,4 @@ def lazy_pattern(source: str, flags: int = 0) -> re.Pattern[str]: ...
 def lazy_pattern(source: bytes, flags: int = 0) -> re.Pattern[bytes]: ...
 def lazy_pattern(source: Any, flags: int = 0) -> Any:
     """Return a stand-in with the attributes of `re.compile(source, flags)`."""
-    return cast(Any, _LazyPattern(source, flags))
+    return cast(Any, LazyPattern(source, flags))

@@ -100,6 +100,14 @@ def test_entry_points_are_read_from_metadata(tmp_path: Path) -> None:
     ]
 
 
+def test_changed_metadata_are_read_anew(tmp_path: Path) -> None:
+    folder = install(tmp_path, "[haft.tools]\nf = acme:f\n")
+    assert [one.name for one in entry_points("haft.tools", [str(folder)])] == ["f"]
+    assert entry_points("haft.runtimes", [str(folder)]) == []
+    (folder / "acme-1.dist-info" / "entry_points.txt").write_text("[haft.tools]\nother = acme:f\n")
+    assert [one.name for one in entry_points("haft.tools", [str(folder)])] == ["other"]
+
+
 def test_a_taken_or_invalid_name_is_a_problem(tmp_path: Path) -> None:
     folder = install(
         tmp_path, "[haft.tools]\nrun = a:b\nno name = a:b\nmodule = a\nbrace = a:{b\nok = a:b\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -46,16 +47,28 @@ def _metadata(folder: str) -> list[str]:
 
 def _read(group: str, file: str, folder: str) -> Iterator[EntryPoint]:
     try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read(_MAX_BYTES)
+        facts = os.stat(file)  # noqa: PTH116
+        lines = _lines(file, facts.st_ino, facts.st_mtime_ns, facts.st_size)
     except (OSError, UnicodeDecodeError):
         return
+    for section, line, number in lines:
+        if section == group:
+            name, _, reference = line.partition("=")
+            module, _, object_ = reference.partition("[")[0].partition(":")
+            yield EntryPoint(name.strip(), module.strip(), object_.strip(), file, folder, number)
+
+
+@lru_cache(maxsize=1024)
+def _lines(file: str, _inode: int, _time_ns: int, _size: int) -> tuple[tuple[str, str, int], ...]:
+    """Return the section, text and number of each entry's line; a start asks for three groups."""
+    with open(file, encoding="utf-8") as opened:
+        text = opened.read(_MAX_BYTES)
+    entries = []
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1].strip()
-        elif section == group and "=" in line and not line.startswith(("#", ";")):
-            name, _, reference = line.partition("=")
-            module, _, object_ = reference.partition("[")[0].partition(":")
-            yield EntryPoint(name.strip(), module.strip(), object_.strip(), file, folder, number)
+        elif "=" in line and not line.startswith(("#", ";")):
+            entries.append((section, line, number))
+    return tuple(entries)
