@@ -72,6 +72,7 @@ async def test_what_the_second_scan_finds_is_recorded_beside_running_handles(
     with trio.CancelScope() as scope:
         scope.cancel()  # a stop waits for the scan
         report = await startup.finish_recovery(cast(Recovery, recovery), journal)
+    assert next(recovery.steps, None) is None, "every step was taken"
     assert report.unconfirmed == (20,) and recovery.is_closed
     journal.close()
     assert [each.n for each in Journal.open(tmp_path / "handles.lock").records] == [1, 7]
