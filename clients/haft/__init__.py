@@ -1,7 +1,7 @@
 """haft: the blocking client, the client on trio, and the command line.
 
-Names are loaded at first use, and nothing else is imported: until `haft.__main__` runs, a SIGINT
-ends in a traceback.
+Names are loaded at first use, and nothing else is imported. In the program `haft` a SIGINT ends the process from here
+on, without a traceback, until `haft.interrupts` handles it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,21 @@ __all__ = [
     "__version__",
 ]
 
+
+def _end_at_interrupts() -> None:
+    """Have a SIGINT end the process, if it is the program `haft`, and the signal is handled as Python does."""
+    # Built into the interpreter: `signal` makes enumerations, and takes milliseconds.
+    import _signal  # type: ignore[import-not-found]
+    import sys
+
+    program = getattr(sys, "argv", None) or [""]
+    if program[0].rpartition("/")[2] != "haft":
+        return
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+_end_at_interrupts()
 
 if not TYPE_CHECKING:
 

@@ -103,6 +103,9 @@ def _run(arguments: list[str]) -> int:
         return _read(arguments, options)(options)
     except (HaftError, UsageError) as fault:
         return _report(options, fault)
+    except UnicodeEncodeError as fault:
+        # A text of the command line that is written, or sent past the requests' own check.
+        return _report(options, UsageError(f"a text is not UTF-8: {fault.object!a}"))
     except KeyboardInterrupt:
         if ids := getattr(options, "waited_for", None):
             from .cli.show import line
@@ -177,6 +180,8 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     if isinstance(fault, RemoteError):
         error = {"code": fault.code, **error, "data": fault.data}
     text = in_our_words(str(fault))
+    if isinstance(fault, NotUnicode):
+        text = in_our_words(f"`{fault.field}` is not UTF-8: {fault.text!a}")
     if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
         text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
     text = show.plain(text, 1000)

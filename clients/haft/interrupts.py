@@ -19,7 +19,8 @@ _IMPORT = "<frozen importlib._bootstrap>"
 
 def guard_imports() -> None:
     """Exit at a SIGINT within an import, unless the signal is ignored or has another handler."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # `haft` itself sets the default action in its program (`__init__`).
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(signal.SIGINT, _interrupt)
 
 

@@ -43,6 +43,31 @@ def test_an_interrupted_import_is_no_traceback(serve: Serve, name: str) -> None:
     assert (done.returncode, done.stderr) == (INTERRUPTED, "")
 
 
+@pytest.mark.parametrize(
+    ("program", "handler", "is_ended"),
+    [
+        ("/usr/bin/haft", "default_int_handler", True),
+        ("haft", "default_int_handler", True),
+        ("/usr/bin/haft", "SIG_IGN", False),
+        ("/usr/bin/haftd", "default_int_handler", False),
+        ("", "default_int_handler", False),
+    ],
+)
+def test_an_interrupt_before_the_first_line_of_the_command_ends_it_without_a_traceback(
+    program: str, handler: str, is_ended: bool
+) -> None:
+    """Only in the program itself: a library leaves the signals of its program alone."""
+    code = (
+        f"import sys, signal; sys.argv = [{program!r}]; signal.signal(signal.SIGINT, signal.{handler});"
+        "import haft; print(signal.getsignal(signal.SIGINT) is signal.SIG_DFL);"
+        "from haft.interrupts import guard_imports; guard_imports();"
+        "print(getattr(signal.getsignal(signal.SIGINT), '__name__', 'SIG_IGN'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    guarded = "SIG_IGN" if handler == "SIG_IGN" else "_interrupt"
+    assert done.stdout.split() == [str(is_ended), guarded]
+
+
 def test_an_interrupt_at_the_exit_changes_nothing() -> None:
     words = [sys.executable, "-c", _INTERRUPTED_AFTERWARDS, "help", "ps"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)

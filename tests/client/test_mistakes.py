@@ -76,6 +76,10 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             "haft stop: stop ends the daemon and all handles; single ones: haft abort web db",
         ),
         ("status web", "haft status: status is the daemon's; that of a handle: haft fetch web"),
+        (
+            "play a --speed fast",
+            "haft play: argument --speed: it takes a number, as in 2 or 0.5, not 'fast'",
+        ),
         ("play", "haft play: FILE is missing: a recording, as `haft record` writes it, or -"),
         ("fetch", "haft fetch: ID is missing: the handle's name, as `haft ps` shows it"),
     ],
@@ -456,6 +460,7 @@ def test_a_file_that_is_no_recording_is_named_with_the_reason(
             "there is no file 'build'; a handle of this name is shown by: haft record build | haft play -",
         ),
         ("text", "'text' is no recording (asciicast): line 1 is no JSON"),
+        ("no/file", "there is no file 'no/file'\n"),
         (".", "'.' cannot be read: Is a directory"),
         ("a\0b", "'a\\x00b' cannot be read: embedded null byte"),
     ):
@@ -510,3 +515,20 @@ def test_the_names_of_live_handles_are_listed_alone(serve: Serve, capsys: Captur
     assert capsys.readouterr() == ("a\nc\n", "")
     assert main(["ps", "-q", "-a"]) == 0
     assert capsys.readouterr().out == "a\nb\nc\n"
+
+
+def test_a_text_that_is_not_utf8_is_a_usage_error(serve: Serve, capsys: Capture) -> None:
+    timeline = {
+        "id": "a", "generation": 1, "cursor": 0, "grain_ms": 1, "started_at": 1.0, "points": [], "more": False,
+    }  # fmt: skip
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        return timeline if request["method"] == "output/timeline" else running("a")
+
+    serve(answer)
+    for words, said in (
+        (["logs", "x\udce9"], "haft logs: `id` is not UTF-8: 'x\\udce9'\n"),
+        (["record", "a", "--title", "x\udce9"], "haft record: a text is not UTF-8: 'x\\udce9'\n"),
+    ):
+        assert main(words) == 2
+        assert capsys.readouterr().err == said

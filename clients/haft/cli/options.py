@@ -226,6 +226,9 @@ class Parser(argparse.ArgumentParser):
             name = message.removeprefix(_MISSING).partition(",")[0]
             meanings = [each.help for each in self.positionals() if each.metavar == name]
             return f"{name} is missing: {meanings[0]}" if any(meanings) else f"{name} is missing"
+        message = message.replace(
+            "invalid float value: ", "it takes a number, as in 2 or 0.5, not "
+        )
         match = re.fullmatch(_WANTS_MORE, message)
         if match is None:
             return message

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
+import re
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from haft_protocol.params import ID_FORM
 from haft_protocol.query_filter import QueryFilter
 
 from ...asciicast import Event, NotARecording, lines_of, read
@@ -77,7 +78,9 @@ def _opened(file: str) -> BinaryIO:
     try:
         return Path(file).open("rb")
     except FileNotFoundError:
-        recorded = f"haft record {shlex.quote(file)} | haft play -"
+        if not re.fullmatch(ID_FORM, file):
+            raise UsageError(f"there is no file {file!a}") from None
+        recorded = f"haft record {file} | haft play -"
         raise UsageError(
             f"there is no file {file!a}; a handle of this name is shown by: {recorded}"
         ) from None
