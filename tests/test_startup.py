@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ import pytest
 import trio
 
 from haft_protocol.methods import Problem
+from haftd import __main__ as entry
 from haftd import startup
 from haftd.config.options import find_paths
 from haftd.host.recovery.journal import Journal
@@ -76,3 +78,23 @@ async def test_what_the_second_scan_finds_is_recorded_beside_running_handles(
     assert report.unconfirmed == (20,) and recovery.is_closed
     journal.close()
     assert [each.n for each in Journal.open(tmp_path / "handles.lock").records] == [1, 7]
+
+
+def test_a_start_without_all_of_proc_names_the_file_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/b")
+
+    def started(*_: object) -> str:
+        raise AssertionError("it may not go on")
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["haftd"])
+    monkeypatch.setattr(entry, "boot_id", missing)
+    monkeypatch.setattr(entry, "exec_with_tag", started)
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    err = capsys.readouterr().err
+    assert ended.value.code and "haftd: /proc/b: No such file" in err and "mount -t proc" in err

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 
 from haft.__main__ import main
 from haft.cli import COMMANDS
+from haft.cli.commands import apply
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
 
@@ -520,3 +524,21 @@ def test_colours_are_only_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None
     assert paint("x", "red", io.StringIO()) == "x"
     monkeypatch.setenv("NO_COLOR", "1")
     assert paint("x", "red", Terminal()) == "x"
+
+
+@pytest.mark.parametrize(
+    ("option", "sent"),
+    [
+        ("text", "a\r\nb\n"),
+        ("line", {"line": "a"}),
+        ("paste", {"paste": "a\r\nb\n"}),
+    ],
+)
+@pytest.mark.parametrize("secret", [False, True])
+def test_input_from_standard_input_is_all_of_it_or_one_line(
+    option: str, sent: object, secret: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"a\r\nb\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    form = apply._form(argparse.Namespace(**{option: "-"}), secret)
+    assert form == ({"text": sent} if secret and option == "text" else sent)

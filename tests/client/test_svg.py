@@ -56,6 +56,23 @@ def test_a_picture_is_a_document_of_text_and_rectangles_for_any_output(
         )
 
 
+def test_each_row_and_column_has_its_place_in_the_picture() -> None:
+    def places(row: int, col: int) -> tuple[list[float], ...]:
+        grid = Grid(4, 9)
+        grid.draw(f"\x1b[{row + 1};{col + 1}H\x1b[41mx")
+        elements = list(ElementTree.fromstring(picture(grid.rows, "t")).iter())
+        found = [e for e in elements if e.tag == f"{SVG}text" or e.attrib.get("width") == "8.4"]
+        assert len(found) == 2
+        return tuple([float(e.attrib[axis]) for e in found] for axis in "xy")
+
+    (left, _), (first, _) = places(0, 0)
+    for row in range(4):
+        for col in range(8):
+            xs, ys = places(row, col)
+            assert ys[0] - first == row * 18 and ys[1] - ys[0] == 13
+            assert xs[0] == xs[1] == pytest.approx(left + col * 8.4, abs=0.06)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -12,13 +12,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from haft import ConnectionLost, Haft, Unreachable, aio
 from haft.addresses import WebSocket
-from haft.websocket_relay import Secrets, read_secrets
+from haft.websocket_relay import Secrets, _Relay, read_secrets
 from tests.running import RunningDaemon
 
 HERE = WebSocket("ws://127.0.0.1:1/", "127.0.0.1")
@@ -246,3 +248,38 @@ def test_the_end_of_the_daemon_is_a_loss_within_the_call(
         listening.kill9()
         with pytest.raises(ConnectionLost, match=r"lost: ws://.* closed the connection"):
             haft.ping()
+
+
+@pytest.mark.parametrize("pongs", [0, 3])
+async def test_a_daemon_that_answers_no_ping_is_left(
+    pongs: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    class Silent:
+        """A connection that answers some pings, and nothing else."""
+
+        count = 0
+
+        async def ping(self) -> None:
+            self.count += 1
+            if self.count > pongs:
+                await trio.sleep_forever()
+
+        async def get_message(self) -> str:
+            await trio.sleep_forever()
+            raise AssertionError("nothing comes")
+
+    read, write = os.pipe()
+    ends = iter((read, os.dup(write)))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "dup", lambda _: next(ends))
+        relay = _Relay(THERE, Secrets(TOKEN, KEY))
+    try:
+        began = trio.current_time()
+        with trio.fail_after(1_000):
+            await relay._join(cast(Any, Silent()))
+        assert trio.current_time() - began == pytest.approx((pongs + 2) * 15)
+        assert str(relay._fault) == "wss://box/ does not answer any more"
+    finally:
+        os.close(write)
+        await relay._client.aclose()
+        await relay._sink.aclose()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import select
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +101,37 @@ def test_a_reused_descriptor_is_unclear() -> None:
     finally:
         os.close(r)
         os.close(w)
+
+
+def test_each_descriptor_has_the_kind_of_its_file(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+
+        def opened(fd: int) -> int:
+            stack.callback(os.close, fd)
+            return fd
+
+        read, write = map(opened, os.pipe())
+        master, slave = map(opened, os.openpty())
+        sockets = socket.socketpair()
+        for each in sockets:
+            stack.enter_context(each)
+        epoll = stack.enter_context(select.epoll())
+        kinds = {
+            read: "pipe",
+            write: "pipe",
+            master: "terminal",
+            slave: "other",
+            sockets[0].fileno(): "socket",
+            epoll.fileno(): "epoll",
+            opened(os.eventfd(0)): "other",
+            opened(os.open(tmp_path, os.O_RDONLY)): "other",
+            opened(os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)): "other",
+            opened(os.open("/dev/null", os.O_RDONLY)): "other",
+        }
+        pid = os.getpid()
+        for fd, kind in kinds.items():
+            assert thread_wait._file(pid, fd, None, lambda info: False).kind == kind
+            assert thread_wait._file(pid, fd, None, lambda info: True).kind == "sought"
+    # A closed number is of no file; an epoll may watch the file on.
+    assert thread_wait._file(pid, fd, None, lambda info: True).kind == "other"
+    assert thread_wait._file(pid, fd, 1, lambda info: True).kind == "unclear"

@@ -6,10 +6,13 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import trio
 from msgspec import Raw
+from trio.testing import MockClock
 
 from haft_protocol.mcp import MODERN
-from haftd.runtimes.mcp.connection import Connection
+from haftd.runtimes.mcp.connection import PROBE_S, Connection, _probe
+from haftd.runtimes.mcp.peer import Disconnected, Peer, Pending, ServerError
 from haftd.runtimes.mcp.shapes import ServerCapabilities, ServerInfo
 
 LEGACY = "2025-11-25"
@@ -129,3 +132,85 @@ def test_a_question_of_either_call_waits_until_one_is_left() -> None:
     peer.calls = (second,)
     connection.assign()
     assert second.asked == ["Which?"]
+
+
+DISCOVERED = {"supportedVersions": [MODERN], "capabilities": {}}
+REFUSAL = {"code": -32600, "message": "no"}
+
+
+class Wire:
+    """A server that replies to each method after some seconds, if at all; an error is a dict with a code."""
+
+    def __init__(self, nursery: trio.Nursery, **replies: tuple[float, dict[str, Any]]) -> None:
+        self.peer = Peer(self)
+        self.cancelled: list[str] = []
+        self._nursery = nursery
+        self._replies = replies
+
+    def send(self, message: bytes, pending: Pending | None = None) -> None:
+        if pending is not None:
+            self._nursery.start_soon(self._reply, pending)
+
+    async def _reply(self, pending: Pending) -> None:
+        seconds, reply = self._replies.get(pending.method.rpartition("/")[2], (float("inf"), {}))
+        await trio.sleep(seconds)
+        kind = "error" if "code" in reply else "result"
+        self.peer.receive(msgspec.json.encode({"jsonrpc": "2.0", "id": pending.id, kind: reply}))
+
+    def cancel(self, pending: Pending) -> bool:
+        self.cancelled.append(pending.method)
+        return True
+
+
+@pytest.mark.parametrize(
+    ("discover_s", "initialize_s", "outcome"),
+    [
+        (1.0, None, MODERN),
+        (PROBE_S + 1, 2.0, MODERN),
+        (PROBE_S + 3, 2.0, "no"),
+        (None, 2.0, "no"),
+    ],
+)
+async def test_a_slow_server_that_refuses_a_legacy_client_is_a_modern_one(
+    discover_s: float | None,
+    initialize_s: float | None,
+    outcome: str,
+    autojump_clock: MockClock,
+) -> None:
+    replies: dict[str, tuple[float, dict[str, Any]]] = {}
+    if discover_s is not None:
+        replies["discover"] = (discover_s, DISCOVERED)
+    if initialize_s is not None:
+        replies["initialize"] = (initialize_s, REFUSAL)
+    async with trio.open_nursery() as nursery:
+        wire = Wire(nursery, **replies)
+        try:
+            found = await _probe(wire.peer, "auto")
+        except ServerError as error:
+            assert error.message == outcome
+        else:
+            assert isinstance(found, Connection) and found.is_modern and outcome == MODERN
+        is_late = discover_s is None or (initialize_s or 0) + PROBE_S < discover_s
+        assert wire.cancelled == (["server/discover"] if is_late else [])
+        nursery.cancel_scope.cancel()
+
+
+def test_a_lost_connection_fails_each_request_once() -> None:
+    events: list[object] = []
+    peer = Peer(cast(Any, FakeTransport()))
+    peer.on_lost = lambda reason, owners: events.append((reason.message, owners))
+    first, second = peer.begin("a", {}, owner="x"), peer.begin("b", {}, owner="x")
+    peer.lose(Disconnected("is gone"))
+    peer.lose(Disconnected("is gone again"))
+    assert events == [("is gone", ["x"])]
+    for pending in (first, second):
+        with pytest.raises(Disconnected, match=r"^is gone$"):
+            pending.result()
+        peer.end(pending)
+    with pytest.raises(Disconnected):
+        peer.begin("c", {})
+
+
+class FakeTransport:
+    def send(self, message: bytes, pending: Pending | None = None) -> None:
+        pass

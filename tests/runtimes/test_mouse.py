@@ -60,6 +60,23 @@ def test_a_mouse_action_is_encoded_as_by_xterm(
     assert list(screen.encode_mouse(used)) == sent
 
 
+def test_an_action_leaves_nothing_behind_for_the_next() -> None:
+    """The library's event is one for all actions of a terminal."""
+    actions = [
+        *(mouse("press", button=button, mods=("ctrl",)) for button in ("left", "middle", "right")),
+        *(mouse(action) for action in ("press", "release", "move", "scroll_up", "scroll_down")),
+        mouse("move", row=0, col=0),
+    ]
+
+    def sent(*used: Mouse) -> tuple[bytes, ...]:
+        screen = new()
+        screen.feed(ANY + SGR)
+        return [screen.encode_mouse(one) for one in used][-1]
+
+    for used in actions:
+        assert {sent(before, used) for before in actions} == {sent(used)}
+
+
 @pytest.mark.parametrize(
     ("modes", "used", "why"),
     [

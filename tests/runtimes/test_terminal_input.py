@@ -220,3 +220,11 @@ async def test_the_terminal_library_is_loaded_only_for_encoded_input(
 ) -> None:
     monkeypatch.setattr("haftd.runtimes.terminal.input.library.is_loaded", lambda: False)
     assert desk.typist._wants_library(item) is wanted
+
+
+async def test_input_that_waits_at_the_end_counts_as_written(desk: Desk) -> None:
+    desk.reads = False
+    number = desk.typist.type(text("x", secret=True))
+    assert number > desk.written
+    desk.typist.close()
+    assert desk.written == number

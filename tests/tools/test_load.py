@@ -183,6 +183,10 @@ WRONG = [
     ('command = "a"\nquestions.q.target = "cat"', "questions.q.target"),
     ('command = "a"\nquestions.q.answer = ["yes"]', "questions.q.answer"),
     ('command = "a"\nquestions.q.answer = 2026-11-28', "questions.q.answer"),
+    ('command = "a"\nquestions.q.timeout_s = -1', "questions.q.timeout_s"),
+    ('command = "a"\nquestions.q.timeout_s = 31536001', "questions.q.timeout_s"),
+    ('command = "a"\nquestions.q.timeout_s = true', "questions.q.timeout_s"),
+    ('command = "a"\nquestions.q.timeout_s = "5"', "questions.q.timeout_s"),
     ('command = "a"\nparameters.p = "string"', "parameters.p"),
     ('command = "a"\nparameters.p.tpye = "string"', "parameters.p.tpye"),
     ('command = "a"\nparameters.p.type = "strin"', "parameters.p.type"),
@@ -451,3 +455,9 @@ def test_an_invalid_schema_keyword_is_named_with_its_parameter(
     assert tools == {}
     assert [one.key for one in problems] == [f"tools.x.parameters.{key}"]
     assert said in problems[0].message
+
+
+@pytest.mark.parametrize("timeout_s", [0, 0.5, 31_536_000])
+def test_the_time_for_an_answer_is_up_to_a_year(timeout_s: float) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "a"\nquestions.q.timeout_s = {timeout_s}\n')
+    assert problems == [] and tools["x"].questions["q"].timeout_s == timeout_s

@@ -29,10 +29,6 @@ class _QueuedNotice(Protocol):
     def is_unseen(self) -> bool:
         """True until the session has seen this news."""
 
-    @property
-    def level(self) -> str:
-        pass
-
     def deliver(self) -> Notice:
         """Return the notice as of now."""
 
@@ -52,10 +48,6 @@ class _StateChange(msgspec.Struct, frozen=True):
         )
         return is_asked_now and self.handle.position.question < self.asked
 
-    @property
-    def level(self) -> str:
-        return self.notice.level
-
     def deliver(self) -> Notice:
         return self.notice
 
@@ -69,10 +61,6 @@ class _MatchedOutput(msgspec.Struct):
     def is_unseen(self) -> bool:
         return self.matches.end > _read_offset(self.handle)
 
-    @property
-    def level(self) -> str:
-        return self.matches.pattern.level
-
     def deliver(self) -> Notice:
         return self.matches.notice(self.handle, _read_offset(self.handle), self.at)
 
@@ -82,10 +70,6 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
 
     handle: Handle
     at: float
-
-    @property
-    def level(self) -> str:
-        return "info"
 
     @property
     def is_unseen(self) -> bool:
@@ -116,10 +100,6 @@ class _Event(msgspec.Struct, frozen=True):
     @property
     def is_unseen(self) -> bool:
         return True
-
-    @property
-    def level(self) -> str:
-        return self.notice.level
 
     def deliver(self) -> Notice:
         return self.notice
@@ -213,10 +193,13 @@ class NoticeQueues:
         excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:
             self._lost[session] = self._lost.get(session, 0) + excess
-            by_level = sorted(kept, key=lambda key: kept[key].level == "critical")
-            for key in by_level[:excess]:
+            for key in sorted(kept, key=lambda key: _is_critical(kept[key]))[:excess]:
                 del kept[key]
         return kept
+
+
+def _is_critical(entry: _QueuedNotice) -> bool:
+    return isinstance(entry, _MatchedOutput) and entry.matches.pattern.level == "critical"
 
 
 def _is_awaited(entry: _QueuedNotice) -> bool:

@@ -204,6 +204,29 @@ async def test_the_next_inquiry_leads_when_the_leader_leaves(
     assert texts == {"second": "second", "third": "third"}
 
 
+async def test_inquiries_during_a_request_are_the_next_request(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    groups, rounds = Groups(), []
+    texts: dict[str, str | None] = {}
+
+    async def together(members: Any) -> dict[str, str]:
+        rounds.append(sorted(one.tool for one in members))
+        await trio.sleep(10)
+        return {one.inquiry.inquiry_id: one.tool for one in members}
+
+    async def ask(tool: str) -> None:
+        texts[tool] = await groups.ask("key", member(tool), 0.1, together)
+
+    async with trio.open_nursery() as nursery:
+        for pair in ("ab", "cd"):
+            for tool in pair:
+                nursery.start_soon(ask, tool)
+            await trio.sleep(1)
+    assert rounds == [["a", "b"], ["c", "d"]]
+    assert texts == {tool: tool for tool in "abcd"}
+
+
 async def test_a_remaining_inquiry_is_asked_alone(autojump_clock: trio.testing.MockClock) -> None:
     groups = Groups()
 
