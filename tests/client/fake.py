@@ -104,7 +104,7 @@ class FakeDaemon:
             thread.start()
 
     def _serve(self, peer: Peer) -> None:
-        with contextlib.suppress(OSError, ValueError), peer.end.makefile("rb") as lines:
+        with contextlib.suppress(OSError, ValueError), peer.end, peer.end.makefile("rb") as lines:
             for line in lines:
                 message = json.loads(line)
                 if isinstance(message, list):
