@@ -14,7 +14,7 @@ _LINES = "(?m)"
 
 class Match(Protocol):
     def start(self) -> int:
-        """5"""
+        """Offset of the first byte."""
 
     def end(self) -> int:
         """Offset behind the last byte."""
@@ -25,7 +25,7 @@ class Pattern(Protocol):
 
     @property
     def pattern(self) -> str:
-        """8"""
+        """Source text."""
 
     @property
     def programsize(self) -> int:

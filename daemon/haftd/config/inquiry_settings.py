@@ -74,7 +74,7 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     backends: tuple[str, ...] = ("client",)
     command: InquiryCommand | None = None
-    """10"""
+    """Settings of backend `command`."""
     llm: LlmSettings | None = None
     """Settings of backend `llm`."""
     static: Mapping[str, Mapping[str, Answer]] = {}

@@ -291,7 +291,7 @@ class Handle:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
 
-    # 36
+    # -- events
 
     def approve(self, *, terminal: bool) -> None:
         if self._advance(Event.APPROVED, Starting()):

@@ -72,7 +72,7 @@ class Event(StrEnum):
     """The unkillable processes are gone."""
 
 
-# 22
+# -- states
 
 
 class _Live(msgspec.Struct, frozen=True):

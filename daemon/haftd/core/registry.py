@@ -115,7 +115,7 @@ class Registry:
         self._evicted: list[Handle] = []
         """Evicted handles for the next `sweep`."""
 
-    # 25 29 35
+    # -- admission
 
     def admit(
         self,

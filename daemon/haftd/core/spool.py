@@ -250,7 +250,7 @@ class Spool:
             self.budget.give(file.reserved)
         self.extra_files, self.saved = (), None
 
-    # 29
+    # -- memory
 
     def _flush_tail(self, tail: bytearray) -> None:
         if self._blocks is None:

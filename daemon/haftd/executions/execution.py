@@ -166,7 +166,7 @@ class Execution:
         termination = Termination(by=EndedBy("exit", skipped.by), result=skipped.notice)
         self.handle.end(termination, trio.current_time())
 
-    # 20 22
+    # -- reports of the runtime
 
     def started(self, control: ExecutionControl) -> None:
         self.control = control

@@ -70,7 +70,7 @@ class InquiryRouter:
         self._replaced.set()
         self._replaced = trio.Event()
 
-    # 13 15
+    # -- pending inquiries
 
     def put(
         self,

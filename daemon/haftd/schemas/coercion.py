@@ -40,7 +40,7 @@ _NOTHING: _Schema = {}
 
 
 class _Spent(Exception):
-    """5"""
+    """The step budget is spent."""
 
 
 class Steps:

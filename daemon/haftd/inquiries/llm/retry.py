@@ -45,7 +45,7 @@ Outcome = Unsent | Received
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """5"""
+    """Retry after this time."""
 
     seconds: float
 

@@ -122,7 +122,7 @@ class Connection:
             self.assign()
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """11 12 13"""
+        """Send a request without waiting for the reply."""
         self.peer.send(method, self._params(params))
 
     def _params(self, params: dict[str, Any] | None) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class Exchange:
             method, params, owner=self, on_progress=self._progressed
         )
 
-    # 7 10 11 12
+    # -- progress
 
     def _restart_clock(self) -> None:
         """Restart the timeout, which an open question suspends."""

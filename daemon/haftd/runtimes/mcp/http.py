@@ -174,7 +174,7 @@ class Endpoint:
         else:
             pending.fail(failure)
 
-    # 15
+    # -- one request
 
     async def _exchange(self, message: bytes, pending: Pending | None) -> None:
         request: dict[str, Any] = msgspec.json.decode(message)

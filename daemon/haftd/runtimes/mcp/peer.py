@@ -189,7 +189,7 @@ class Peer:
         self._transport.send(msgspec.json.encode(message))
 
     def answer(self, id: Id, result: object) -> None:
-        """21"""
+        """Send the result of a server's request."""
         self._reply({"jsonrpc": "2.0", "id": id, "result": result})
 
     def refuse(self, id: Id, code: int, message: str) -> None:

@@ -127,7 +127,7 @@ class ServerProcess:
     def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
         return tools
 
-    # 11
+    # -- the transport
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
         if self._writer is None:

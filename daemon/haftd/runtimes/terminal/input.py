@@ -153,7 +153,7 @@ class TerminalInput:
         self._keyboard_owner.note_output(data)
 
     def recheck_echo(self) -> None:
-        """13"""
+        """Check the echo: the process has printed."""
         self._printed.set()
 
     def drop_secrets(self) -> None:
@@ -221,7 +221,7 @@ class TerminalInput:
         if done:
             self._on_written(done)
 
-    # 25 34
+    # -- encoding
 
     def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
         """Return the bytes of an input, or none without the library; refuse before any write."""

@@ -50,7 +50,7 @@ class ToolFault(str):
     __slots__ = ()
 
 
-# 11 15
+# -- candidates
 
 
 def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
