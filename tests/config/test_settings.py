@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from haft_protocol.methods import LimitsResult
 from haftd.config.command_line import EXIT_CONFIG
@@ -254,8 +256,29 @@ def test_sections_of_other_programs_are_skipped(tmp_path: Path) -> None:
     assert load_settings(written(tmp_path, "", a=text)) == (Settings(), [])
 
 
-def test_invalid_toml_is_left_for_the_catalogue_to_name(tmp_path: Path) -> None:
-    assert load_settings(written(tmp_path, "[daemon\n")) == (Settings(), [])
+@pytest.mark.parametrize(
+    ("spoil", "reason", "line"),
+    [
+        (lambda path: path.write_text("\n[daemon\n"), "it is not TOML: ", 2),
+        (lambda path: path.write_bytes(b"# \xff"), "it is not UTF-8", None),
+        (lambda path: path.chmod(0o666), "it can be written by everybody", None),
+        (lambda path: path.unlink() or path.mkdir(), "it is no regular file", None),
+    ],
+)
+def test_the_lost_settings_of_an_unreadable_file_are_a_problem_with_a_remedy(
+    tmp_path: Path, spoil: Callable[[Path], None], reason: str, line: int | None
+) -> None:
+    paths = written(tmp_path, "[daemon]\nmax_handles = 3\n", a="[daemon")
+    spoil(Path(paths.config))
+    settings, (problem,) = load_settings(paths)
+    assert settings == Settings()
+    assert (problem.file, problem.line) == (paths.config, UNSET if line is None else line)
+    assert problem.message.startswith(f"its settings are not read: {reason}")
+    assert "`haft reload`" in str(problem.advice)
+
+
+def test_without_a_configuration_file_nothing_is_a_problem(tmp_path: Path) -> None:
+    assert load_settings(places(tmp_path)) == (Settings(), [])
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

@@ -371,6 +371,13 @@ def test_a_refused_access_is_named_in_the_error(project: Project) -> None:
     assert "denied" not in project.run("reader", "exit 3")["error"]["message"]
 
 
+def test_a_host_that_was_not_reached_is_named_in_the_error(project: Project) -> None:
+    line = "echo 'curl: (6) Could not resolve host: example.org' >&2; exit 6"
+    message = project.run("reader", line)["error"]["message"]
+    assert "The host 'example.org' was not reached" in message
+    assert "`haft access reader`" in message
+
+
 def test_a_run_with_an_answer_is_in_the_sandbox_too(project: Project) -> None:
     error = project.call("asker")["error"]["message"]
     assert "An access to '../secret' was denied" in error

@@ -110,6 +110,12 @@ MODULES: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         "",
     ),
+    "grown": (
+        """(loop $more (br_if $more (i32.ge_s (memory.grow (i32.const 1)) (i32.const 0))))
+        (call $errno (i32.div_u (memory.size) (i32.const 2)))""",
+        {},
+        ERRNO,
+    ),
     "lines": (
         """(call $read_line) (call $write (i32.const 1) {text})
         (block $done (loop $more (call $read_line) (br_if $done (i32.eqz (global.get $size)))
@@ -184,6 +190,13 @@ parameters = {}
 command = "plug/grow.wasm"
 parameters = {}
 limits = { memory = "8 MiB" }
+[tools.grown]
+command = "plug/grown.wasm"
+parameters = {}
+limits = { memory = "8 MiB" }
+[tools.broken]
+command = "plug/broken.wasm"
+parameters = {}
 [tools.begins]
 command = "plug/begins.wasm"
 parameters = {}
@@ -326,10 +339,11 @@ def project() -> Iterator[Project]:
         modules.write(root / f"plug/{name}.wasm", *module)
     for name, more in (
         ("begins", "(func $spin (loop (br 0))) (start $spin)"),
-        ("table", "(table 50000000 funcref)"),
+        ("table", "(table 10000000 funcref)"),
     ):
         hostile = f'(module {more} (func (export "_start")))'
         (root / f"plug/{name}.wasm").write_bytes(modules.assemble(hostile))
+    (root / "plug/broken.wasm").write_bytes(b"\0asm\x01\0\0\0nothing")
     (root / "plug/component.wasm").write_bytes(modules.assemble(modules.COMPONENT))
     daemon = RunningDaemon(folder, env={"PRIVATE": "private", "GRANTED": "granted"})
     daemon.tools(TOOLS)
@@ -423,9 +437,9 @@ def test_a_module_runs_in_the_sandbox(project: Project) -> None:
         ("fuel", "fuel", "the module has used up its fuel of 1,000,000"),
         ("wall", "wall_s", ""),
         ("grow", "memory", "needs more memory than its limit of 8,388,608 bytes"),
-        # Before `_start`: a loop in the start function, and a table of 400 MB beside the memory.
+        # Before `_start`: a loop in the start function, and a table of 80 MB, which the process itself could have.
         ("begins", "fuel", "the module has used up its fuel of 1,000,000"),
-        ("table", "memory", ""),
+        ("table", "memory", "needs more memory than its limit of 8,388,608 bytes"),
     ],
 )
 def test_a_passed_limit_is_named(project: Project, tool: str, limit: str, text: str) -> None:
@@ -433,6 +447,18 @@ def test_a_passed_limit_is_named(project: Project, tool: str, limit: str, text: 
     assert state["ended_by"]["by"] == "limit"
     assert f"`{limit}`" in state["error"]["message"]
     assert text in state["content"]
+
+
+def test_the_memory_of_a_module_ends_at_its_limit(project: Project) -> None:
+    assert project.run("grown")["result"] == "64"  # 64 KiB a page, two pages each
+
+
+def test_the_error_of_a_module_that_cannot_run_has_the_reason(project: Project) -> None:
+    state = project.run("broken")
+    assert state["exit"] == {"code": 126}
+    message = state["error"]["message"]
+    assert message.startswith("The process exited with code 126. ")
+    assert "plug/broken.wasm cannot be used: " in message and "offset" in message
 
 
 def test_a_trap_is_an_error_with_its_backtrace(project: Project) -> None:

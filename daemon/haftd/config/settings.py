@@ -16,7 +16,13 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.catalogue import TOOLPACK
-from haftd.tools.definitions.document import Document, UnreadableFile, definition_files, read
+from haftd.tools.definitions.document import (
+    Document,
+    MissingFile,
+    UnreadableFile,
+    definition_files,
+    read,
+)
 from haftd.tools.definitions.parameters import InvalidField
 
 from .inquiry_settings import (
@@ -94,10 +100,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_MEND = "mend the file, then `haft reload`; `haft stop` if haftd has started without its settings"
+
+
 def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
     """Read all configuration files, later ones win. Raises `ConfigError` if a named one is absent.
 
-    The catalogue reports unreadable files.
+    The catalogue reports unreadable files, as they define tools; here one is a problem for its settings.
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}
@@ -105,7 +114,18 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
         try:
             document = read(path)
         except UnreadableFile as error:
-            if str(path) == paths.config and paths.config_given and not path.exists():
+            is_config = str(path) == paths.config
+            if is_config and not isinstance(error, MissingFile):
+                problems.append(
+                    Problem(
+                        file=str(path),
+                        key="",
+                        message=f"its settings are not read: {error.message}",
+                        line=msgspec.UNSET if error.line is None else error.line,
+                        advice=_MEND,
+                    )
+                )
+            elif is_config and paths.config_given:
                 raise ConfigError(
                     f"the configuration file {path} cannot be read: {error}"
                 ) from None

@@ -120,6 +120,9 @@ class Call(Redacted, frozen=True):
     refused_destination: Callable[[], str] = _no_destination
     """Return the last destination that haft's proxy refused, or an empty string."""
 
+    explained: tuple[int, ...] = ()
+    """Exit codes whose reason is the process's last line of output."""
+
     script: tuple[Any, ...] = ()
     """Script of the runtime `fake`."""
 

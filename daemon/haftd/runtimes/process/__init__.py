@@ -2,5 +2,5 @@
 
 `runtime` runs a tool on `pipes`; `child` supervises a process, `control` acts on it,
 `resource_limits` bound it, `input_state` translates its wait state. An `interpreter` parses output
-(`oneshot`, `events`), `denials` finds refusals of a sandbox; a `helper` runs for its output only.
+(`oneshot`, `events`), `failure_hint` finds causes of a failure in the output; a `helper` runs for its output only.
 """

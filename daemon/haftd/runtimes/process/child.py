@@ -29,7 +29,7 @@ from haftd.host.limit_group import LimitGroup
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
-from .denials import DenialWatch
+from .failure_hint import FailureHint
 from .interpreter import Interpreter, ToolResult, exit_state
 from .resource_limits import ResourceLimits
 
@@ -67,6 +67,18 @@ def _launch(call: Call) -> LaunchedProcess:
     return start()
 
 
+def _failure_hint(call: Call) -> FailureHint | None:
+    sandbox = call.launch.sandbox
+    if sandbox is None and not call.explained:
+        return None
+    return FailureHint(
+        call.refused_destination,
+        is_sandboxed=sandbox is not None,
+        has_network=sandbox is not None and sandbox.network,
+        explained=call.explained,
+    )
+
+
 class Child:
     """Started process and descendants; the context manager leaves none."""
 
@@ -77,14 +89,14 @@ class Child:
         context: RuntimeContext,
         limits: ResourceLimits,
         tool: str = "",
-        denials: DenialWatch | None = None,
+        failure_hint: FailureHint | None = None,
         stdin_head: bytes = b"",
     ) -> None:
         self.launched = launched
         self.stdin_head = stdin_head
         self.tree = tree
         self._tool = tool
-        self._denials = denials
+        self._failure_hint = failure_hint
         self._context = context
         self._limits = limits
         self._outputs: Sequence[Output] = ()
@@ -128,8 +140,10 @@ class Child:
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
         tree = ProcessTree(launched, call.mark, call.cgroup, call.limit_group)
-        denials = None if call.launch.sandbox is None else DenialWatch(call.refused_destination)
-        child = cls(launched, tree, context, limits, call.tool, denials, call.launch.stdin_head)
+        failure_hint = _failure_hint(call)
+        child = cls(
+            launched, tree, context, limits, call.tool, failure_hint, call.launch.stdin_head
+        )
         limits.follow(call.mark, call.limit_group)
         try:
             await launched.confirm()
@@ -179,8 +193,8 @@ class Child:
         if self._pause is not None:
             soon = trio.current_time() + _POLL_AFTER_OUTPUT_S
             self._pause.deadline = min(self._pause.deadline, soon)
-        if self._denials is not None:
-            self._denials.feed(data)
+        if self._failure_hint is not None:
+            self._failure_hint.feed(data)
         kept, passed = self._limits.count(data)
         if kept:
             self._context.emit(kept, is_stderr=is_stderr)
@@ -403,8 +417,9 @@ class Child:
             EXIT if limit is None else LIMIT,
             limit,
         )
-        if self._denials is not None and (exit.code != 0 or result.failure is not None):
-            termination = replace(termination, hint=self._denials.hint(self._tool))
+        if self._failure_hint is not None and (exit.code != 0 or result.failure is not None):
+            hint = self._failure_hint.text(self._tool, exit.code)
+            termination = replace(termination, hint=hint)
         self._context.ended(termination, complete=self._complete)
 
     def _drain(self) -> None:

@@ -145,4 +145,9 @@ def _with_cached(call: Call, name: str) -> Call:
         return _with_cached(again(answers), name)
 
     launch = call.launch._replace(env=env)
-    return replace(call, launch=launch, again=None if again is None else once_more)
+    return replace(
+        call,
+        launch=launch,
+        again=None if again is None else once_more,
+        explained=worker.EXPLAINED,
+    )

@@ -23,11 +23,13 @@ TRAPPED = 134
 UNUSABLE = 126
 """Status for a file that is no module, or cannot run here."""
 MISSING = 127
+EXPLAINED = (UNUSABLE, MISSING)
+"""Statuses whose reason is the last line of standard error."""
 
 NO_FUEL = "the module has used up its fuel"
 NO_MEMORY = "the module needs more memory than its limit"
 _OUT_OF_FUEL = "all fuel consumed"
-_OVER_MEMORY = "exceeds memory limits"
+_OVER_MEMORY = ("exceeds memory limits", "exceeds table limits")
 
 HEAD = 8
 """Bytes that identify the kind of a module."""
@@ -37,6 +39,8 @@ _OF_COMPONENTS = "component"
 _RUN = "wasi:cli/run"
 _MAX_CACHED = 64
 _PAGE = 65536
+_ELEMENT = 8
+"""Bytes of an element of a table."""
 
 
 class Order(NamedTuple):
@@ -129,6 +133,8 @@ def main(words: Sequence[str]) -> NoReturn:
 
 
 def _fail(message: str, status: int) -> NoReturn:
+    if status in EXPLAINED:
+        message = " ".join(message.split())
     print(message, file=sys.stderr, flush=True)
     os._exit(status)
 
@@ -186,7 +192,7 @@ class _Worker:
         if order.fuel is not None:
             store.set_fuel(order.fuel)
         if order.memory is not None:
-            store.set_limits(memory_size=order.memory)
+            store.set_limits(memory_size=order.memory, table_elements=order.memory // _ELEMENT)
         store.set_wasi(wasi)
         if isinstance(module, wasmtime.Module):
             self._run_module(module, store)
@@ -205,7 +211,9 @@ class _Worker:
         fuel = self._order.fuel
         if fuel is not None and _OUT_OF_FUEL in message:
             message = f"{NO_FUEL} of {fuel:,}\n{message}"
-        elif self.is_full() or (self._order.memory is not None and _OVER_MEMORY in message):
+        elif self._order.memory is not None and (
+            self.is_full() or any(words in message for words in _OVER_MEMORY)
+        ):
             message = f"{self.over_memory()}\n{message}"
         if self._is_running:
             _fail(message, TRAPPED)

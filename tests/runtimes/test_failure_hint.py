@@ -7,7 +7,7 @@ import pytest
 from haft_protocol.states import Exit, ToolError
 from haftd.core.outcomes import failure_of
 from haftd.core.termination import Termination
-from haftd.runtimes.process.denials import DenialWatch
+from haftd.runtimes.process.failure_hint import FailureHint
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ from haftd.runtimes.process.denials import DenialWatch
     ],
 )  # fmt: skip
 def test_the_path_of_a_refusal_is_found(line: str, path: str | None) -> None:
-    watch = DenialWatch()
+    watch = FailureHint()
     watch.feed(b"first line\n" + line.encode()[:7])
     watch.feed(line.encode()[7:] + b"\nlast line\n")
-    hint = watch.hint("t")
+    hint = watch.text("t")
     assert "`haft access t`" in hint
     assert (f" to '{path}' was denied" if path else "An access was denied") in hint
 
@@ -40,22 +40,59 @@ def test_the_path_of_a_refusal_is_found(line: str, path: str | None) -> None:
     [("x", "/etc/x"), ("'", "/etc/x"), ("'a", "a"), (": ", "/etc/x"), ("\u2018", "/etc/x")],
 )
 def test_a_path_is_found_behind_anything(unit: str, path: str) -> None:
-    watch = DenialWatch()
+    watch = FailureHint()
     watch.feed((unit * 900).encode() + b" /etc/x: permission denied")
-    assert f" to '{path}' was denied" in watch.hint("t")
+    assert f" to '{path}' was denied" in watch.text("t")
+
+
+@pytest.mark.parametrize(
+    ("line", "host"),
+    [
+        ("curl: (6) Could not resolve host: example.org", "example.org"),
+        ("fatal: unable to access 'https://a.org/x/': Could not resolve host: a.org", "a.org"),
+        ("ssh: Could not resolve hostname db-1: Temporary failure in name resolution", "db-1"),
+        ("wget: unable to resolve host address \u2018a.org\u2019", "a.org"),
+        ("Failed to resolve 'a.org' ([Errno -3] Temporary failure in name resolution)", "a.org"),
+        ("Error: getaddrinfo EAI_AGAIN registry.npmjs.org", "registry.npmjs.org"),
+        ("dial tcp: lookup a.org: Temporary failure in name resolution", "a.org"),
+        ("ssh: connect to host 10.0.0.1 port 22: Network is unreachable", "10.0.0.1"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", None),
+        ("OSError: [Errno 101] Network is unreachable", None),
+        ("curl: Could not resolve host", None),
+    ],
+)
+def test_the_host_that_was_not_reached_is_found(line: str, host: str | None) -> None:
+    watch = FailureHint()
+    watch.feed(line.encode() + b"\nlast line\n")
+    subject = f"The host '{host}'" if host else "A host"
+    assert watch.text("t").startswith(f"{subject} was not reached")
+    assert "`haft access t`" in watch.text("t")
+
+
+def test_a_sandbox_with_all_of_the_network_is_not_blamed_for_a_host() -> None:
+    watch = FailureHint(has_network=True)
+    watch.feed(b"curl: (6) Could not resolve host: example.org\n")
+    assert watch.text("t") == ""
+
+
+def test_the_last_line_is_the_reason_of_an_explained_code_only() -> None:
+    watch = FailureHint(is_sandboxed=False, explained=(126,))
+    watch.feed(b"more\n/m.wasm is no WebAssembly module\n")
+    assert watch.text("t", 126) == "/m.wasm is no WebAssembly module."
+    assert watch.text("t", 1) == ""
 
 
 def test_output_without_a_refusal_gives_no_hint() -> None:
-    watch = DenialWatch()
+    watch = FailureHint()
     watch.feed(b"no such file or directory\n")
-    assert watch.hint("t") == ""
+    assert watch.text("t") == ""
 
 
 def test_only_the_end_of_long_output_is_kept() -> None:
-    watch = DenialWatch()
+    watch = FailureHint()
     watch.feed(b"a: Permission denied\n")
     watch.feed(b"x" * 5000)
-    assert watch.hint("t") == ""
+    assert watch.text("t") == ""
 
 
 def test_the_hint_follows_the_error_of_a_failure_and_no_success() -> None:
