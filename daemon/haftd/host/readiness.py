@@ -31,10 +31,13 @@ class _Watch:
         with self._epoll:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
-                for fd, _ in self._epoll.poll(0, _MAX_EVENTS):
-                    # An earlier callback may have ended this watch.
-                    if (callback := self._callbacks.get(fd)) is not None:
-                        callback()
+                self._call_back()
+
+    def _call_back(self) -> None:
+        for fd, _ in self._epoll.poll(0, _MAX_EVENTS):
+            # An earlier callback may have ended this watch.
+            if (callback := self._callbacks.get(fd)) is not None:
+                callback()
 
 
 _watch: trio.lowlevel.RunVar[_Watch] = trio.lowlevel.RunVar("readable descriptors")
