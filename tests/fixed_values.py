@@ -25,6 +25,7 @@ _SOURCES = ("daemon/haftd", "protocol/haft_protocol", "clients/haft")
 _OPTIONS = ("array_like", "forbid_unknown_fields", "kw_only", "omit_defaults", "order")
 _MAX_TEXT = 30
 _CONSTANT = re.compile(r"^(\w+)(?:: [^=\n]+)? = (.*\n(?:[ )\]}].*\n)*)", re.MULTILINE)
+_GLOBAL = re.compile(r"^ +global (.+)$", re.MULTILINE)
 _LITERAL = re.compile(r"""Meta\(|frozenset\(|#.*|"[^"\n]*"|'[^'\n]*'""")
 _COMPUTED = re.compile(r"\w\(|[a-z_]\.[a-z]", re.IGNORECASE)
 _OF_PYTHON = re.compile(r"__|_is_protocol")
@@ -54,8 +55,14 @@ def read_record() -> dict[str, str]:
 
 def _constants(path: Path, module: ModuleType) -> Iterator[tuple[str, object]]:
     """Yield the constants of a module that neither the system nor code gives."""
-    for name, value in _CONSTANT.findall(path.read_text()):
-        if name != "TYPE_CHECKING" and not _COMPUTED.search(_LITERAL.sub("", value)):
+    text = path.read_text()
+    variables = {name.strip() for names in _GLOBAL.findall(text) for name in names.split(",")}
+    for name, value in _CONSTANT.findall(text):
+        if (
+            name not in variables
+            and name != "TYPE_CHECKING"
+            and not _COMPUTED.search(_LITERAL.sub("", value))
+        ):
             yield name, getattr(module, name, None)
 
 

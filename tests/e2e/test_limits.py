@@ -355,12 +355,12 @@ def test_within_its_limits_a_handle_ends_by_itself(bounded: RunningDaemon) -> No
 def test_P32_the_daemon_refuses_to_start_with_too_few_descriptors(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    """44 descriptors are too few for connections; 64 are enough."""
+    """44 descriptors are too few for connections; 66 are enough."""
     one = make_daemon().start(descriptors=44, wait=False)
     assert one.process is not None
     assert one.process.wait(20) == 78
     assert "44 open files" in one.log_text()
-    one.start(descriptors=64)
+    one.start(descriptors=66)
     with one.connect() as wire:
         args = {"argv": ["echo", "served"]}
         state = wire.call("spawn", tool="run", id="a", args=args, wait="stopped", view="all")

@@ -12,6 +12,9 @@ from tests.wire import Refused, Wire
 
 MakeDaemon = Callable[..., RunningDaemon]
 DEAF = "trap '' TERM; echo up; while :; do sleep 300; done"
+BEHIND = f"""f=$(mktemp -u) && mkfifo $f
+setsid sh -c "{DEAF.replace("echo up", "echo up >$f")}" </dev/null >/dev/null 2>&1 &
+read up <$f; rm $f; echo $up"""
 PATIENT = "[daemon]\nabort_grace_ms = 60000\n"
 
 
@@ -20,7 +23,7 @@ KINDS = {
     "terminal": (DEAF, True),
     "child": (f"({DEAF}) & exec sleep 300", False),
     "hidden child": (f'setsid sh -c "{DEAF}" & exec sleep 300', False),
-    "behind": (f'setsid sh -c "{DEAF}" >/dev/null 2>&1 & echo up', False),
+    "behind": (BEHIND, False),
 }
 """What ignores the first signal: what was started, or a child of it that lives on without it."""
 
