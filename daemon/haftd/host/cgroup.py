@@ -1,7 +1,7 @@
 """One child cgroup (version 2) per handle, where permitted.
 
-A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child
-that joins after a write survives it.
+A process joins before its gate opens. `cgroup.kill` is repeated until the cgroup is empty, for
+children that join after a write.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     """Return the parent cgroup for handles. `setting`: `auto` for the daemon's own if delegated,
     `off`, or a path.
 
-    `declared`: by the service manager, as systemd set no attribute for a user's units for years.
-    Raises OSError if a path is no writable cgroup of version 2.
+    `declared`: by the service manager, as older systemd set no attribute for a user's units. Raises
+    OSError if a path is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -112,7 +112,7 @@ class Cgroup(NamedTuple):
         return self.path.name.removeprefix(PREFIX)
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises ProcessLookupError, OSError."""
+        """Move a process into the cgroup; raise ProcessLookupError, OSError."""
         with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
             file.write(b"%d" % pid)
 
@@ -131,7 +131,6 @@ class Cgroup(NamedTuple):
         return b"populated 1" in events if events else bool(self.procs())
 
     def is_frozen(self) -> bool:
-        """True once every process has halted."""
         return b"frozen 1" in self._events()
 
     def _events(self) -> bytes:
@@ -216,7 +215,7 @@ class Cgroup(NamedTuple):
             except OSError:
                 continue
             try:
-                # Listed with the pidfd open: the pidfd is of a process of ours.
+                # Listed with the pidfd open: the process is ours.
                 if pid in self.procs():
                     with contextlib.suppress(OSError):
                         signal.pidfd_send_signal(pidfd, signal.SIGKILL)

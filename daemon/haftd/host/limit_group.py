@@ -83,7 +83,7 @@ class LimitGroup:
         """Events of earlier runs, by file."""
 
     def armed(self) -> LimitGroup:
-        """Set the limits. Raises OSError."""
+        """Set the limits; raise OSError."""
         for limit, most in self.limits.items():
             self._write(f"{_LIMITS[limit]}.max", b"%d" % most)
         if "memory" in self.limits:
@@ -95,7 +95,7 @@ class LimitGroup:
         return self
 
     def add(self, pid: int) -> None:
-        """Move a run's leader into the group and permit forks again. Raises OSError."""
+        """Move a run's leader into the group and permit forks again; raise OSError."""
         self.armed()
         self._earlier.update(
             (file, self._count(file, event)) for file, (_, event) in _EVENTS.items()
@@ -117,7 +117,6 @@ class LimitGroup:
         return None
 
     async def wait_passed(self) -> str:
-        """Wait for a limit enforced by the kernel; return it."""
         pause, longest = _PAUSE_S
         while self.is_separate:
             if (limit := self.passed()) is not None:

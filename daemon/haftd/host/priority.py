@@ -1,6 +1,6 @@
-"""The daemon's priority above its handles, so that a runaway keeps none waiting.
+"""The daemon's priority above its handles, which lose it at their fork.
 
-The kernel grants it to the superuser, or by RLIMIT_NICE; children lose it at their fork.
+The kernel grants it to the superuser, or by RLIMIT_NICE.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _READS_A_TURN = 8
 _TURN_S = 0.001
 _INT = struct.Struct("i")
 _NO_ITEMS: deque[tuple[int, memoryview]] = deque()
-"""Queue before the first input: an empty deque takes 0.7 KiB."""
+"""An empty deque takes 0.7 KiB."""
 _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
@@ -86,8 +86,8 @@ def _gather(fd: int, data: bytes, until: float) -> tuple[bytes, int]:
 class Reader:
     """Passes all data from `fd` to `emit`, a turn at a time, until the end. Closes nothing.
 
-    `keep_up` returns an awaitable for a consumer that has to be waited for; `is_final` decides about
-    each end of a terminal, which goes on after one that is not final when the terminal is opened again.
+    `keep_up` returns an awaitable for a consumer that has to be waited for; `is_final` decides if a
+    terminal's end is the last.
     """
 
     __slots__ = ("_emit", "_is_final", "_is_slow", "_keep_up", "at_end", "fd", "is_idle")
@@ -102,7 +102,7 @@ class Reader:
         self.fd = fd
         self.at_end = False
         self.is_idle = False
-        """True if the last turn has read all that there was."""
+        """True if the last turn has emptied the buffer."""
         self._emit = emit
         self._keep_up = keep_up
         self._is_final = is_final
@@ -168,7 +168,7 @@ def is_readable(fd: int) -> bool:
 
 
 def unread(fd: int) -> int:
-    """Return the number of bytes in a pipe, from either end. Raises OSError."""
+    """Return the number of bytes in a pipe, from either end; raise OSError."""
     (count,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
     return int(count)
 

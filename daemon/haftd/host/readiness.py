@@ -1,6 +1,5 @@
-"""Callbacks for readable descriptors: one task of the loop waits for all of them.
-A callback must not raise. `unwatch` comes before the descriptor is closed.
-"""
+"""Callbacks for readable descriptors: one task of the loop waits for all of them. A callback must
+not raise. `unwatch` comes before the descriptor is closed."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def _loop_watch() -> _Watch:
 
 
 def watch(fd: int, callback: Callable[[], None]) -> None:
-    """Call `callback` in each pass in which `fd` is readable, until `unwatch`. Raises OSError."""
+    """Call `callback` in each pass in which `fd` is readable, until `unwatch`; raise OSError."""
     _loop_watch().add(fd, callback)
 
 

@@ -17,7 +17,7 @@ _OPENAT2 = 437  # the same on every machine
 _NO_REPLACE = 1
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
 _MAX_TRIES = 128
-"""A folder's rename during resolution makes the kernel give up (EAGAIN)."""
+"""A rename during resolution makes the kernel give up (EAGAIN)."""
 _OF_KERNEL = frozenset(
     [
         *(0x9FA0, 0x62656572, 0x64626720, 0x73636673, 0x74726163, 0x6165676C, 0x27E0EB),
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False) -> int:
-    """Return an `O_PATH` descriptor of `path` below `folder`; raises OSError, EXDEV for a way out.
+    """Return an `O_PATH` descriptor of `path` below `folder`; raise OSError, EXDEV for a way out.
 
     Without `follow`, no link is followed, and a final link opened itself.
     """
@@ -57,7 +57,7 @@ def reopen(pinned: int, flags: int) -> int:
 
 
 def real_path(fd: int) -> str:
-    """Return an open file's present path without links; raises FileNotFoundError once deleted."""
+    """Return an open file's path without links; raise FileNotFoundError once deleted."""
     path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
     if path.endswith(" (deleted)") and not os.fstat(fd).st_nlink:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -50,7 +50,7 @@ class DaemonLock:
 
     @classmethod
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
-        """Take the lock. Raises LockHeld, or OSError of opening the file.
+        """Take the lock; raise LockHeld, or OSError of opening the file.
 
         Blocks up to `patience_s` while the recorded holder is dead: a child between fork and exec
         still has the descriptors.
@@ -83,13 +83,13 @@ class DaemonLock:
             return lock
 
     def announce(self, socket: str | None) -> None:
-        """Record this process and its socket; ignores a failed write."""
+        """Record this process and its socket; ignore a failed write."""
         self._socket = socket
         with contextlib.suppress(OSError):
             _write_holder(self._fd, socket)
 
     def restore(self) -> None:
-        """Lock again after the file's removal. Raises as `acquire`."""
+        """Lock again after the file's removal; raise as `acquire`."""
         if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)

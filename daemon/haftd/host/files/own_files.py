@@ -1,7 +1,6 @@
 """Access of a folder to haft's own files, under any name: links and bind mounts included.
 
-Each link to a path counts: replacing the link replaces the file. Mounts are compared by device and
-place (proc_pid_mountinfo(5)); hard links cannot be seen.
+Mounts are compared by device and place (proc_pid_mountinfo(5)); hard links cannot be seen.
 """
 
 from __future__ import annotations
@@ -130,7 +129,6 @@ def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """True if an absolute path is the folder or below."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file; raises OSError, EINVAL for another kind."""
+    """Open a regular file; raise OSError, EINVAL for another kind."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

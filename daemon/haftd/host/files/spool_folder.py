@@ -1,7 +1,6 @@
 """Folder of spools: unnamed files, and named ones for a user to read.
 
-An unnamed file vanishes with its descriptor, also in a crash. Names begin with the daemon's home:
-daemons may share the folder.
+Names begin with the daemon's home: daemons may share the folder.
 """
 
 from __future__ import annotations

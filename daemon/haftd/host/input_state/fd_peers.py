@@ -1,7 +1,6 @@
 """The process at the other end of a Unix socket, a pipe, or a terminal's master.
 
-Never waits or raises: a peer hidden by the kernel (another network or user, no unix_diag) counts as
-none.
+Never waits or raises; a peer hidden by the kernel counts as none.
 """
 
 from __future__ import annotations

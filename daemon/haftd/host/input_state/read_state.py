@@ -56,17 +56,17 @@ class ReadState(NamedTuple):
     within_ms: int | None = None
     """Longest timeout of the waits; None when one has none."""
     relays: bool = False
-    """Every waiting program has another source, a socket or a foreground program's pipe: typed
+    """Every waiting process has another source, a socket or a foreground process's pipe: typed
     input may be for a remote peer (ssh, tmux) of unknown state."""
     loops: bool = False
-    """Every waiting program is in an event loop, with other events."""
+    """Every waiting process is in an event loop, with other events."""
     at_work: bool = False
-    """A waiting program also works, in another thread or foreground program."""
+    """A waiting process also works, in another thread or foreground process."""
     processes: frozenset[tuple[int, int, int]] = frozenset()
     """Of uncertain states: the foreground group, and pid, start time and reaped faults of each
     related process. Equal sets: no process has started or ended between."""
     is_settled: bool = False
-    """A program is in the foreground, and none of its processes began within `_SETTLED_S`."""
+    """A process is in the foreground, and no process began within `_SETTLED_S`."""
 
     def __eq__(self, other: object) -> bool:
         """Compare without the evidence of idleness."""
@@ -113,7 +113,7 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
 def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     """Read the state of these processes and descendants at that pipe.
 
-    A waiting process has read all that was written; the caller checks for queued input.
+    The caller checks for queued input.
     """
 
     def sought(facts: os.stat_result) -> bool:
@@ -198,7 +198,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
 
 def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
-    """Return the number of the one inner terminal, and nothing else, that every waiting process relays."""
+    """Return the number of the one inner terminal that every waiting process relays, without other
+    sources."""
     waits = snapshot.waits
     inner = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(inner) != 1 or any(
@@ -289,8 +290,8 @@ def _peer(master: int, slave: str) -> int:
 
 
 def _has_unread(fd: int) -> bool:
-    # The poll delivers input on its way to the reader, and tells a readable line from an unfinished
-    # one, as FIONREAD does in canonical mode only.
+    # The poll delivers input on its way, and in canonical mode only a whole line is readable, as
+    # with FIONREAD.
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(event & select.POLLIN for _, event in poll.poll(0))

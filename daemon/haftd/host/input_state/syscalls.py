@@ -1,7 +1,4 @@
-"""System calls in which a process waits, by machine; any other counts as work.
-
-Only calls whose arguments identify the awaited file, or that there is none.
-"""
+"""System calls in which a process waits, by machine; any other counts as work."""
 
 from __future__ import annotations
 

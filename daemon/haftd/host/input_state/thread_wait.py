@@ -44,7 +44,7 @@ class ThreadState(NamedTuple):
     line: bytes = b""
     """Line of /proc/<pid>/task/<tid>/syscall."""
     ran: bytes = b""
-    """The thread's run time and run count as of the wait (schedstat)."""
+    """Run time and run count as of the wait (schedstat)."""
 
 
 _AWAY: Final = ThreadState("away")
@@ -107,7 +107,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except (_Undecidable, OSError):
-        # A thread that has continued is not hidden: its data changed during the read.
+        # A thread that has continued changed its data during the read, and hides nothing.
         return (
             _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
         )
@@ -170,8 +170,7 @@ def _judge(
         return ThreadState(state, within, outward, terminals, loops, False, pipes, line, ran)
     if "unclear" in kinds:
         raise _Undecidable
-    # A loop over its own process's events is housekeeping: V8 clears memory in such a thread, with
-    # timers up to a second.
+    # A loop over its own process's events is housekeeping, as V8's for memory.
     is_housekeeping = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or is_housekeeping) and call.shape in ("poll", "select", "epoll")
     return ThreadState("away", within, "socket" in kinds, terminals, idle=idle)
@@ -337,7 +336,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 
 def _read(path: str, size: int = _MAX_BYTES) -> bytes:
-    """Read a file of /proc, or its first bytes. Raises OSError, _Undecidable."""
+    """Read a file of /proc, or its first bytes; raise OSError, _Undecidable."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, min(size, 4096))

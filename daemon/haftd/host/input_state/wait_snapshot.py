@@ -114,10 +114,7 @@ def _add_process(
 
 def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
     """Add processes that left the session but kept the terminal (`su -c`), which may read in any
-    foreground.
-
-    Ignores their other waits.
-    """
+    foreground."""
     for pid in (
         stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
     ):
@@ -145,7 +142,6 @@ def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
 
 
 def confirm(snapshot: WaitSnapshot) -> list[Wait]:
-    """Return the waits that still last."""
     return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 

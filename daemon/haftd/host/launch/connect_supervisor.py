@@ -1,10 +1,9 @@
 """Supervisor of `connect`: sockets of a sandbox reach haft's proxy only.
 
-The kernel asks (seccomp_unotify(2)); the supervisor reads the address from the caller's memory,
-copies the caller's socket (pidfd_getfd(2)) and connects it to the proxy's address itself, never
-continuing the call: the caller may change its memory meanwhile. Steps may take as long as the
-caller likes, so a thread takes them, one question of a sandbox at a time. Needs Linux 5.14 and the
-right to trace the child; otherwise (Yama, a container) the tool is refused.
+The kernel asks (seccomp_unotify(2)); the supervisor copies the caller's socket (pidfd_getfd(2)) and
+connects it to the proxy itself: a continued call could have another address by then. Steps may take
+as long as the caller likes, so a thread takes them, one question of a sandbox at a time. Needs
+Linux 5.14 and the right to trace the child; otherwise (Yama, a container) the tool is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class _Connected(NamedTuple):
 
 
 def take_listener(pid: int, pidfd: int) -> int:
-    """Return a copy of the descriptor at which the gate's filter asks; raises `CannotEnforce`."""
+    """Return a copy of the descriptor at which the gate's filter asks; raise `CannotEnforce`."""
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
             if os.readlink(f"/proc/{pid}/fd/{name}") == _LISTENER:  # noqa: PTH115
@@ -152,7 +151,7 @@ def is_proxy(address: bytes, port: int) -> bool:
 
 
 def _wanted_address(question: _Question) -> bytes:
-    """Return the `sockaddr` in the caller's memory; raises OSError."""
+    """Return the `sockaddr` in the caller's memory; raise OSError."""
     if not 0 < question.size <= _MAX_ADDRESS:
         raise OSError(errno.EINVAL, "")
     memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -165,7 +164,7 @@ def _wanted_address(question: _Question) -> bytes:
 
 
 def _copied_socket(question: _Question) -> socket.socket:
-    """Return a copy of the caller's socket; raises OSError."""
+    """Return a copy of the caller's socket; raise OSError."""
     pidfd = _pidfd_of(question.tid)
     try:
         fd = _copy(pidfd, question.fd)

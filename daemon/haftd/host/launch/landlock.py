@@ -33,7 +33,7 @@ _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 _RIGHTS = {
     "read": READ_FILE | READ_DIR,
     "update": WRITE_FILE | TRUNCATE,
-    # A move between two folders needs REFER at both ends, and never widens rights.
+    # A move between folders needs REFER at both ends, and never widens rights.
     "create": _MAKE | REFER,
     "delete": REMOVE_DIR | REMOVE_FILE | REFER,
     "execute": EXECUTE,

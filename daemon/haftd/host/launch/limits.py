@@ -1,7 +1,7 @@
 """Resource limits of a child, set at the gate.
 
-Hard limits equal the soft ones: no process can raise them. That of CPU time is two seconds above,
-for the soft one's signal; that of open files, no part of a definition, stays the daemon's.
+Hard limits equal the soft ones, except for CPU time, two seconds above for the soft one's signal,
+and for open files, the daemon's.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def interpreter_of(path: str) -> str | None:
 
 
 def _first_word(head: bytes) -> bytes:
-    # Only blank and tab end the kernel's word: a CR, the usual mistake, is part of the name.
+    # Only blank and tab end the kernel's word: a CR is part of the name.
     line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
     return line.split(b"\0")[0].replace(b"\t", b" ").split(b" ", 1)[0]
 

@@ -64,7 +64,6 @@ def open_path(
 
 
 def is_within(path: str, folder: str) -> bool:
-    """True if an absolute path is the folder or below."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

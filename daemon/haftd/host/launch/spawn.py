@@ -147,8 +147,8 @@ class LaunchedProcess:
         return self._exit
 
     async def confirm(self) -> None:
-        """Open the gate if still shut, and wait until the program runs. Raises `LaunchFailed`, all descriptors
-        closed, if the execution or a move to a cgroup was refused.
+        """Open the gate if shut, and wait until the program runs. Raises `LaunchFailed`, all
+        descriptors closed, if the execution or a move to a cgroup was refused.
 
         Cancellation leaves a started process, which the caller ends.
         """
@@ -198,7 +198,8 @@ class LaunchedProcess:
         raise failed
 
     async def _move(self) -> LaunchFailed | None:
-        """Move the child to the cgroups and open the gate; after a failure, close the gate, and the child exits."""
+        """Move the child to the cgroups and open the gate; after a failure, close the gate, and the
+        child exits."""
         if self._gate is None:
             raise AssertionError("a child to be moved waits at the gate")
 
@@ -368,8 +369,8 @@ def launch(
             launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
         launched.proxy_port = 0 if spec.sandbox is None else spec.sandbox.proxy_port
         words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
-        # The gate begins a session also on pipes: /dev/tty is never the daemon's terminal, and a child's
-        # job control cannot stop the daemon.
+        # The gate begins a session also on pipes: /dev/tty is never the daemon's terminal, and a
+        # child's job control cannot stop the daemon.
         pid = os.posix_spawn(
             gate.program,
             words,

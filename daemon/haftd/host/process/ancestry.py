@@ -32,7 +32,7 @@ helpers: Final[set[int]] = set()
 
 
 def become_subreaper() -> None:
-    """Adopt orphaned descendants from now on. Raises OSError.
+    """Adopt orphaned descendants from now on; raise OSError.
 
     Resets SIGCHLD: if ignored by inheritance, the kernel would discard exit statuses.
     """

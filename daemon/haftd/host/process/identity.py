@@ -63,7 +63,6 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """Return a pidfd's inode; 0 if not unique."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
@@ -163,7 +162,7 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Return an unreaped process's identity. Raises ProcessLookupError in a foreign /proc."""
+    """Return an unreaped process's identity; raise ProcessLookupError in a foreign /proc."""
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")

@@ -14,7 +14,6 @@ def boot_id() -> str:
 
 @cache
 def machine_id() -> str:
-    """Read /etc/machine-id; empty where missing."""
     try:
         with open("/etc/machine-id", encoding="ascii") as file:
             return file.read().strip()

@@ -31,7 +31,7 @@ def home_of(folder: str | os.PathLike[str]) -> str:
     """Return a runtime folder's home: a hash of path, pid namespace and machine.
 
     A container may have the same path with its processes visible outside; machines may share the
-    state folder, with the home in file names.
+    state folder.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()

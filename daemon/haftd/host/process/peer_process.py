@@ -49,7 +49,7 @@ class PeerProcess(NamedTuple):
 
 
 def identify(sock: socket.socket) -> PeerProcess:
-    """Identify an accepted socket's peer. Raises OSError where there is none."""
+    """Identify an accepted socket's peer; raise OSError where there is none."""
     pid, uid, _gid = _CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )

@@ -1,8 +1,8 @@
 """Keep the daemon's memory from other processes of its user.
 
-Undumpable (prctl(2)): environment (also deleted variables), memory and descriptors are for holders
-of CAP_SYS_PTRACE, and no core is left; executed children are dumpable. As that hides the daemon's
-tag from recovery, the process name carries the instance.
+Undumpable (prctl(2)): environment, memory and descriptors are for holders of CAP_SYS_PTRACE, and no
+core is left; executed children are dumpable. As that hides the daemon's tag from recovery, the
+process name carries the instance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ LENGTH = 9
 
 
 def become_private(instance: str) -> None:
-    """Make this process undumpable, and name it after its instance."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, _NAME + instance[:LENGTH].encode(), 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

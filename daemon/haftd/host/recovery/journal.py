@@ -104,20 +104,20 @@ class Journal:
         ]
 
     def start(self, record: Record) -> None:
-        """Append a start, before the gate opens. Raises OSError, with nothing written."""
+        """Append a start, before the gate opens; raise OSError, with nothing written."""
         self._append(start_line(record))
         self._live[record.mark] = record
         self._stopped.discard(record.mark)
 
     def stopped(self, mark: str) -> None:
-        """Append a recorded handle's stop. Raises OSError; a crash then reports the handle lost."""
+        """Append a recorded handle's stop; raise OSError: a crash then reports the handle lost."""
         if mark in self._live:
             self._stopped.add(mark)
             self._append(stopped_line(mark))
 
     def end(self, mark: str) -> None:
-        """Append that nothing of this handle is left. Raises OSError, which costs the next start
-        one futile check."""
+        """Append that nothing of this handle is left; raise OSError, which costs the next start one
+        futile check."""
         if self._live.pop(mark, None) is None:
             return
         self._stopped.discard(mark)

@@ -113,8 +113,8 @@ class Recovery:
     """Kills the processes that the records and the tag of `home` name.
 
     Takes about `patience_s`, after up to twice as long for the lock, which is held until `close`.
-    `bases`: parent cgroups of handles. `instance`: only this run of a daemon; else all except `live`,
-    the caller's own. `lock`: path of `recover.lock`. Failures are in `problems`.
+    `bases`: parent cgroups of handles. `instance`: only this run of a daemon; else all except
+    `live`, the caller's own. `lock`: path of `recover.lock`. Failures are in `problems`.
     """
 
     def __init__(
@@ -153,7 +153,6 @@ class Recovery:
         """The remaining steps; each yields the seconds to wait before the next."""
 
     def close(self) -> None:
-        """Release the lock."""
         self._closing.close()
 
     def finish(self) -> Report:
@@ -166,8 +165,8 @@ class Recovery:
             self.close()
 
     def has_found_nothing(self) -> bool:
-        """Take the steps up to the end of the first scan; return True if that, and all before, found
-        nothing, so that the rest may come later."""
+        """Take the steps up to the end of the first scan; return True if that, and all before,
+        found nothing, so that the rest may come later."""
         next(self.steps, None)
         return (
             self.is_scanned
@@ -356,7 +355,6 @@ class Recovery:
     # The report
 
     def report(self) -> Report:
-        """Return the results so far."""
         for target in self.kill_set.remaining():
             self.remains.setdefault(target.mark, []).append(target.identity)
             self.unconfirmed.add(target.pid)

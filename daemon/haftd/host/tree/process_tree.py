@@ -219,7 +219,7 @@ class ProcessTree:
 
         A process that ends during the search may leave a child behind the end of the list. Once the
         leader is reaped, a list of only other handles' children, dead ones included, has no such
-        process: then one search is enough.
+        process.
         """
         processes: dict[int, Stat] = {}
         if self._is_over:

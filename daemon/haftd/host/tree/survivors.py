@@ -1,7 +1,4 @@
-"""Unkillable processes of a handle: in uninterruptible sleep, or now another user's.
-
-Each is held by a pidfd, then verified: the pid may have been reused.
-"""
+"""Unkillable processes of a handle: in uninterruptible sleep, or now another user's."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class Survivors:
                 send_signal(pidfd, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """Wait until none lives. One task at a time."""
+        """Wait until none lives, in one task at a time."""
         for pidfd in self._pidfds.values():
             if not has_ended(pidfd):
                 await trio.lowlevel.wait_readable(pidfd)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 MAX_LINE = 4095
 """Bytes per line in canonical mode; a terminal drops the rest."""
 
-# Not all are in Python's termios. The numbers are those of gate.py's machines, and wrong on mips,
-# powerpc and sparc, where the names are used.
+# Not all are in Python's termios. The numbers are those of gate.py's machines; mips, powerpc and
+# sparc need the names.
 _UNLOCK = getattr(termios, "TIOCSPTLCK", 0x40045431)
 _NUMBER = getattr(termios, "TIOCGPTN", 0x80045430)
 _GROUP = termios.TIOCGPGRP
