@@ -1,7 +1,6 @@
 """Start, structure and stop of the daemon.
 
-Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse. Only
-failures before READY end the daemon, with an exit status.
+Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse.
 """
 
 from __future__ import annotations
@@ -243,7 +242,6 @@ class _App:
             self.asked.set()
 
     def _stir(self) -> None:
-        """Note that a handle may have expired, or that none may be left."""
         self.stirred.set()
         self.stirred = LateEvent()
         if self._registry is not None:

@@ -1,8 +1,7 @@
-"""Audit log: one JSON line per action on a handle, in the state folder.
+"""Audit log: one JSON line per action on a handle, without secrets, mode 0600, rotated above
+`MAX_FILE_SIZE`.
 
-Without refused actions and secrets. The file has mode 0600, is never reached through a link, and
-rotated above `MAX_FILE_SIZE`. Nothing raises: failed writes are counted, and logged after the next
-success.
+Nothing raises: failed writes are counted, and logged after the next success.
 """
 
 from __future__ import annotations
@@ -101,7 +100,6 @@ class Audit:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _current(self, size: int) -> int:
-        """Return a descriptor with room for `size` bytes."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
@@ -116,7 +114,7 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """Rotate the file: the lock's holder renames, other daemons reopen."""
+        """The lock's holder renames, other daemons reopen."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""The daemon's requests and notifications to clients.
+"""Requests and notifications of the daemon to clients.
 
 Requests end with their connection; the first reply counts. A cancelled request sends
-`$/cancelRequest`. `MAX_REQUESTS` bounds open requests, the outbox output.
+`$/cancelRequest`.
 """
 
 from __future__ import annotations

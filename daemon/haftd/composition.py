@@ -340,7 +340,6 @@ def assemble(
 
 
 def _installation() -> Iterator[str]:
-    """Yield this program's files and folders: interpreter, scripts, sources of modules."""
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     for folder in sys.path:
         if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):
@@ -400,7 +399,6 @@ def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of an absent answering program, which each run looks up anew."""
     command = settings.inquiry.command
     if command is None or "command" not in settings.inquiry.backends:
         return []
@@ -420,7 +418,6 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return the problem of a model without key or HTTP client; the key is read when needed."""
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
@@ -516,8 +513,7 @@ def _reloader(
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
     """Return the serialised reload function, which reads files in a thread.
 
-    `take_inquiry` applies a changed `[inquiry]`; `servers` are those of `[mcp]`. Other changed
-    settings are problems.
+    `take_inquiry` applies a changed `[inquiry]`; other changed settings are problems.
     """
     turn = trio.Lock()
     inquiry = parts.settings.inquiry

@@ -1,11 +1,7 @@
 """Conformance checker for runtimes, also third parties': the rules of `haftd.runtimes.base`.
 
-- A `Bench` makes a runtime play a `Part`; None for an impossible part.
-- A `Recorder` is the context, and fails where a rule is broken.
-- `PATIENCE_S` bounds waits.
-
-In any trio test, `await check_runtime(bench)` returns the names of the played parts or raises
-`AssertionError`.
+A `Bench` makes a runtime play a `Part`; None for an impossible part. In any trio test, `await
+check_runtime(bench)` returns the names of the played parts or raises `AssertionError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Upkeep of the files by which clients and the next daemon find this one.
 
-Folders are locked against age cleaners. Removed files are restored, clients' first; another
-process's file stays, except a socket without a server.
+Folders are locked against age cleaners; removed files are restored; another process's file stays.
 """
 
 from __future__ import annotations
@@ -129,7 +128,6 @@ class Upkeep:
         )
 
     def _is_recorded(self) -> bool:
-        """True if the files for the next daemon and the credentials exist."""
         return (
             self._journal.is_in_place()
             and all(lock.is_in_place() for lock in self._state_locks)

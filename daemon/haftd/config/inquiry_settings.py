@@ -1,7 +1,7 @@
 """`[inquiry]`: the backends that answer inquiries.
-- Files hold the location of a provider's key, never the key; messages show no value there.
-- Keys are sent over TLS or to this machine only.
-- A backend with a missing or wrong section is left out and reported.
+
+Files hold the location of a provider's key, never the key. A wrong backend is left out and
+reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Settings from the configuration files (docs/configuration.md).
 
 A wrong value or unknown key is reported with file, key and line, and the default applies.
-`ConfigError` prevents the start.
 """
 
 from __future__ import annotations
@@ -245,7 +244,6 @@ def _values(
 
 
 def _fallback(section: str, key: str) -> str:
-    """Name the fallback for the message."""
     if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:

@@ -1,7 +1,7 @@
 """Readers of single configuration values.
 
-A reader returns the setting for a value of `config.toml`, or raises `InvalidField` with the
-permitted values; its path is empty, as the caller adds section and key.
+A reader returns the setting for a value of `config.toml`, or raises `InvalidField` with an empty
+path and the permitted values.
 """
 
 from __future__ import annotations

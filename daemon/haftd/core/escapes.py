@@ -1,9 +1,7 @@
 """Separate text from control sequences (ECMA-48) in output.
-- Sequences: CSI, the strings OSC DCS APC PM SOS, and short ones, also with 8-bit introducers.
-- A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
-  line.
-- An 8-bit introducer may be a letter of another encoding: a string starts there only if closed within
-  `MAX_SEQUENCE` characters.
+
+A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
+line, unless an 8-bit introducer, perhaps a letter of another encoding, began it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A handle: one execution of a tool, from the reservation of the id to the last fetch.
-- The state changes only by the table in `lifecycle`; an illegal event raises and changes nothing.
-- Reading is pure; the event `Read` moves the session's read offset, which freezes at the stop: later
-  readers get the same delta.
-- Times are monotonic seconds, unless named otherwise.
+
+An illegal event raises and changes nothing. Reading is pure; the event `Read` moves the session's
+read offset, which freezes at the stop. Times are monotonic seconds, unless named otherwise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Offsets of long control strings in an output (OSC 52 clipboards, sixel pictures), for reads that
-begin or end inside one.
-
-Shorter sequences are found in the `escapes.MAX_SEQUENCE` bytes before an offset.
-"""
+begin or end inside one."""
 
 from __future__ import annotations
 
@@ -146,10 +143,7 @@ class LongStrings:
 
 
 def _next(data: bytes, pos: int) -> int:
-    """Find the start of a string that is long or continues after `data`, or a final Escape; else -1.
-
-    Only windows without an Escape reveal long strings: shorter ones cost no search.
-    """
+    """Find the start of a string that is long or continues after `data`, or a final Escape; else -1."""
     had_escape = False
     for window in range(pos, len(data) - _WINDOW + 1, _WINDOW):
         has_escape = data.find(_ESCAPE, window, window + _WINDOW) >= 0

@@ -1,7 +1,7 @@
 """Named files of truncated results (docs/protocol.md, "Truncated").
 
-A complete spool file gets a name; other content is written within the disk budget, with a line for
-dropped bytes. A failed save costs only the path.
+A complete spool file gets a name; other content is written within the disk budget. A failed save
+costs only the path.
 """
 
 from __future__ import annotations

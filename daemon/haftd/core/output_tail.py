@@ -1,7 +1,6 @@
-"""Follow a handle's output from an own offset; the session's read offset stays.
+"""Follow a handle's output from an own offset; the spool is the only queue.
 
-The spool is the only queue. Chunks repeat nothing and split no character or sequence; a reader more
-than `MAX_LAG` behind resumes near the end.
+Chunks split no character or sequence; a reader more than `MAX_LAG` behind resumes near the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Match callers' regular expressions against coming output.
+"""Match clients' regular expressions against coming output.
 
-A large expression costs microseconds a byte: `slice_size` bounds one match. `$` also matches at the
-end of the output so far, for prompts.
+`slice_size` bounds the time of one match. `$` also matches at the end of the output so far, for
+prompts.
 """
 
 from __future__ import annotations
@@ -121,7 +121,6 @@ class OutputMatcher:
         return self.match_range is not None
 
     def _place(self, strings: LongStrings, stop: int) -> None:
-        """Add the sizes of long control strings to the match's offsets."""
         if self.match_range is not None:
             begin, end = self.match_range
             self.match_range = strings.back(stop, stop - begin), strings.back(stop, stop - end)
@@ -144,7 +143,7 @@ class OutputMatcher:
         return self.match_range is not None
 
     def _strip_echo(self, text: bytes) -> bytes:
-        """Return the text after the echo, perhaps wrapped and in pieces; without an echo, all."""
+        """Return the text after the echo, perhaps wrapped; without an echo, all."""
         held, self._held = self._held + text, b""
         echo, at = self._echo, 0
         for place, byte in enumerate(held):

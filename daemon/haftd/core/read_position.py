@@ -1,7 +1,6 @@
 """A session's read position in a handle (docs/protocol.md, "Reading output").
 
-Only a `delta` moves `offset`, over returned and omitted output. A read by cursor sets only the time
-of the end's read.
+Only a `delta` moves `offset`, over returned and omitted output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Registry of handles: admission, lookup, eviction (docs/protocol.md, "States").
 
-A spawn that fails to start leaves no trace. If stopped handles hold too many files, their output is
-truncated, their ends stay.
+A spawn that fails to start leaves no trace. Above the limit of files, stopped handles' output is
+truncated.
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ class Registry:
         return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
     def _truncate_oldest(self, count: int) -> bool:
-        """Truncate the output of `count` handles: read ones first, then the longest stopped."""
+        """Read handles go first, then the longest stopped."""
         if count <= 0:
             return False
         open_handles = [handle for handle in self._files if handle.spool.is_open]

@@ -1,9 +1,7 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
-- Offsets are permanent, counted from the handle's first byte.
-- Memory holds the newest bytes, a ring in a file the older ones; beyond that the oldest are dropped,
-  except the `head`. A full or broken disk costs old output, never the handle.
-- Byte `n` is at `n % capacity` of the file; the capacity shrinks only before the first wrap: no byte
-  ever moves.
+
+Offsets count from the handle's first byte. Memory holds the newest bytes, a ring in a file the
+older ones: byte `n` at `n % capacity`. A full or broken disk costs old output, never the handle.
 """
 
 from __future__ import annotations
@@ -292,7 +290,6 @@ class Spool:
         return b"".join(pieces)
 
     def _drop_before(self, offset: int) -> None:
-        """Begin the kept part at `offset`, once the head is saved."""
         if self._disk_start == 0 and not self.head:
             wanted = min(_MAX_HEAD, self._memory, self.end)
             try:
@@ -306,7 +303,6 @@ class Spool:
     # --- the file ---------------------------------------------------------------------------
 
     def _to_disk(self, data: bytes) -> None:
-        """Write the bytes from `_memory_start` into the ring, or abandon the file."""
         at = self._memory_start
         stop = at + len(data)
         if self._granted < self._capacity and stop > self._granted and not self._grow(stop):
@@ -328,7 +324,6 @@ class Spool:
             self._to_disk(data)
 
     def _grow(self, stop: int) -> bool:
-        """Take disk for the offsets below `stop`, before the first wrap."""
         try:
             self._open()
         except OSError:

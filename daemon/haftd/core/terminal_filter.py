@@ -1,6 +1,5 @@
-"""Output for a reader with a terminal emulator: without queries, by default without clipboard writes.
+"""Output for a reader with a terminal emulator, without queries and, by default, clipboard writes.
 
-The daemon's screen has answered each query; a second answer would be typed into the process.
 Cursors are offsets of the original output, never within an incomplete sequence: a reader resumes
 without state.
 """

@@ -1,7 +1,6 @@
 """Size of a terminal that several clients show: the latest resizing or typing client's.
 
-Each size is kept until its client leaves; a departure changes nothing. A client without a size,
-such as an assistant, types without a claim. Clients are opaque keys.
+A client without a size types without a claim. Clients are opaque keys.
 """
 
 from __future__ import annotations

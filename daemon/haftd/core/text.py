@@ -1,8 +1,7 @@
 """Convert a spool's bytes to text for a reader (docs/protocol.md, "Reading output").
-- The text splits no character or sequence; incomplete ones wait for the next read.
-- Excess text is omitted in the middle, at line ends if possible; a line counts the missing bytes,
-  except those of control strings.
-- Of a line rewritten by carriage returns on a pipe, the last version counts.
+
+No character or sequence is split. Excess text is omitted in the middle, and counted in a line. Of a
+line rewritten by carriage returns on a pipe, the last version counts.
 """
 
 from __future__ import annotations
@@ -113,11 +112,7 @@ def is_at_line_start(spool: Spool, start: int) -> bool:
 
 
 def _last_versions(text: str, at_line_start: bool) -> str:
-    """Return each line's last version.
-
-    A first line that starts before `text` keeps its carriage return: the reader has an earlier
-    version.
-    """
+    """Return each line's last version; a first line that starts before `text` keeps its carriage return."""
     if "\r" not in text:
         return text
     first, *lines = text.split("\n")

@@ -1,7 +1,6 @@
 """Times of output, as at most `MAX_POINTS` points (offset, time).
 
-Too many points double the grain, the minimum time between two. Each byte was appended less than
-`error` seconds after the point before.
+Too many points double the grain, the minimum time between two.
 """
 
 from __future__ import annotations

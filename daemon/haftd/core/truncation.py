@@ -1,7 +1,7 @@
-"""Truncate a batch's texts to a model's window.
+"""Truncate a batch's texts to a model's window: the longest, all to one length.
 
-The longest texts are cut, all to one length. A stopped handle's cut is reported in `truncated`,
-with a file, a live one's in `omitted` (docs/protocol.md, "Calling tools").
+A stopped handle's cut is reported in `truncated`, a live one's in `omitted` (docs/protocol.md,
+"Calling tools").
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ def _states(result: object) -> Iterator[HandleState]:
 
 
 def _texts(state: HandleState) -> dict[str, str]:
-    """Return a state's long texts, but no base64, which cannot be cut."""
     texts = {field: getattr(state, field, None) for field in ("result", "content", "output")}
     return {
         field: text

@@ -1,7 +1,6 @@
-"""State of a handle for a reader: the wire's state object (docs/protocol.md, "The handle state").
+"""State of a handle for a reader (docs/protocol.md, "The handle state").
 
-Pure, except for the file of a truncated text. A success has a result, a failure an error, never
-both.
+Pure, except for the file of a truncated text.
 """
 
 from __future__ import annotations

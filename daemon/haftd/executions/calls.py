@@ -1,8 +1,5 @@
 """Launch specifications with process tag, cgroup, context file and recovery record, for executions,
-helper commands and MCP servers.
-
-Resources are removed after the last process, or at once if the call fails.
-"""
+helper commands and MCP servers."""
 
 from __future__ import annotations
 
@@ -130,8 +127,8 @@ class Prepared(msgspec.Struct, frozen=True):
 def _completed(
     sandbox: Sandbox | None, env: Mapping[str, str], settings: LaunchSettings
 ) -> Sandbox | None:
-    """Let a sandboxed process read the file of a long call; raises `RpcError` for a sandbox that
-    lets the tool change haft's files, such as definitions or trusted roots."""
+    """Let a sandboxed process read the file of a long call; raise `RpcError` where the tool could
+    change haft's files."""
     path = env.get("HAFT_CALL", "")
     _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
@@ -142,7 +139,6 @@ def _completed(
 
 
 def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
-    """Raise `RpcError` for a grant to change a file of haft."""
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
@@ -161,7 +157,6 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
 
 
 def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
-    """Return the filter of further variables; a mediated process gets none."""
     if resolved.runtime == MEDIATED:
         return ALWAYS_INHERITED.__contains__
     return None if resolved.policy is None else resolved.policy.may_inherit
@@ -353,7 +348,6 @@ class Calls(msgspec.Struct):
     def _completed(
         self, resolved: ResolvedCall, launch: LaunchSpec, env: Mapping[str, str]
     ) -> LaunchSpec:
-        """Return the launch with environment and sandbox; of a module, that of its worker."""
         sandbox = _completed(launch.sandbox, env, self.settings)
         launch = launch._replace(env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
@@ -373,7 +367,6 @@ class Calls(msgspec.Struct):
         )
 
     def _mediation(self, ready: Prepared) -> Mediation | None:
-        """Return a mediated tool's host calls; raises `RpcError`."""
         resolved, client, root = ready.resolved, ready.client, ready.context.root
         policy = resolved.policy
         if resolved.runtime != MEDIATED or policy is None:
@@ -466,7 +459,6 @@ class Calls(msgspec.Struct):
     def _admitted(
         self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str
     ) -> str:
-        """Return the proxy's URL for a sandbox that connects to nothing else; raises `RpcError`."""
         if sandbox is None or policy is None or not sandbox.is_proxied:
             return ""
         try:
@@ -527,7 +519,7 @@ class Calls(msgspec.Struct):
         return ProcessTag(self.settings.home, self.settings.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
-        """Return a cgroup; without delegation None, and tags identify the processes."""
+        """Without delegation None; tags identify the processes."""
         base = self.settings.containment.base
         if base is None:
             return None

@@ -1,7 +1,6 @@
 """Self-descriptions of tools: each program is asked once, on first need.
 
-The answer or failure holds until definition or program file changes. A run uses the root of its
-first need; after a timeout no other root is tried.
+The answer or failure holds until definition or program file changes.
 """
 
 from __future__ import annotations
@@ -124,7 +123,6 @@ class Describer(msgspec.Struct, eq=False):
             log.warning("a tool has not described itself", tool=tool.name, why=outcome)
 
     def _file_stats(self, tool: Tool, root: str) -> _FileStats:
-        """Return the command's files, read before the run, which may change them."""
         path = path_of(self.helpers.calls.settings.environ)
         try:
             context = CallContext(root=root, session="", handle="", action="schema", path=path)
@@ -160,7 +158,6 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
 
 
 def _file_stat(file: str) -> tuple[int, int, int] | None:
-    """Return stat data that changes with content or replacement; None without a file."""
     try:
         facts = os.stat(file)  # noqa: PTH116
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Pipe from one handle's output into another's input (`stdin_from`).
 
-The source is held up while the reader lags more than `execution.MAX_BACKLOG` bytes; its end closes
-the reader's input. Dropped output ends the reader: a pipe loses nothing silently.
+The source waits while the reader lags more than `execution.MAX_BACKLOG` bytes. Dropped output ends
+the reader.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ class Pipe:
                 await self._changed.wait()
 
     async def _feed(self, data: bytes) -> None:
-        """Wait until the process has read `data`, or has ended."""
         reader = self._reader
         number = reader.feed(data)
         while reader.written_to < number and not reader.handle.stopped:

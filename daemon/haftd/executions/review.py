@@ -1,7 +1,6 @@
 """Review of a result: output is withheld until a reviewer decides.
 
-The handle's state stays meanwhile, even after the last process. An end by a client, an internal
-error or a cancelled review is reported at once, without output.
+An end by a client, an internal error or a cancelled review is reported at once, without output.
 """
 
 from __future__ import annotations
@@ -108,7 +107,6 @@ class PendingReview:
             )
 
     async def _await_decision(self, termination: Termination) -> ReviewDecision | None:
-        """Return the decision; None at shutdown."""
         handle = self._handle
         try:
             shown = self._withheld.show(termination, handle.rendering, _MAX_SHOWN)

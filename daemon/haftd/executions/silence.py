@@ -1,7 +1,6 @@
-"""Silence of a process with an unknown input state; the handle watches its output.
+"""Silence of a process with an unknown input state.
 
-A process that begins or ends between readings ends the silence: a shell that runs commands is never
-silent.
+A process that begins or ends between readings ends the silence.
 """
 
 from __future__ import annotations

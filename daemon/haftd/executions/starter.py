@@ -159,8 +159,6 @@ class Starter(msgspec.Struct):
         return self.runtimes["builtin" if call.builtin else call.runtime]
 
     def _gate(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> StartGate:
-        """Return the coroutine that awaits the approver, which may change the call."""
-
         async def gate() -> tuple[Runtime, Call]:
             passed = await approver(handle)
             if passed is ready:

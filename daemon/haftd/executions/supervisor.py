@@ -1,6 +1,6 @@
 """A task per handle: runs the tool, reports into the handle, ends after the last process.
 
-Abort cancels the task; the runtime then ends its processes and reports.
+Abort cancels the task.
 """
 
 from __future__ import annotations
@@ -191,7 +191,6 @@ class Supervisor:
                 nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
-        """Wait for a turn: starts and process searches block the loop."""
         async with self._turns:
             pass
 
@@ -224,7 +223,6 @@ class Supervisor:
     async def _run(
         self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
     ) -> _Conclusion:
-        """Run the tool once approved; the execution's scope cancels both."""
         handle = execution.handle
         try:
             with execution.scope:
@@ -254,7 +252,6 @@ class Supervisor:
         return _Cancelled()
 
     def _conclude(self, execution: Execution, conclusion: _Conclusion) -> None:
-        """Report the end, unless reported."""
         match execution.handle.phase, conclusion:
             case (UnderReview() | Draining() | Stopped() | Rejected(), _):
                 pass
@@ -288,7 +285,6 @@ class Supervisor:
         execution.reject(error)
 
     def _keep_survivors(self, handle: Handle, call: Call) -> None:
-        """Keep survivors listed, for another abort by a client."""
         survivors = Survivors(handle.unconfirmed, call.mark)
         self._survivors[handle] = survivors
         handle.set_left_behind(

@@ -1,7 +1,6 @@
 """One child cgroup (version 2) per handle, where permitted.
 
-A process joins before its gate opens. `cgroup.kill` is repeated until the cgroup is empty, for
-children that join after a write.
+`cgroup.kill` is repeated until the cgroup is empty, for children that join after a write.
 """
 
 from __future__ import annotations

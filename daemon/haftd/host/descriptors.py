@@ -1,7 +1,6 @@
-"""Reserve file descriptors by purpose.
+"""Reserve file descriptors by purpose: the kernel assigns the lowest free number.
 
-The kernel assigns the lowest free number: one at the bound means that all below are taken. Waits
-for ends of processes stop first, then starts, output files, connections.
+Waits for ends of processes stop first, then starts, output files, connections.
 """
 
 from __future__ import annotations

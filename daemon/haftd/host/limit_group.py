@@ -1,10 +1,8 @@
 """Limits that the kernel counts: controllers `pids` and `memory` of a handle's cgroup.
-- Version 2: the handle's cgroup, once its parent passes the controllers on. A cgroup with controllers
-  below holds no process: the daemon moves into a child of its own.
-- Version 1: a cgroup in the hierarchy of `pids`, for processes only; used only without a service
-  manager, as in a container.
-- At the limit the kernel refuses a fork or ends a process, and reports either in files of events.
-  Those of version 1 wake no reader, and are polled.
+
+Version 2: the daemon moves into a child, as a cgroup with controllers below holds no process.
+Version 1: `pids` only, without a service manager. Events of the limit are in files; those of
+version 1 wake no reader, and are polled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
-- The caller writes input that fits at once; the writer's task writes the rest.
-- A pipe's end is final. A terminal's, EIO, is temporary: a process may reopen it.
-- Descriptors do not block. The owner closes them, through `close` where a task may wait, which then
-  gets `trio.ClosedResourceError`.
+
+A pipe's end is final. A terminal's, EIO, is temporary. The owner closes descriptors through `close`
+where a task may wait, which then gets `trio.ClosedResourceError`.
 """
 
 from __future__ import annotations
@@ -328,7 +327,6 @@ class Writer:
             self._finish()
 
     def _drop(self) -> None:
-        """Report every item as written: the process reads no more."""
         self._queue.clear()
         self._held = 0
         self._closed = True

@@ -1,7 +1,6 @@
-"""Decisions on host calls by the rules of access: a value, or `HostCallError` with the rule and its
-object.
+"""Decisions on host calls by the rules of access: a value, or `HostCallError` with the rule.
 
-No I/O: a file's path is the real one, below the root; an address is the connection's.
+A file's path is the real one, below the root; an address is the connection's.
 """
 
 from __future__ import annotations

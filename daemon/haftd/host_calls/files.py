@@ -1,9 +1,7 @@
 """Files below the root, for mediated tools: blocking, so each call runs in a thread.
-- A file is pinned beneath the root, the rules decide on the pinned file's path, and that file is read
-  or written.
-- Links within the root count as their targets. `delete`, `rename` and a new file act in a pinned
-  folder and follow no link.
-- Only regular files are opened, and none of the kernel's file systems.
+
+A file is pinned beneath the root; the rules decide on the pinned file's path. `delete`, `rename`
+and a new file follow no link. Only regular files are opened.
 """
 
 from __future__ import annotations
@@ -343,7 +341,6 @@ class Files:
         return f"{real}/{name}" if real else name
 
     def _update(self, params: Write, data: bytes) -> bool:
-        """Write an existing file; return False without one."""
         flags = os.O_WRONLY | (os.O_APPEND if params.mode == "append" else 0)
         with self._parent(params.path) as (folder, name, _):
             try:
@@ -375,7 +372,6 @@ class Files:
                 return False
 
     def _create(self, params: Write, data: bytes) -> bool:
-        """Write a new file; return False if one has appeared."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._parent(params.path) as (folder, name, path):
             require(self.access, "create", path)

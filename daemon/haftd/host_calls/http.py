@@ -1,7 +1,7 @@
 """HTTP requests for mediated tools, each over its own connection to a checked address.
-- A name is resolved once, every address of the answer checked, and one of these connected to.
-- Each redirect is decided on anew. Headers with a variable, and credentials, stay with their origin.
-- No proxy, cookies or compression, which could hide a variable's value.
+
+A name is resolved once, and each redirect decided on anew. Headers with a variable, and
+credentials, stay with their origin. No proxy, cookies or compression.
 """
 
 from __future__ import annotations

@@ -72,7 +72,6 @@ class Search:
         return {"matches": self._matches, **({"truncated": why} if why else {})}
 
     def _search(self, pattern: Pattern) -> str:
-        """Collect the matches; return the passed bound, if any."""
         try:
             with self._files.folder(self._params.path) as (fd, path):
                 return self._search_folder(fd, path, pattern, 0)
@@ -134,7 +133,6 @@ class Search:
         return self._search_lines(rest, path, number, pattern)
 
     def _search_lines(self, data: bytes, path: str, number: int, pattern: Pattern) -> str:
-        """Collect the matches in lines, numbered from `number`."""
         at, counted = 0, 0
         while at < len(data) and (match := pattern.search(data, at)) is not None:
             begin = data.rfind(b"\n", 0, match.start()) + 1
@@ -159,7 +157,6 @@ def _entries(folder: int) -> Iterator[tuple[str, str]]:
 
 
 def _open(folder: int, name: str, *, is_folder: bool) -> int | None:
-    """Open an entry still of its kind, else None."""
     try:
         pinned = beneath.pin(folder, name, follow=False)
     except OSError:

@@ -1,8 +1,5 @@
-"""abort: end a handle and all its processes; replies once none is left.
-
-End and requester are recorded at once. Ends processes of the id's earlier executions, too: no other
-call can name them.
-"""
+"""abort: end a handle and all its processes, also of the id's earlier executions; replies once none
+is left."""
 
 from __future__ import annotations
 

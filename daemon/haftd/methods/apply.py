@@ -1,7 +1,6 @@
 """apply: send input or an answer to a tool, then read like fetch.
 
-Invalid input changes nothing. Inputs are queued whole, in order; the read follows once the process
-has its input.
+Invalid input changes nothing. Inputs are queued whole, in order.
 """
 
 from __future__ import annotations
@@ -93,7 +92,6 @@ def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> obje
 
 
 def _check(handle: Handle, params: ApplyParams) -> None:
-    """Validate before an approval is sought."""
     plan(params, terminal=handle.terminal)
     if handle.question is None or is_beside(params.input):
         read_input(params.input)
@@ -201,7 +199,6 @@ def _send_input(call: _Application, form: Input) -> object:
 
 
 def _send_on_start(call: _Application, form: Input) -> DeferredReply:
-    """Queue input, in order, until the tool runs."""
     results: list[object] = []
     ready = trio.Event()
 

@@ -1,7 +1,6 @@
 """Approval of actions and review of results by a tool's policy.
 
-A start waits as `pending` handle; an action is withdrawn when its handle stops. Invalid calls are
-refused before a user is asked. Secret input is neither shown nor editable.
+An action is withdrawn when its handle stops. Secret input is neither shown nor editable.
 """
 
 from __future__ import annotations
@@ -188,7 +187,6 @@ def _not_run(tool: str, why: str) -> str:
 
 
 def _skipped(handle: Handle, why: str) -> HandleState:
-    """Return the handle's state after a skip, without moving the read offset."""
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)

@@ -1,8 +1,4 @@
-"""Form of a method, and deferred replies.
-
-A method decides synchronously: a result, an `RpcError`, or a `DeferredReply` if the reply depends
-on I/O or time.
-"""
+"""Form of a method: a synchronous decision, a result, an `RpcError`, or a `DeferredReply`."""
 
 from __future__ import annotations
 

@@ -160,12 +160,10 @@ class _InputCondition(Condition):
         return is_output and not self._has_looked_at_once and silence_s >= self._min_pause_s
 
     def _change(self) -> None:
-        """Drop the evidence: the process was active."""
         self._changed, self._idle = self._activity, None
         self._digest, self._must_compare = None, False
 
     def _compare(self) -> None:
-        """Compare the screen with the last one."""
         if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if self._must_compare:
@@ -217,11 +215,9 @@ class _InputCondition(Condition):
 
     @staticmethod
     def _learn(execution: Execution, idle: IdleEvidence) -> None:
-        """Record that all timed waits ended without effect."""
         execution.known_poll_ms = max(execution.known_poll_ms, idle.longest_ms)
 
     def _is_redraw(self, wanted: Wanted, within_ms: int, now: float) -> bool:
-        """True if this first wait since the output is a display's."""
         redraw = self._redraw
         if wanted.kind != "key" or within_ms < MIN_PERIOD_MS:
             self._redraw = None

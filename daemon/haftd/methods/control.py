@@ -89,7 +89,6 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
 
 
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
-    """Yield the open questions, oldest handle first."""
     epoch = time.time() - trio.current_time()
     for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
         of_tool = inquiry.handle is not UNSET

@@ -1,7 +1,6 @@
 """Evidence that a process wants input despite a timeout: an idle prompt or a periodic redraw.
 
-Pure values: `conditions` records kernel states (`Wanted`) at intervals. `within_ms` is the timeout
-of a wait in `poll` or the like; times are trio's.
+`within_ms` is the timeout of a wait in `poll` or the like; times are trio's.
 """
 
 from __future__ import annotations

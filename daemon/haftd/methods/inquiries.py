@@ -104,7 +104,6 @@ def _valid_question(question: Question) -> Question:
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
-    """Raise `not_authorized` if only a person may answer, or have it remembered."""
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:

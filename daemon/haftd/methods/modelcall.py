@@ -1,7 +1,7 @@
 """Common parts of a model's calls: tool, params, a run to the end.
 
-Such a run is a spawn under a generated id, read once stopped, ended with its call. In a batch, a
-run with a question and no candidate replies `waiting` and continues as a handle.
+Such a run is a spawn under a generated id, ended with its call. In a batch, a run with a question
+and no candidate replies `waiting`.
 """
 
 from __future__ import annotations

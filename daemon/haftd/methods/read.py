@@ -1,8 +1,7 @@
-"""Reading a handle: condition (`wait`) and content (`view`) of a reply, after docs/protocol.md,
-"Waiting" and "Reading output".
+"""Reading a handle: condition (`wait`) and content (`view`) of a reply (docs/protocol.md, "Waiting"
+and "Reading output").
 
-A waiting call is woken only when its condition holds. The kernel has no event for the input state,
-polled in growing pauses during such a wait.
+The kernel has no event for the input state, polled in growing pauses during such a wait.
 """
 
 from __future__ import annotations
@@ -231,7 +230,7 @@ def _input_wanted(
 
 
 def _is_suspended(handle: Handle, execution: Execution | None, waited: Waited | UnsetType) -> bool:
-    """True if a signal has stopped the tool; asked only after a silence."""
+    """Return True for a stopped tool; asked only after a silence."""
     if (
         handle.state is not State.RUNNING
         or execution is None
@@ -243,7 +242,6 @@ def _is_suspended(handle: Handle, execution: Execution | None, waited: Waited | 
 
 
 def _prompt(handle: Handle, execution: Execution) -> str:
-    """Return the last line of output, else of the screen."""
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line

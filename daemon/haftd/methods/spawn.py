@@ -1,7 +1,7 @@
 """spawn: start a tool under an id.
 
-The call is validated before the id is taken; a batch takes all its ids before any tool runs. A
-start that awaits approval is cancelled with its call, or its last retry.
+A batch takes all its ids before any tool runs. A start that awaits approval is cancelled with its
+call, or its last retry.
 """
 
 from __future__ import annotations
@@ -98,11 +98,7 @@ def spawn(
 def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
-    """Return the input's source, a handle and an offset; None without `stdin_from`.
-
-    Raises `handle_not_found`, `action_not_supported`, `invalid_params`, and `not_approved` if reads
-    of the handle need approval.
-    """
+    """Return the input's source, a handle and an offset; None without `stdin_from`. Raises `RpcError`."""
     wanted = params.stdin_from
     if isinstance(wanted, UnsetType):
         return None

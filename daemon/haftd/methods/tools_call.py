@@ -97,7 +97,6 @@ def _with_notices(
     as_text: bool = False,
     is_tail: bool = False,
 ) -> object:
-    """Return the reply with current notices."""
     more = partial(
         _with_notices, services, queues, session, call_id, as_text=as_text, is_tail=is_tail
     )
@@ -127,7 +126,6 @@ def _with_notices(
 
 
 def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
-    """Return a reply's questions without known candidates."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending

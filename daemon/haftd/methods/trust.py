@@ -1,7 +1,6 @@
 """trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Only users trust, over the Unix socket, where the kernel identifies the peer: no assistant enables a
-repository's tools. Trust is bound to the digest shown.
+Only users trust, over the Unix socket, and the digest shown.
 """
 
 from __future__ import annotations

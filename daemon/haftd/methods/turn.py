@@ -1,7 +1,6 @@
 """turn/begin and turn/end: handles at the end of an assistant's turn (docs/protocol.md, "Turns").
 
-Decisions are immediate and survive a disconnect. The reply waits within a bound, which ends
-nothing; undecided handles are aborted.
+Decisions survive a disconnect; undecided handles are aborted.
 """
 
 from __future__ import annotations
@@ -157,7 +156,6 @@ def _aborted(decisions: Mapping[Handle, TurnDecision]) -> list[Handle]:
 
 
 def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
-    """Return the decisions on handles that had not stopped before."""
     outcomes = (pending.outcome for pending in inquiries)
     return {
         handle: decision

@@ -1,7 +1,6 @@
 """`surface: "verbs"` of tools/call: one tool to start a definition, five for all handles.
 
-A call becomes a client method; a missing id is generated. Arguments are validated against
-`tools/list`'s schemas, all faults reported together. Models cannot answer users' questions.
+Arguments are validated against `tools/list`'s schemas, all faults reported together.
 """
 
 from __future__ import annotations
@@ -182,7 +181,6 @@ def _start(
 
 
 def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Refuse unknown and missing arguments by this surface's names."""
     if tool.parameters == NO_PARAMETERS:
         return  # the definition may lack parameters; its own check reports that
     try:
@@ -206,7 +204,6 @@ def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _wrong_values(tool: Tool, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return all problems of the given values."""
     known = set(_properties(tool))
     given = {name: value for name, value in arguments.items() if name in known}
     fitted = coerce(given, tool.parameters, with_defaults=False)
@@ -222,8 +219,7 @@ def _properties(tool: Tool) -> Iterable[str]:
 def _without_handle(
     services: StartServices, params: ToolsCallParams, session: str, state: object
 ) -> object:
-    """Return the state, and forget a handle that has ended and been read: neither the caller nor a
-    retry without `call_id` can name it."""
+    """Return the state; forget a handle of this call that has ended and been read: no call can name it."""
     has_no_name = isinstance(params.call_id, UnsetType)
     if has_no_name and isinstance(state, Stopped) and _is_whole(state):
         registry = services.access.registry
@@ -234,7 +230,6 @@ def _without_handle(
 
 
 def _is_whole(state: Stopped) -> bool:
-    """True if the execution ended by itself, with all output in the state."""
     return (
         state.ended_by.by == "exit"
         and state.output_complete is not False

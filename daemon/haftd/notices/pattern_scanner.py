@@ -1,7 +1,6 @@
 """Scan a handle's output for its notices' patterns, line by line.
 
-A slice shrinks with the expressions' cost: output cannot block the loop. A pattern matches a line
-once, even in pieces; unfinished lines are searched, as prompts have no line end.
+A slice shrinks with the expressions' cost. A pattern matches a line once, even in pieces.
 """
 
 from __future__ import annotations
@@ -128,7 +127,6 @@ class PatternScanner:
 
 
 def _shown(line: bytes, start: int, end: int) -> str:
-    """Return the line around the match as a terminal shows it, cut and printable."""
     begin = line.rfind(b"\r", 0, start) + 1
     stop = line.find(b"\r", end)
     piece = line[begin : len(line) if stop < 0 else stop]

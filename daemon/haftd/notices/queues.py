@@ -1,8 +1,7 @@
 """Per-session queues of undelivered notices.
 
-A notice is delivered once, and dropped if the session meanwhile reads the handle; that of an
-awaited end stays until the call has replied. Each handle and pattern has one growing notice of
-unread output. Queues are bounded; lost notices (oldest first, critical last) are counted.
+A notice is delivered once, and dropped if the session meanwhile reads the handle. Each handle and
+pattern has one growing notice. Lost notices (oldest first, critical last) are counted.
 """
 
 from __future__ import annotations
@@ -188,7 +187,6 @@ class NoticeQueues:
     def _evict(
         self, session: str, queue: dict[Hashable, _QueuedNotice]
     ) -> dict[Hashable, _QueuedNotice]:
-        """Drop stale entries, then the oldest, critical ones last."""
         kept = {key: entry for key, entry in queue.items() if entry.is_unseen}
         excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:
@@ -214,7 +212,6 @@ def _read_offset(handle: Handle) -> float:
 
 
 def _unread_count(handle: Handle) -> int:
-    """Count the bytes neither read nor notified."""
     position = handle.position
     if position.is_end_shown:
         return 0

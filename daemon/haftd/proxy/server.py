@@ -1,7 +1,8 @@
-"""The proxy on 127.0.0.1: each connection shows a running tool's credential, and is held to that tool's rules.
-- The listener is opened for the first tool that needs one; the sandbox permits no other connection.
-- The daemon resolves names, and the address counts as well as the name.
-- A connection carries one request or one tunnel; credential and connections end with the tool.
+"""The proxy on 127.0.0.1: each connection shows a running tool's credential, and is held to that
+tool's rules.
+
+The daemon resolves names, and the address counts as well as the name. A connection carries one
+request or one tunnel, and ends with the tool.
 """
 
 from __future__ import annotations
@@ -116,7 +117,6 @@ class Proxy:
                     self._uncounted.pop(scope, None)
 
     def _make_room(self, scope: trio.CancelScope) -> None:
-        """Take a connection of no tool, and end the oldest beyond the limit."""
         self._uncounted[scope] = None
         if len(self._uncounted) > MAX_UNCOUNTED:
             oldest = next(iter(self._uncounted))
@@ -261,7 +261,6 @@ async def resolve_addresses(host: str, port: int) -> Sequence[str]:
 async def _connect(
     permitted: Sequence[tuple[str, frozenset[Kind]]], port: int
 ) -> tuple[trio.SocketStream, frozenset[Kind]]:
-    """Connect to the first address that answers; raises OSError."""
     failure = OSError(errno.EHOSTUNREACH, "no address")
     for address, kinds in permitted:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -299,7 +298,6 @@ async def _read_head(stream: trio.SocketStream) -> bytes:
 async def _exchange(
     stream: trio.SocketStream, server: trio.SocketStream, length: int | None, rest: bytes
 ) -> None:
-    """Pass the request's body on, and the reply back until the server closes."""
     async with trio.open_nursery() as nursery:
 
         async def send_body() -> None:
@@ -359,7 +357,6 @@ async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, dat
 async def _relay(
     source: trio.SocketStream, target: trio.SocketStream, both: trio.CancelScope
 ) -> None:
-    """Pass bytes and their end on; a lost peer ends both directions."""
     try:
         while data := await source.receive_some(_CHUNK):
             await target.send_all(data)

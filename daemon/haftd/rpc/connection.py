@@ -1,7 +1,6 @@
 """Connection: read messages, decide each at once, send replies.
 
-Pending requests finish after the end of input, and are cancelled after a hang-up; handles are never
-affected. Replies to messages that arrived together share one write.
+Pending requests finish after the end of input, and are cancelled after a hang-up.
 """
 
 from __future__ import annotations
@@ -240,7 +239,6 @@ class Connection:
         return self._context.limits.max_in_flight - self._in_flight
 
     def _accept_answer(self, answer: Answer) -> bytes | None:
-        """Return the encoded reply; None without one, or while pending."""
         if answer is None or type(answer) is bytes:
             return answer
         if isinstance(answer, PendingRequest):
@@ -267,7 +265,6 @@ class Connection:
             deferred.withdraw(cancel)
 
     async def _resume(self, deferred: SuspendedBatch) -> None:
-        """Decide a suspended batch, after later messages."""
         try:
             if self._room >= 0:  # without room, each request of the batch is refused
                 await deferred.ready()
@@ -341,7 +338,6 @@ class Connection:
             del self._scopes[key]
 
     async def _deliver(self) -> None:
-        """Wait until pending requests are answered and written, or the peer is gone."""
         if not self._in_flight and not self._outbox.queued:
             return
         async with trio.open_nursery() as watched:

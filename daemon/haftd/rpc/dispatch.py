@@ -1,7 +1,6 @@
 """Dispatch from message to reply; batches follow docs/protocol.md, "Calling tools".
 
-Synchronous, except `finish` and `encode_later`. An `RpcError` becomes the reply; another exception
-is logged under an incident id, all that the reply has.
+An `RpcError` becomes the reply; another exception is logged under an incident id.
 """
 
 from __future__ import annotations
@@ -246,8 +245,7 @@ class Dispatcher:
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Decide a batch: reserve all spawns' ids, so that no caller comes between, start these,
-        then run the others in order."""
+        """Decide a batch: reserve all spawns' ids, start these, then run the others in order."""
         conflicts, releases = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, conflicts, releases, room))
@@ -293,8 +291,7 @@ class Dispatcher:
         return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """Return the valid spawns by position, with decoded params, and the awaitables needed to
-        identify spawns. Invalid spawns fail alone."""
+        """Return the valid spawns by position; invalid ones fail alone."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.read_only or (caller.transport != "unix" and not caller.initialized):

@@ -1,8 +1,6 @@
 """Adapter of jsonrpcserver, its only importer.
 
-`dispatch_request` binds the params and calls the method: a `__signature__` with its own `bind`
-converts decoded params by msgspec, and replaces `inspect.signature`, a third of the library's time.
-Methods decide synchronously: one `send` completes the coroutine.
+A `__signature__` with its own `bind` replaces `inspect.signature`, a third of the library's time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Outbox: a connection's only writer, ordered and bounded.
+"""Outbox: a connection's only writer, an ordered and bounded queue.
 
-Replies are never dropped; producers await `room`. A peer that stops reading, or a queue above its
-bound, ends the connection.
+Replies are never dropped; a peer that stops reading ends the connection.
 """
 
 from __future__ import annotations

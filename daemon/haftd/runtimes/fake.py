@@ -1,7 +1,6 @@
-"""Scripted runtime for tests, also of other packages: deterministic, without processes.
+"""Scripted runtime for tests: deterministic, without processes.
 
-A script waits only at `WaitFor`, `TakeInput`, `Ask`, and for the end of `LeaveBehind`. Only an
-abort after `Stubborn` uses the clock, for the grace.
+A script waits only at `WaitFor`, `TakeInput`, `Ask`, and for the end of `LeaveBehind`.
 """
 
 from __future__ import annotations

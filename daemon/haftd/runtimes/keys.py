@@ -1,8 +1,7 @@
 """Key names as in tmux (`a`, `Enter`, `F5`, `C-x` or `^x`, `M-x`, `S-Up`), and the terminal's bytes
 for them.
 
-Only keys that every terminal sends alike in its initial state are encoded here. A keyboard protocol
-is used on request only: another program would take its codes for text.
+Only keys that every terminal sends alike in its initial state are encoded here.
 """
 
 from __future__ import annotations

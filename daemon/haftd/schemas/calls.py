@@ -1,8 +1,7 @@
 """Schema of a call: a tool's own parameters and its actions' arguments.
 
-A stateful tool has one `oneOf` branch per action, or, flat, one object with the action named in
-each description. The tool's parameters stand beside `action` and `id`. `one_shot` adds a branch
-without an action, run to the end.
+A stateful tool has one `oneOf` branch per action, or, flat, one object. The tool's parameters stand
+beside `action` and `id`.
 """
 
 from __future__ import annotations
@@ -226,8 +225,6 @@ def _refers_upwards(form: Any) -> bool:
 def _variants(
     own: Mapping[str, Any], named: Set[str], actions: list[str], note: str, *, one_shot: bool
 ) -> dict[str, Any]:
-    """Build one `oneOf` variant per action; the parameters' definitions stay at the top. `named`
-    are their property names."""
     reading = {name: form for name, form in READING.items() if name not in named}
     variants = {
         "spawn": lambda: _spawn(own, reading, note),

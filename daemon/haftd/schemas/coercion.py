@@ -1,12 +1,8 @@
 """Coercion of a value to a schema, without guesses.
 
-JSON in a string is decoded where no string is accepted (models write `"[1, 2]"` and `"5"`); `null`
-for an optional, not nullable property is dropped (strict providers require every property);
+JSON in a string is decoded where no string is accepted; `null` for an optional property is dropped;
 translated names are restored; defaults added. Of a choice, the first branch that accepts the
-value's type decides.
-
-Value and schema are untrusted: each subschema is analysed once per call and applied once per value,
-within a step budget. A value over its share stays unchanged.
+value's type decides. Value and schema are untrusted: each has a step budget.
 """
 
 from __future__ import annotations
@@ -215,7 +211,6 @@ class _Coercion:
         return self._fit(value, schema, set(), 0)
 
     def _inner(self, value: Any, schema: Any) -> Any:
-        """Coerce a nested value. At the top, each property has its share of steps."""
         if self._level >= _MAX_VALUE_DEPTH:
             return value
         held = max(self._steps.left - _SHARE, 0) if self._level == 0 else 0
@@ -274,7 +269,6 @@ class _Coercion:
         ]
 
     def _as_wanted(self, value: Any, schema: _Schema) -> Any:
-        """Decode a string, or make an integral number an integer, where demanded."""
         values = _values(schema)
         if (
             isinstance(value, str)
@@ -296,7 +290,6 @@ class _Coercion:
         return value
 
     def _are_plain(self, items: list[Any], schema: Any) -> bool:
-        """True if all items are scalars of accepted types: no coercion."""
         types = self._schemas.types(self._schemas.resolved(schema)) or frozenset()
         plain = {kind for name in types - {"object", "array"} for kind in _TYPES.get(name, ())}
         return bool(plain) and set(map(type, items)) <= plain

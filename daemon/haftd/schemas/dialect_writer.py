@@ -1,9 +1,8 @@
 """Writer of a normalized schema in a dialect's keywords.
 
 Dropped keywords are described at their node; `lossless` turns false once a value may match the
-output but not the original. Where a choice must stand alone, its siblings move into each branch,
-with one type each. A node that a strict dialect cannot hold (open objects, excessive depth,
-recursion) becomes a JSON string, which `coercion` decodes.
+output but not the original. A node that a strict dialect cannot hold (open objects, excessive
+depth, recursion) becomes a JSON string, which `coercion` decodes.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class DialectWriter:
         return written
 
     def _node(self, node: Node, depth: int) -> Node | None:
-        """Write a node; None if no value matches."""
         if is_never(node):
             return None
         for choice in _CHOICES:

@@ -1,7 +1,6 @@
 """Tool and property names that providers accept, which can be mapped back.
 
-Any other tool name gets a suffix hashed from the whole name, independent of other tools. A property
-name depends on its siblings only.
+Any other tool name gets a suffix hashed from the whole name.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ def _mark(name: str, length: int) -> str:
 
 
 def _marked(name: str, plain: str, taken: Set[str]) -> str:
-    """Append a hash of the name, longer on collision."""
     for length in range(_MARK, 64, 4):
         candidate = f"{plain[: MAX_LENGTH - length - 1]}_{_mark(name, length)}"[-MAX_LENGTH:]
         if candidate not in taken:

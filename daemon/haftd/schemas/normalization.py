@@ -1,9 +1,8 @@
 """Normalization of a schema of any draft to this package's form.
 
-Local references are replaced by their targets, recursive ones cut and marked with `CUT`. `type` is
-a list, `const` an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty
-schema, `false` `NEVER`. Malformed keywords are skipped. The number of nodes is bounded, for
-mutually recursive references.
+References are replaced by their targets, recursive ones marked with `CUT`. `type` is a list,
+`const` an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty schema,
+`false` `NEVER`. The number of nodes is bounded.
 """
 
 from __future__ import annotations
@@ -212,7 +211,6 @@ def _number(value: object) -> float | None:
 
 
 def _types(value: object) -> list[str]:
-    """Return the known types in the order of `TYPES`."""
     declared = [value] if isinstance(value, str) else _list(value)
     lowered = [entry.lower() for entry in declared if isinstance(entry, str)]
     return [name for name in TYPES if name in lowered]
@@ -235,7 +233,6 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _unquoted(key: str) -> str:
-    """Unescape a step of a JSON pointer in a URI."""
     if "%" in key:
         parts = key.split("%")
         data = parts[0].encode("utf-8", "surrogatepass")

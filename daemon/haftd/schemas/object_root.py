@@ -1,7 +1,6 @@
 """Parameters as one object without a choice or condition at the root.
 
-Properties of all branches stand side by side; required are those of every branch. Other constraints
-become sentences, checked at the call.
+Required properties are those of every branch; other constraints become sentences.
 """
 
 from __future__ import annotations
@@ -78,7 +77,6 @@ def _choice(root: Node, choice: str, branches: list[Node], depth: int) -> tuple[
 
 
 def _beside(root: Node, branches: list[Node], *, needed: bool = False) -> Node:
-    """Add the branches' properties; `needed`: one branch must match."""
     if not branches:
         return root
     further = {} if "patternProperties" in root else root.get("additionalProperties", {})

@@ -1,7 +1,6 @@
 """Writer of a normalized schema with every keyword, for permissive providers.
 
-References are inlined, recursion is described. Rejected property names are replaced; a very long
-choice is described by its first values.
+References are inlined, recursion is described.
 """
 
 from __future__ import annotations

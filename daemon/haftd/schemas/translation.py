@@ -64,7 +64,6 @@ def translate(
 
 
 def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
-    """Shorten long choices until the provider's limits hold."""
     most = dialect.enum_values
     for values in (most, 250, 50, 10, 0) if most is not None else (None,):
         writer = (
@@ -96,7 +95,6 @@ def _hold_properties(properties: object, dialect: Dialect) -> None:
 
 
 def _count(written: Any) -> tuple[int, int, int]:
-    """Count properties, characters of names and choices, and values of choices."""
     if isinstance(written, list):
         counts = [_count(item) for item in written]
     elif isinstance(written, dict):

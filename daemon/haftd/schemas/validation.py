@@ -1,7 +1,7 @@
 """Validation of a call's arguments against a schema.
 
-Arguments are coerced and get defaults, except where these invalidate them. All problems are
-reported together; of a large value the first, as the validator collects errors at 30 µs each.
+All problems are reported together; of a large value the first, as the validator takes 30 µs for
+each.
 """
 
 from __future__ import annotations

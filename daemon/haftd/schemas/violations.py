@@ -118,7 +118,6 @@ def _offer(
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
     names: Names,
 ) -> str:
-    """List all alternatives; empty if other errors are present."""
     values: dict[str, Any] = {}
     types: dict[str, None] = {}
     count = 0
@@ -143,7 +142,6 @@ def _offer(
 
 
 def _values(actual: Any, values: Mapping[str, Any], count: int, names: Names) -> str:
-    """List the accepted values; of very many, the similar and first ones, with the count."""
     if len(values) == 1:
         return next(iter(values))
     listed = ", ".join(values)
@@ -164,7 +162,6 @@ def _values(actual: Any, values: Mapping[str, Any], count: int, names: Names) ->
 
 
 def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, Any]:
-    """Return the subschema with the error's keyword; empty behind a `$ref`."""
     for key in list(error.schema_path)[:-1]:
         try:
             schema = schema[key]
@@ -174,7 +171,6 @@ def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, A
 
 
 def _needed(branches: object) -> list[str]:
-    """Return the names if a choice only varies `required`."""
     if not isinstance(branches, list):
         return []
     if all(

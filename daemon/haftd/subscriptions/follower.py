@@ -270,7 +270,6 @@ class Follower:
 
 
 def _is_unchanged(previous: Screen, current: Screen) -> bool:
-    """True if no visible part has changed."""
     if current.changed is UNSET or current.changed:
         return False
     return (previous.cursor, previous.alt, previous.title, previous.scrollback) == (

@@ -1,7 +1,6 @@
 """A client's subscription to a session, or to all: handles, events, inquiries, notices.
 
-Queued notices are bounded: the oldest are dropped and counted. Critical ones go first and are never
-dropped.
+Queued notices are bounded: the oldest are dropped and counted, critical ones never.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Catalogue of all tools by name.
-
-A fault in one file removes no other tool. A root's definitions are checked at each call that names
-it; the user's tools do not depend on the root.
-"""
+"""Catalogue of all tools by name. A fault in one file removes no other tool."""
 
 from __future__ import annotations
 
@@ -436,12 +432,10 @@ def _until(error: UnreadableFile) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _parse_packed(text: str, file: str) -> Document:
-    """Parse a file that changes with an upgrade only."""
     return parse(text, file)
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:
-    """Return a clause on why definitions of that name are unused."""
     keys = [".".join((*form, name)) for form in FORMS]
     for entry in problems:
         if any(entry.key == key or entry.key.startswith(f"{key}.") for key in keys):

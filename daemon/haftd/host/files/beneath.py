@@ -1,6 +1,7 @@
-"""Files below a folder, by descriptors: openat2(2) and renameat2(2), which Python lacks.
-- No `..`, link or mount of /proc leads out, in no race.
-- `pin` never blocks or acts on a device; `reopen` opens the pinned file itself.
+"""Files below a folder, by openat2(2) and renameat2(2), which Python lacks.
+
+No `..`, link or mount of /proc leads out. `pin` never blocks or acts on a device; `reopen` opens
+the pinned file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Log of used handle ids in the state folder, for the next daemon.
 
 A use is a JSON line, `["session","id",generation]`, appended without fsync before the tool starts;
-generation 0 takes it back. An id lost by a failed write is unused after a restart instead of
-expired.
+generation 0 takes it back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Locks of one daemon: `daemon.lock` of a runtime folder, and the machine's lock of a state folder.
-- A flock: a POSIX lock would vanish with any close of the file.
-- Close-on-exec: a child would hold the lock after the daemon.
-- Never unlinked: a lock on an unlinked file excludes no daemon.
-- A suspended holder is alive: a second daemon touches nothing.
+
+A close-on-exec flock, as any close would end a POSIX lock; never unlinked, as a lock on an unlinked
+file excludes no daemon. A suspended holder is alive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Access of a folder to haft's own files, under any name: links and bind mounts included.
 
-Mounts are compared by device and place (proc_pid_mountinfo(5)); hard links cannot be seen.
+Hard links cannot be seen.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
 
 
 def _links_in(folder: str) -> Iterator[str]:
-    """Yield the links in a folder and its subfolders, also linked ones."""
     folders, seen = [folder], set[tuple[int, int]]()
     while folders and len(seen) < _MAX_FOLDERS:
         path = folders.pop()
@@ -113,7 +112,6 @@ def _links_in(folder: str) -> Iterator[str]:
 
 
 def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
-    """Yield a path's place on its device, and those of mounts below."""
     above = Mount("", "/", "/")
     for mount in table:
         if is_within(path, mount.point) and len(mount.point) >= len(above.point):

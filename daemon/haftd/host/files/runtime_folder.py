@@ -1,10 +1,8 @@
 """The runtime folder, checks of owner and mode, and the socket inside.
-- A folder that others can write to is refused.
-- A socket gets its mode before the bind. A stale socket is probed, then unlinked.
-- A path is unlinked only while it leads to the same inode: a service manager binds its own socket
-  there, regardless of locks.
-- systemd-tmpfiles (tmpfiles.d(5)) skips a locked folder and sticky files. Other age cleaners may
-  not: the files are watched as well.
+
+A stale socket is probed, then unlinked, and only while the path leads to the same inode: a service
+manager binds its own socket there. systemd-tmpfiles (tmpfiles.d(5)) skips a locked folder and
+sticky files.
 """
 
 from __future__ import annotations
@@ -119,7 +117,6 @@ def _check_parent(parent: Path, closed_to: int) -> None:
 
 
 def _check_way(path: Path) -> None:
-    """Check that no other user can redirect the path, by a parent folder or a link."""
     if why := why_replaceable(str(path)):
         raise FolderRefused(f"{why}; name another folder")
 

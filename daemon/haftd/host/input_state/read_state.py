@@ -1,13 +1,9 @@
 """Decide if a process waits for input right now: on a terminal, or at the end of a pipe.
-- A sleeping read or poll of the terminal, in a thread of the foreground group, proves a wait
-  while no typed input is unread.
-- `reads` is always certain. `busy` is, unless the process sleeps with a timeout on a non-canonical
-  terminal (perhaps between checks of the keyboard) or waits for an outside peer, perhaps the
-  terminal's holder (tmux). `unknown`: a process may not be examined (another user's, such as
-  sudo's) and no other reads.
-- A terminal within the terminal (script, expect) is followed to its reader.
-- The terminal's other end is opened for the moment, never as controlling terminal, and only while
-  a process holds it, too.
+
+A sleeping read or poll of the terminal, in a thread of the foreground group, proves a wait while no
+typed input is unread. `reads` is certain; `busy` is, except for a timed sleep on a non-canonical
+terminal or a wait for an outside peer; `unknown`: a process may not be examined (sudo). A terminal
+within the terminal (script, expect) is followed to its reader.
 """
 
 from __future__ import annotations
@@ -135,7 +131,6 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
 
 
 def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
-    """Add the evidence of idleness where needed."""
     if result.certain and not (result.relays or result.loops):
         return result
     relatives = related(snapshot, group)

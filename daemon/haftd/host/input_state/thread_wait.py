@@ -1,10 +1,8 @@
-"""The system call that blocks a thread.
-- Evidence: the call and its arguments (/proc/<pid>/task/<tid>/syscall), descriptor sets in memory
-  (/proc/<pid>/mem), an epoll's files (fdinfo), a descriptor's type (fd).
-- Unreadable or unknown data (another machine's numbers, a set too large, an io_uring, which shows
-  no reads) means `hidden`.
-- An event loop returns to the very same call: `is_unchanged` also compares the count of runs.
-- A socket pair with both ends in the process (for wake-ups) is internal.
+"""The system call that blocks a thread, from /proc/<pid>/task/<tid>/syscall, mem, fdinfo and fd.
+
+Unreadable or unknown data means `hidden`. An event loop returns to the very same call:
+`is_unchanged` also compares the count of runs. A socket pair with both ends in the process is
+internal.
 """
 
 from __future__ import annotations
@@ -177,7 +175,6 @@ def _judge(
 
 
 def _is_long(pid: int, call: Call, args: list[int]) -> bool:
-    """True if a wait for a lock is too long for a working thread."""
     if args[call.bound] == 0:
         return True
     # FUTEX_WAIT_BITSET and others give a point in time.
@@ -193,7 +190,6 @@ def _kind(pid: int, file: _File) -> str:
 
 
 def _bound(pid: int, call: Call, args: list[int]) -> int | None:
-    """Return a call's timeout in milliseconds; None for never."""
     if call.bound < 0:
         return None
     bound = args[call.bound]
@@ -270,7 +266,6 @@ _OTHER: Final = _File("other")
 
 
 def _is_master(rdev: int) -> bool:
-    """True for /dev/ptmx, or the master of an old pair."""
     return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
 
 

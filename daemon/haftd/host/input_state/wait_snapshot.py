@@ -1,7 +1,6 @@
 """Snapshot of processes: threads that wait for a file, and the others' activity.
 
-A process hidden or beyond the bound is `unsure`, never idle. Each thread is seen at its own moment:
-`confirm` returns the waits that still last.
+Each thread is seen at its own moment: `confirm` returns the waits that still last.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Supervisor of `connect`: sockets of a sandbox reach haft's proxy only.
+"""Supervisor of `connect` (seccomp_unotify(2)): sockets of a sandbox reach haft's proxy only.
 
-The kernel asks (seccomp_unotify(2)); the supervisor copies the caller's socket (pidfd_getfd(2)) and
-connects it to the proxy itself: a continued call could have another address by then. Steps may take
-as long as the caller likes, so a thread takes them, one question of a sandbox at a time. Needs
-Linux 5.14 and the right to trace the child; otherwise (Yama, a container) the tool is refused.
+The supervisor connects a copy of the caller's socket (pidfd_getfd(2)) itself: a continued call
+could have another address. A thread takes the steps, which may be slow, one question of a sandbox
+at a time. Needs Linux 5.14 and the right to trace the child; otherwise the tool is refused.
 """
 
 from __future__ import annotations
@@ -114,7 +113,6 @@ async def _answer(
 
 
 def _connected(listener: int, question: _Question, port: int) -> _Connected:
-    """Connect the caller's socket to the proxy, without waiting."""
     sock: socket.socket | None = None
     try:
         if not is_proxy(_wanted_address(question), port):
@@ -151,7 +149,6 @@ def is_proxy(address: bytes, port: int) -> bool:
 
 
 def _wanted_address(question: _Question) -> bytes:
-    """Return the `sockaddr` in the caller's memory; raise OSError."""
     if not 0 < question.size <= _MAX_ADDRESS:
         raise OSError(errno.EINVAL, "")
     memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -164,7 +161,6 @@ def _wanted_address(question: _Question) -> bytes:
 
 
 def _copied_socket(question: _Question) -> socket.socket:
-    """Return a copy of the caller's socket; raise OSError."""
     pidfd = _pidfd_of(question.tid)
     try:
         fd = _copy(pidfd, question.fd)

@@ -366,7 +366,6 @@ def _assemble(listing: str) -> bytes:
 
 
 def _confined_code(confinement: Confinement) -> bytes:
-    """Return the machine code for x86_64 with the confinement and its system calls."""
     head, tail = _X86_64.split(_CONFINE_AT)
     awaiting = _AWAIT_SUPERVISOR_X86_64 if confinement.is_supervised else ""
     added = len(

@@ -1,7 +1,8 @@
-"""Landlock rulesets: rights on files for a process and all descendants.
-Reference: `Documentation/userspace-api/landlock.rst`. The daemon fills a ruleset; the gate applies it.
-- A rule is tied to the inode open when the rule was made: later renames do not move it.
-- Rights are added up along a path, never taken away.
+"""Landlock rulesets: rights on files for a process and all descendants
+(`Documentation/userspace-api/landlock.rst`).
+
+The daemon fills a ruleset; the gate applies it. A rule is tied to the inode; rights are added up
+along a path.
 """
 
 from __future__ import annotations
@@ -183,7 +184,6 @@ def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
 
 
 def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
-    """Refuse a denial of a granted path under another name."""
     for denial in sandbox.denials:
         path = os.path.realpath(denial.path)
         for folder, grant in (*((always.path, always) for always in ALWAYS), *granted):

@@ -1,7 +1,7 @@
 """Resolve a command to a program, and explain failed executions.
-- The kernel decides on a file's format, `explain` translates: an earlier check would refuse formats
-  of binfmt_misc and race with changes.
-- Empty, `.` and relative entries of PATH are skipped: the daemon's folder never decides.
+
+The kernel decides on a file's format. Empty, `.` and relative entries of PATH are skipped: the
+daemon's folder never decides.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def _are_plain(argv: Sequence[str], env: Mapping[str, str]) -> bool:
-    """True if all words together are short and ASCII, as nearly always."""
     text = "\0".join((*argv, *env, *env.values()))
     return (
         len(text) < MAX_WORD

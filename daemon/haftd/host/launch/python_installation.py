@@ -1,7 +1,6 @@
 """The Python installation behind a virtual environment's interpreter, readable in a sandbox.
 
-As a tool can point the link `.venv/bin/python` anywhere, only an installation's interpreter counts,
-and no link behind it is followed.
+A tool can point the link `.venv/bin/python` anywhere.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Start a program: record it first, run it second.
-- `launch` waits for nothing; a failure before the gate opens has run nothing. `confirm` opens the
-  gate of a child with cgroups, as a move between them waits for all processors.
-- A child has the blocking descriptors 0, 1 and 2 only, default signals, an empty mask, its own
-  session with the terminal as controlling one.
-- `reap` alone takes a leader's status; others check `leaders` before touching a child.
-- No code runs between fork and exec (`preexec_fn`), and no child depends on a thread's life
-  (`PR_SET_PDEATHSIG`).
+
+A failure before the gate opens has run nothing. A child has the blocking descriptors 0, 1 and 2
+only, default signals, an empty mask, its own session. `reap` alone takes a leader's status. No code
+runs between fork and exec, and no child depends on a thread's life (`PR_SET_PDEATHSIG`).
 """
 
 from __future__ import annotations
@@ -219,7 +216,6 @@ class LaunchedProcess:
         return None
 
     def _supervise(self) -> LaunchFailed | None:
-        """Take the descriptor of `connect` questions and let the gate continue, else exit."""
         if self._keep_out is None:
             raise AssertionError("no gate reports a supervision that was not asked for")
         try:

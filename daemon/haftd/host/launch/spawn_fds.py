@@ -1,7 +1,6 @@
 """Descriptors of one launch: the child's side and the daemon's.
 
 All are close-on-exec and numbered above the child's, or its dup2 calls could overwrite one another.
-Until the launch has succeeded, `close` closes both sides.
 """
 
 from __future__ import annotations

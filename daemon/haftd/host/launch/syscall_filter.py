@@ -1,12 +1,8 @@
-"""The seccomp filter of a sandboxed process: system calls beyond Landlock.
-- No network is no socket: unlike a namespace, permitted to users everywhere, and closes other
-  programs' sockets (the daemon's, D-Bus, Docker), too. Socket pairs of streams stay, for runtimes.
-- With haft's proxy as the only destination the supervisor decides on `connect`, as the filter sees no
-  address (seccomp_unotify(2)). No other call may give a destination: no source route, no interface.
-  A supervisor of the tool's own, once haft's is gone, would let `connect` pass.
-- The rlimit tag stays as it is: a process with another would leave the handle.
-- `clone3` and io_uring do not exist, as a filter sees no arguments; libraries then take older calls.
-- One instruction compares a number, in the order of the tables.
+"""The seccomp filter of a sandboxed process: system calls beyond Landlock (docs/decisions/rights.md).
+
+No network is no socket, except for socket pairs of streams. The supervisor decides on `connect`; no
+other call may give a destination. The rlimit tag stays. `clone3` and io_uring do not exist, as a
+filter sees no arguments; libraries then take older calls.
 """
 
 from __future__ import annotations
@@ -397,5 +393,4 @@ def _when(number: int, *then: bytes) -> list[bytes]:
 
 
 def _argument(index: int) -> int:
-    """Return the offset of an argument's lower half, little-endian."""
     return 16 + 8 * index

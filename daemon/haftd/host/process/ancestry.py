@@ -46,7 +46,6 @@ def become_subreaper() -> None:
 
 @cache
 def _kernel_lists() -> bool:
-    """True if the kernel lists children (CONFIG_PROC_CHILDREN)."""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 

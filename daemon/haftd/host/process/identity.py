@@ -1,7 +1,8 @@
-"""Identify a process by more than its pid, which the kernel reuses.
-- An `Identity` holds pid, start time in ticks (field 22 of stat), the pidfd's inode (unique within a
-  boot from Linux 6.9, 0 before), boot id and inode of the pid namespace.
-- Standard library only, no event loop: the guardian uses it after the daemon's death.
+"""Identify a process by more than its pid, which the kernel reuses: start time in ticks (field 22 of
+stat), the pidfd's inode (unique within a boot from Linux 6.9, 0 before), boot id and inode of the
+pid namespace.
+
+Standard library only, for the guardian.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ def pidfd_inode(pidfd: int) -> int:
 
 
 def _is_ours(error: OSError) -> bool:
-    """True if this process lacks resources, no evidence about another."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 

@@ -1,11 +1,9 @@
-"""Identify the process at the other end of a connected socket.
-- On accept, through a pidfd: from SO_PEERPIDFD (Linux 6.5), else by the pid of SO_PEERCRED, perhaps
-  reused. A process of another pid namespace has no pid here.
-- Data from /proc counts only if the process is still unreaped afterwards.
-- The holder of a TCP connection is searched for among descendants, then all others. No visible holder
-  counts as a descendant: the socket may be in transit through a Unix socket, in a thread's own table
-  of files, or in an io_uring; so does this process, whose proxy connects for sandboxed tools. The
-  socket's owner is no evidence: the holder may be in a user namespace.
+"""Identify the process at the other end of a connected socket, by SO_PEERPIDFD (Linux 6.5), else the
+pid of SO_PEERCRED.
+
+Data from /proc counts only if the process is unreaped afterwards. The holder of a TCP connection is
+searched for; no visible holder counts as a descendant, as a socket may be in transit. The socket's
+owner is no evidence.
 """
 
 from __future__ import annotations

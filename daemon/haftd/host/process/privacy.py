@@ -1,8 +1,6 @@
-"""Keep the daemon's memory from other processes of its user.
+"""Keep the daemon's memory and environment from other processes of its user: undumpable (prctl(2)).
 
-Undumpable (prctl(2)): environment, memory and descriptors are for holders of CAP_SYS_PTRACE, and no
-core is left; executed children are dumpable. As that hides the daemon's tag from recovery, the
-process name carries the instance.
+As that hides the daemon's tag from recovery, the process name carries the instance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tag in the environment of every process of a handle.
-- `HAFT_HANDLE=<home>.<instance>.<n>`: runtime folder, run of the daemon, handle's number. The daemon
-  has number 0, as a child between fork and exec shows.
-- `HAFT_OUTER=<tag>[:<tag>…]`: tags of the handles around a daemon started in one: all end with it.
+
+`HAFT_HANDLE=<home>.<instance>.<n>`: runtime folder, run of the daemon, handle's number, 0 for the
+daemon. `HAFT_OUTER=<tag>[:<tag>…]`: tags of the handles around a daemon started in one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Tag a handle's processes with an inherited resource limit.
-Unlike the `process_tag`, a limit survives a cleared environment. The soft limit of real-time CPU time
-(RLIMIT_RTTIME, microseconds) has bit 62 set (146,000 years), then 24 bits for the runtime folder, 20
-for the daemon's instance, 18 for the handle.
-- Set only where the hard limit is unlimited. Children of a tagged daemon keep the outer tag.
-- A tag proves membership only for a child of this daemon or a verified process of this user; a
-  missing tag proves nothing.
+"""Tag a handle's processes with an inherited resource limit, which survives a cleared environment.
+
+The soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) has bit 62 set (146,000 years),
+then 24 bits for the runtime folder, 20 for the daemon's instance, 18 for the handle. A tag proves
+membership only for a child of this daemon or a verified process of this user; a missing tag proves
+nothing.
 """
 
 from __future__ import annotations

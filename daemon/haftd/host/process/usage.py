@@ -1,7 +1,7 @@
 """Processor time and memory of processes, from /proc.
-- An ended process's time is known on reaping, and added up by rlimit tag for counted handles.
-- Memory is private and shared data. Shared pages, as after a fork, count for each process, unless the
-  sum exceeds the bound: the exact count is slow.
+
+An ended process's time is added up by rlimit tag. Memory is private and shared data; the exact
+count of shared pages is slow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A process that outlives the daemon by one recovery, without a user manager that restarts it.
-- End of file of a pipe that only the daemon can write to is the daemon's death. A clean stop ends the
-  guardian first; a suspended daemon keeps the pipe open.
-- Kills only processes of its own daemon, as a new one may run, and never writes `handles.lock`.
-- Imports the standard library and `haftd.host` only, has no tag and no descriptor but the pipe, and
-  ignores signals of a terminal or a session's end.
+
+End of file of a pipe is the daemon's death. The guardian kills only processes of its own daemon,
+and never writes `handles.lock`. Imports: the standard library and `haftd.host` only.
 """
 
 from __future__ import annotations

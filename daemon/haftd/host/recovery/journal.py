@@ -1,11 +1,7 @@
 """`handles.lock`: journal of started processes that have not ended, for the next daemon.
-- Only the holder of `daemon.lock` writes. Lines are appended without fsync: a power loss changes the
-  boot id, which voids every record.
-- A failed write is undone and raised. (A kill can cut a line at a page boundary; then its gate was
-  never opened.)
-- Rewritten by rename only: in place it would tear.
-- Valid lines of any content are kept; a file with anything else is put aside as
-  `handles.lock.bad-<n>`.
+
+Only the holder of `daemon.lock` writes, by appending without fsync: a power loss changes the boot
+id, which voids every record. A file with invalid lines is put aside as `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Processes to be killed, each held by an open pidfd.
-- The pidfd is opened before the evidence is read by pid: if its process has not ended after that, the
-  pid was its own all along.
-- A target is stopped at once: it forks no more, keeps its children, and its pid, so that the group
-  and session that it leads are safely its own.
+
+The pidfd is opened before the evidence is read by pid. A target is stopped at once: it keeps its
+children, and its pid, and so its group and session.
 """
 
 from __future__ import annotations

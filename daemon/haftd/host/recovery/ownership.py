@@ -1,11 +1,7 @@
-"""Ownership check: processes that recovery may kill.
-- The tag in the environment decides, or the rlimit tag. A process that another home's daemon started
-  below our handle carries both tags, and belongs to the handle as well.
-- Processes of a living daemon are never killed: the caller's, and those of a daemon that runs on
-  without its lock, as after its folder's deletion.
-- A daemon's tag (number 0) belongs to no handle: a starting daemon, or a child of its login shell.
-- A daemon's environment is unreadable (`privacy`): its process name carries the instance.
-- An answer is about the pid's present process. Hold an open pidfd while asking.
+"""Ownership check: processes that recovery may kill, by the tag in the environment or the rlimit tag.
+
+Processes of a living daemon, even one without its lock, are never killed. A daemon's environment is
+unreadable (`privacy`): its process name carries the instance. Hold an open pidfd while asking.
 """
 
 from __future__ import annotations
@@ -81,7 +77,6 @@ class Ownership:
         return []
 
     def _daemons(self) -> dict[int, str]:
-        """Return the living daemons with (the first digits of) their instances."""
         named: dict[int, str] = {}
         marked: dict[int, ProcessTag] = {}
         untagged: set[int] = set()

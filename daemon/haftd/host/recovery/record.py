@@ -1,6 +1,7 @@
-"""Line format of `handles.lock`: one process of a handle, `<crc32> <json>`.
-- Lines with a wrong checksum are counted and ignored; of a newer version nothing is kept.
-- Of arguments, environment and secrets only the short `command` is written.
+"""Line format of `handles.lock`: one process of a handle, `<crc32> <json>`, without arguments,
+environment or secrets.
+
+Lines with a wrong checksum are counted and ignored.
 """
 
 from __future__ import annotations

@@ -239,7 +239,6 @@ class Recovery:
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
     def _empty_around_us(self, group: Cgroup) -> None:
-        """Kill all in a cgroup around the daemon but this process and its ancestors."""
         fresh = True
         while fresh and not self.kill_set.is_late():
             fresh = False
@@ -275,7 +274,6 @@ class Recovery:
         self._kill_targets()
 
     def _kill_targets(self) -> None:
-        """Kill the targets, and all that prove to be theirs while stopped."""
         self.kill_set.add_descendants()
         self.alive_tags.update(target.mark for target in self.kill_set.remaining())
         self.kill_set.kill()

@@ -1,10 +1,8 @@
 """The processes of one handle: find, signal and end them, and wait until none is left.
-- The daemon is a sub-reaper, and adopts orphans. A tree is the leader, adopted children with the
-  handle's tag or rlimit tag, of the leader's session or group, or seen before, all descendants, and
-  the handle's cgroup.
-- A signal goes through a pidfd, only to a process found in the tree while it was open: then the pid
-  was its own.
-- A large cgroup is frozen before it is listed: forking processes would be missed.
+
+A tree is the leader, adopted orphans with the handle's tag or rlimit tag, of the leader's session
+or group, or seen before, all descendants, and the handle's cgroup. A signal goes through a pidfd,
+to a process found in the tree while it was open.
 """
 
 from __future__ import annotations
@@ -285,7 +283,6 @@ class ProcessTree:
         return self._seen.get(pid) == stat.ticks
 
     def _is_of_another(self, pid: int) -> bool:
-        """True if a child has another handle's rlimit tag of this daemon."""
         tag = rlimit_tag.read_tag(pid)
         return (
             tag is not None

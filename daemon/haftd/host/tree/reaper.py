@@ -1,7 +1,6 @@
 """Reap the orphans that the daemon adopted.
 
-A child is identified (WNOWAIT) before it is reaped, so no status is stolen. A timer runs only while
-an unidentified zombie exists.
+A child is identified (WNOWAIT) before it is reaped, so no status is stolen.
 """
 
 from __future__ import annotations
@@ -88,7 +87,6 @@ class Reaper:
 
 
 def _own_tag() -> int | None:
-    """Return the tag of a daemon in a handle, shared by its children."""
     return rlimit_tag.read_tag(os.getpid())
 
 

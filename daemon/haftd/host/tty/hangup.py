@@ -1,9 +1,8 @@
-"""Wait on a terminal that no process has open.
-- The master reads as EIO and reports a hang-up until the other end is opened: a wait for readiness
-  would spin, so an epoll of the loop waits for edges.
-- An open is no edge. The first output is one, so are a read of typed input and the next last close;
-  also every write to the master, even without room: a task that waits for room must not probe.
-- Enter the watch, check the terminal, then wait: no edge is lost.
+"""Wait on a terminal that no process has open, by an epoll of the loop for edges: the master stays
+hung up.
+
+An open is no edge; the first output is one, so are a read of typed input, the next last close, and
+every write to the master. Enter the watch, check the terminal, then wait: no edge is lost.
 """
 
 from __future__ import annotations

@@ -166,7 +166,6 @@ class LlmBackend(Backend):
         return prompt.read_all(inquiries, await self._text(settings, key, exchange))
 
     async def _text(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> str:
-        """Return the model's text. Raises `InquiryFailed`."""
         request = self._provider.request(settings, key, exchange)
         async with self._turns:
             reply = self._provider.read(await self._sender.send(request, settings))
@@ -188,7 +187,6 @@ class LlmBackend(Backend):
 
 
 def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
-    """Return the key of questions that may share a request."""
     context = b"" if inquiry.context is UNSET else msgspec.json.encode(inquiry.context)
     return settings, key, inquiry.session, hashlib.sha256(context).digest()
 

@@ -1,6 +1,5 @@
 """Google's `generateContent`: https://ai.google.dev/api/generate-content and
-https://ai.google.dev/gemini-api/docs/function-calling (one response for each call, all in the next
-content).
+https://ai.google.dev/gemini-api/docs/function-calling.
 
 Tools are left out: most models refuse them beside a JSON answer.
 """

@@ -143,7 +143,6 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _own(question: Question, answer: Any) -> Any:
-    """Undo the provider's spelling: options that became text, renamed properties."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:
             others = (option for option in options if not isinstance(option, str))

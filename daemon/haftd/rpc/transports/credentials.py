@@ -1,8 +1,7 @@
 """Credentials of the WebSocket: token and key, 256 random bits each, in the owner's files.
 
-A client sends the token to any process at the port: a token serves one listener, made after the
-bind, removed with it. The key is never sent: the daemon proves it by an HMAC of the client's
-challenge. Damaged files, links, and files that others own or read are replaced, by rename.
+A token serves one listener, made after the bind. The key is never sent: the daemon proves it by an
+HMAC of the client's challenge.
 """
 
 from __future__ import annotations

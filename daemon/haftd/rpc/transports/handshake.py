@@ -1,7 +1,6 @@
-"""Access control of the WebSocket by request headers, before any reply.
+"""Access control of the WebSocket by request headers: host (against DNS rebinding), origin, token.
 
-The host must be the daemon's (against DNS rebinding), an origin listed, the token equal in constant
-time. After ten failures replies leave at one per second in total, against parallel guesses.
+After ten failures replies leave at one per second in total, against guesses.
 """
 
 from __future__ import annotations
@@ -103,7 +102,6 @@ class Gatekeeper:
         return hmac.compare_digest(shown[0], self._token)
 
     def _failed(self) -> float:
-        """Count a failure; return the reply's delay in seconds."""
         now = self._clock()
         if now - self._last > _FORGIVEN_AFTER:
             self._failures = 0

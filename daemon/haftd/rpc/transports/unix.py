@@ -1,7 +1,6 @@
 """Unix stream socket: access, input and output, hang-up.
 
-The kernel identifies the peer before the first byte. An early close would discard the last reply:
-input is drained until the peer has read all, or briefly.
+Input is drained until the peer has read all, as an early close would discard the last reply.
 """
 
 from __future__ import annotations
@@ -198,7 +197,6 @@ def _reply_refused(wire: UnixWire, rpc_context: RpcContext) -> None:
 
 
 async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
-    """Reply that there is no room, in the peer's framing if known soon."""
     try:
         with trio.move_on_after(rpc_context.timeouts.close_grace):
             await wire.receive()

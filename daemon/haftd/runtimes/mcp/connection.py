@@ -1,7 +1,6 @@
 """Connection to an MCP server: the era, the tools, the server's requests.
 
-Roots and sampling are not offered: a shared server has no single root, and must not use a client's
-model.
+Roots and sampling are not offered.
 """
 
 from __future__ import annotations
@@ -287,7 +286,6 @@ async def _probe(peer: Peer, era: Era) -> Connection | _Again:
 
 
 def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
-    """Return the modern connection, or a clause about the failure."""
     try:
         discovery: Discovery = convert(probe.result(), Discovery)
     except ServerError as error:

@@ -225,7 +225,6 @@ class Exchange:
         raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
 
     async def _open_urls(self, error: ServerError) -> None:
-        """Ask a person to open the addresses that a legacy server requires."""
         try:
             wanted = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:
@@ -240,7 +239,6 @@ class Exchange:
     # -- tasks
 
     async def _follow(self, task: Task) -> CallResult:
-        """Poll a task of the extension until done."""
         try:
             while True:
                 self._emit_status(task.status_message)
@@ -261,7 +259,6 @@ class Exchange:
             raise
 
     async def _follow_legacy(self, task: LegacyTask) -> CallResult:
-        """Wait for the result of a task of 2025-11-25."""
         self._emit_status(task.status_message)
         try:
             answer = await self._request("tasks/result", {"taskId": task.task_id})

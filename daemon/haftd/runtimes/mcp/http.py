@@ -1,7 +1,6 @@
 """Transport of streamable HTTP, both eras: a POST and a connection for each message.
 
-No redirect is followed, no proxy variable read: headers may hold a credential, go to the configured
-address only, and appear in no message or log.
+No redirect is followed, no proxy variable read: headers may hold a credential.
 """
 
 from __future__ import annotations
@@ -230,7 +229,6 @@ class Endpoint:
         return last, _RETRY_S if parser.retry_s is None else parser.retry_s
 
     async def _resume(self, place: tuple[str, float], pending: Pending) -> None:
-        """Resume a legacy stream that ended before its reply."""
         for _ in range(_MAX_RESUMED):
             last, pause = place
             await trio.sleep(pause)

@@ -161,7 +161,6 @@ class ServerProcess:
     # -- its end
 
     async def _watch_output(self) -> None:
-        """End a server that has closed its standard output."""
         await self._closed.wait()
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")

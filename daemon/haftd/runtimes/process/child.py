@@ -1,9 +1,8 @@
 """A started process: its bytes, its end, its descendants.
-- The end is the leader's, reported after all bytes available by then. Output that another process
-  holds is read for `_DETACH_AFTER_S` more; a terminal without a process may be reopened while the
-  leader lives.
-- Bytes move during an abort, too: a process that cleans up may print.
-- Limits hold until no process is left; those on a sum are polled, as no kernel event reports one.
+
+The leader's end is reported after all bytes available by then. Output that another process holds is
+read for `_DETACH_AFTER_S` more. Bytes move during an abort, too. Limits on a sum are polled, as no
+kernel event reports one.
 """
 
 from __future__ import annotations
@@ -300,7 +299,6 @@ class Child:
             scope.cancel()
 
     async def _end_io(self) -> None:
-        """Cancel the tasks that move bytes, and wait until none uses a descriptor."""
         self._cancel_io()
         if self._io:
             self._io_ended = trio.Event()
@@ -308,7 +306,6 @@ class Child:
                 await self._io_ended.wait()
 
     def _watch_outputs(self) -> None:
-        """Read each output as it comes, from now on."""
         for output in self._outputs:
             if not output.at_end and not output.is_watched:
                 output.is_watched = True
@@ -401,7 +398,6 @@ class Child:
         self.pass_limit(await group.wait_passed())
 
     def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
-        """Report the leader's own end after the remaining output."""
         self._drain()
         at_end()
         result = interpreter.finish(exit)
@@ -449,7 +445,6 @@ class Child:
             raise
 
     async def _wait_rest(self) -> None:
-        """Wait for descendants, or kill them at a limit."""
         if self.tree.is_over():
             return
         with self._lifetime:

@@ -1,7 +1,6 @@
 """A live tool: reports states as lines of JSON (docs/definitions.md).
 
-A malformed state is output and a failure, and ends the tool like `stopped`. A question is asked in
-one step with its `content`: a reader sees both or neither.
+A malformed state ends the tool like `stopped`. A question is asked in one step with its `content`.
 """
 
 from __future__ import annotations
@@ -290,7 +289,6 @@ class Live:
         return self._final or ToolResult()
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
-        """Return the failure of an end without a final state."""
         status = exit_state(exit)
         clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question

@@ -118,7 +118,6 @@ class PipeControl(ChildControl):
         return Wanted("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
-        """True if output is unread."""
         launched = self.child.launched
         return any(
             fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
@@ -173,7 +172,6 @@ class PipeControl(ChildControl):
         return self._writer
 
     def _press(self, names: tuple[str, ...]) -> None:
-        """Send all keys, or refuse them all."""
         # Text of adjacent keys, a signal's name, or `eof`.
         steps: list[bytearray | str] = []
         text: bytearray | None = None
@@ -208,7 +206,6 @@ class PipeControl(ChildControl):
                     return  # an earlier signal has ended the program
 
     def _admit(self, steps: Sequence[bytearray | str]) -> None:
-        """Raise `InputRefused` unless the queue takes all texts."""
         texts = [len(step) for step in steps if isinstance(step, bytearray)]
         if not texts and "eof" not in steps:
             return

@@ -1,8 +1,7 @@
 """Limits of a handle, and the one that ended it.
 
-`cpu_s`, `memory` and `processes` are rlimits of each process, which know no sum and do not bind the
-superuser. A `LimitGroup` has the kernel count; other sums are polled, the more rarely the farther
-off, and rarely while the processes sleep. With status 0 no limit is passed.
+Rlimits are of each process, and do not bind the superuser. A `LimitGroup` has the kernel count;
+other sums are polled, rarely when far off. With status 0 no limit is passed.
 """
 
 from __future__ import annotations

@@ -160,7 +160,6 @@ def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
 
 
 def _owned(core: Any, kind: str, name: str) -> Any:
-    """Create an object of the library, freed with the returned pointer."""
     pointer = core.ffi.new(kind + "*")
     core.check(getattr(core.lib, f"ghostty_{name}_new")(core.ffi.NULL, pointer), f"{name}_new")
     return core.ffi.gc(pointer[0], getattr(core.lib, f"ghostty_{name}_free"))

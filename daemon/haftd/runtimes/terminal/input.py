@@ -1,10 +1,8 @@
 """Terminal input, written in the form that the process and its modes expect.
-- A process that reads single characters takes one read's bytes for a paste: a key waits, up to
-  `_PATIENCE_S`, until earlier input is read.
-- A secret waits for the echo to go off: before, it would be shown, or flushed by the process.
-- The tty's modes take precedence over the screen's, which outlive a killed process.
-- A reply to a query waits up to `_PATIENCE_S` for the echo to go off, while the asking group is
-  in the foreground.
+
+A key waits, up to `_PATIENCE_S`, until earlier input is read, as one read's bytes count for a
+paste; a secret waits for the echo to go off, as does a reply to a query. The tty's modes take
+precedence over the screen's.
 """
 
 from __future__ import annotations
@@ -266,7 +264,6 @@ class TerminalInput:
         return is_key or self._last_was_key
 
     def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Return the bytes of `item`, one part a read."""
         match item.kind:
             case "text":
                 return (item.text.replace("\r\n", _enter(modes)).encode(),)
@@ -310,7 +307,6 @@ class TerminalInput:
         )
 
     def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
-        """Encode, to nothing if refused: the input is queued already."""
         try:
             return self._encode(item, modes)
         except InputRefused:
@@ -427,7 +423,7 @@ class TerminalInput:
     # -- reads by the process -------------------------------------------------------------------
 
     def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
-        """True if input is unread; always False in canonical mode."""
+        """Always False in canonical mode."""
         if not self._unread or modes.canonical:
             return False
         self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0

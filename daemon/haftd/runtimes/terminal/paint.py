@@ -1,9 +1,7 @@
 """Serialise a screen: the bytes that draw it on an empty terminal of its size.
-- Not drawn: scrollback, changed palette colours, links, the saved cursor, synchronized output.
-  Below an alternate screen lies the primary one.
-- An unfinished escape comes last: the next output may complete it.
-- Painting blocks the loop: rows after `_MAX_STYLED` bytes are plain, and a screen above `_MAX_CELLS`
-  lacks colours of blank cells, cursor shape and primary screen.
+
+Not drawn: scrollback, changed palette colours, links, the saved cursor, synchronized output. Large
+screens lose styles after `_MAX_STYLED` bytes: painting blocks the loop.
 """
 
 from __future__ import annotations
@@ -116,7 +114,6 @@ def _from_origin(cursor: bytes, region: bytes) -> bytes:
 
 
 def _below(core: Any, handle: Any, entered: bytes) -> bytes:
-    """Draw the primary screen, from a copy that leaves the alternate one."""
     lib, ffi = core.lib, core.ffi
     snapshot = _written(core, lambda *to: lib.ghostty_snapshot_encode_buf(handle, *to))
     data = ffi.new("uint8_t[]", snapshot)
@@ -210,7 +207,6 @@ class _Cells:
         return b"".join(parts)
 
     def _colour(self, cell: int) -> bytes | None:
-        """Return the SGR colour of a blank cell, perhaps empty; None for text."""
         lib, ffi = self._core.lib, self._core.ffi
         kind = ffi.new("GhosttyCellContentTag*")
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)
@@ -230,7 +226,6 @@ class _Cells:
     def _format(
         self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
     ) -> bytes:
-        """Return these rows as styled text, between the library's `extras`."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         options = core.init_sized("GhosttyFormatterTerminalOptions")

@@ -120,7 +120,6 @@ class TerminalControl(ChildControl):
         return Wanted("held", state.kind)
 
     def _kernel_state(self) -> Wanted:
-        """Return the input state, regardless of queued input."""
         child = self.child
         if child.ended or pump.is_readable(self.master):
             return Wanted("busy")

@@ -51,7 +51,6 @@ class Scratch:
         return before, self._span(col, row, cols - 1, above + self._rows - 1)
 
     def _above(self, row: int) -> str:
-        """Return the lines above a row that begins a line; the library omits trailing blank ones."""
         last = self._cols - 1
         blank = 0
         while blank < min(row, _MAX_BLANK) and not self._span(

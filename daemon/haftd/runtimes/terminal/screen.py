@@ -1,9 +1,8 @@
 """The screen of a terminal, and the encoding of its keyboard.
-- Drawing is lazy: text waits (up to `_MAX_WAITING`) for a snapshot. After the first escape every
-  byte is drawn at once: the process may await a reply.
-- Drawing blocks the daemon: pieces take `_TURN_S` at a time over all terminals. Snapshots, keys and
-  resizes draw the backlog for at most `_SNAPSHOT_S` in a pass of the loop.
-- Escapes that read files, keep pictures or report the title are off.
+
+Drawing is lazy until the first escape: then a process may await a reply. Drawing blocks the daemon:
+pieces take `_TURN_S` over all terminals, snapshots at most `_SNAPSHOT_S` in a pass of the loop.
+Escapes that read files, keep pictures or report the title are off.
 """
 
 from __future__ import annotations
@@ -224,7 +223,6 @@ class Screen:
             self._snapshot_spent += self._draw_for(left)
 
     def _draw_for(self, seconds: float) -> float:
-        """Draw for these seconds of processor time; return those spent."""
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")

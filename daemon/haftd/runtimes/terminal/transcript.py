@@ -1,11 +1,8 @@
-"""The text of a terminal's output, by lines, as a user would have read it.
-- The text depends on the bytes alone; earlier ones are drawn for the cursor and changed lines.
-- Output that only appends is stripped of colours, titles and modes. Other output is drawn on a
-  scratch terminal for its changed lines: a progress bar's last form, a grown line's new part.
-- Output slow to draw gives the last text of a rewritten line.
-- The alternate screen gives its changed rows, with blank ones between.
-- A control string that a killed process left open ends at the line end.
-- Mark and padding before a shell's prompt (zsh's PROMPT_SP, fish) are a line end.
+"""The text of a terminal's output, by lines, as a user would have read it, from the bytes alone.
+
+Output that only appends is stripped of sequences; other output is drawn on a scratch terminal for
+its changed lines. The alternate screen gives its changed rows. Mark and padding before a shell's
+prompt (zsh's PROMPT_SP, fish) are a line end.
 """
 
 from __future__ import annotations
@@ -135,7 +132,6 @@ def _long_text(data: bytes, *, at_line_start: bool) -> str:
 
 
 def _appended(data: bytes, *, at_line_start: bool) -> str | None:
-    """Return the text of output that only appends, else None."""
     parts: list[str] = []
     for piece in escapes.lines(data):
         text = _appended_lines(piece, at_line_start=at_line_start or bool(parts))
@@ -156,7 +152,6 @@ def _appended_lines(data: bytes, *, at_line_start: bool) -> str | None:
 
 
 def _written_last(data: bytes) -> str:
-    """Keep only each line's text after its last carriage return."""
     text = escapes.decode(_without_pads(data))
     lines = _LINE_ENDS.sub("\n", text).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
@@ -175,7 +170,6 @@ def _pads(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _without_pads(data: bytes) -> bytes:
-    """Replace each padding by a line end, if its line has text."""
     parts: list[bytes] = []
     at = 0
     for start, end in _pads(data):
@@ -211,7 +205,6 @@ def _work(data: bytes, cells: int) -> float:
 
 
 def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
-    """Return the lines that `data` changes after `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
     whole = escapes.end_broken_string(context + data)
     if len(whole) > len(context) + len(data):

@@ -1,7 +1,6 @@
-"""Keep U+FE0F on a terminal that does not cluster graphemes.
+"""Keep U+FE0F on a terminal that does not cluster graphemes, as in the keycap 1️⃣.
 
-Without mode 2027 the library drops it after a non-emoji, as in the keycap 1️⃣; an unassigned
-selector, which the library keeps, is drawn instead and translated back on read.
+An unassigned selector, which the library keeps, is drawn instead and translated back on read.
 """
 
 from __future__ import annotations

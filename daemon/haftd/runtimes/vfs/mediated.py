@@ -39,7 +39,6 @@ async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
 
 
 async def _prepared(access: HostAccess) -> HostAccess:
-    """Resolve links in the rules' paths. Raises `StartFailed`."""
     try:
         return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
     except RuleThroughLink as out:

@@ -119,7 +119,6 @@ def _whole(value: float | None) -> int | None:
 
 
 def _with_worker(limits: Mapping[str, float]) -> Mapping[str, float]:
-    """Add the worker's needs to the module's limits."""
     more = {"memory": WORKER_MEMORY, "processes": WORKER_THREADS}
     return {name: value + more.get(name, 0) for name, value in limits.items()}
 

@@ -1,7 +1,4 @@
-"""Runs a module's worker as a tool on pipes, and keeps modules compiled.
-
-Only a process that runs no module compiles into the cache, so that no module can change another's.
-"""
+"""Runs a module's worker as a tool on pipes, and keeps modules compiled, by a process that runs no module."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Program of the process that compiles or runs one WebAssembly module.
-- Starts as a script without `site`, on the standard library and wasmtime: a sandbox need grant no more.
-- HAFT_WASM has an `Order`; the words are the module's, its file first.
-- A module has the folders and variables of its order, and standard streams. Without input of its own,
-  standard input is the call, one line of JSON.
-- A compiled module is native code: loaded only from a folder and file that no other user may change,
-  written only by a process that runs no module.
+
+Starts as a script without `site`, on the standard library and wasmtime. HAFT_WASM has an `Order`;
+the words are the module's, its file first. Without input of its own, standard input is the call,
+one line of JSON. A compiled module is native code: loaded only from a folder and file that no other
+user may change.
 """
 
 from __future__ import annotations
@@ -232,7 +231,6 @@ class _Worker:
         return source
 
     def _class(self, name: str) -> Any:
-        """Return the class of a compiled form."""
         if not name.endswith(_OF_COMPONENTS):
             return self._wasmtime.Module
         from wasmtime import component
@@ -240,7 +238,6 @@ class _Worker:
         return component.Component
 
     def _cached(self) -> Any:
-        """Return the cached module; None if absent, or for another processor or engine."""
         order = self._order
         try:
             fd = open_compiled(open_private(order.cache), order.cached)
@@ -283,7 +280,6 @@ class _Worker:
 
 
 def _give_call() -> None:
-    """Make HAFT_CALL the standard input."""
     call = os.environ.get("HAFT_CALL", "")
     if call.startswith("/"):
         with open(call, encoding="utf-8") as file:
@@ -297,7 +293,6 @@ def _give_call() -> None:
 
 
 def _write(folder: int, name: str, data: bytes) -> None:
-    """Write a file whole or not at all."""
     partial = f".{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(partial, flags, 0o600, dir_fd=folder)

@@ -1,7 +1,7 @@
 """From a tool and its validated arguments to a `ResolvedCall`.
 
-A definition's relative program and `cwd` start at the root; a relative program from an argument at
-the `cwd`, as in a shell.
+A definition's relative program and `cwd` start at the root; a program from an argument at the
+`cwd`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,6 @@ def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> R
 
 
 def _older_context(context: CallContext) -> dict[str, Any]:
-    """Return the older format's context; programs keep state under its ids."""
     ids = {
         "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
         "conversation_id": context.session,
@@ -307,7 +306,6 @@ def _below(root: str, path: str) -> str:
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
-    """Return the path of the argument that contains `needle`, or an empty string."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()

@@ -106,7 +106,6 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_protocol_nulls(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the nulls that providers send for omitted properties."""
     others = _PROTOCOL - _own_names(tool)
     return {n: item for n, item in arguments.items() if item is not None or n not in others}
 

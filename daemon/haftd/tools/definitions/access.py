@@ -1,8 +1,8 @@
 """Access policy of a tool: rules on files, network, environment and commands, and decisions by them.
-- A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing.
-- `fs`: for each right, the rule with the longest path that names it decides.
-- `net`: the most specific matching rule decides; of two equal ones the denial.
-- Paths and URLs are compared as texts: resolve them first.
+
+A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing. The most
+specific rule decides; of two equal ones the denial. Paths and URLs are compared as texts: resolve
+them first.
 """
 
 from __future__ import annotations
@@ -311,7 +311,6 @@ class AccessPolicy(msgspec.Struct, frozen=True):
                 yield key, f"{why}. It is about the programs of `access.commands`"
 
     def _may_at(self, right: Right, rule: PathRule) -> bool:
-        """Decide for a path as written, relative or not."""
         deciding = self.rule_of(right, rule.path)
         return deciding is not None and right in deciding.grants
 

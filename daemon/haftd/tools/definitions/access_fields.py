@@ -119,7 +119,6 @@ def _path_rule(item: dict[str, Any], at: str) -> PathRule:
 
 
 def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
-    """Join the rules of each path; raises `InvalidField` for a contradiction."""
     joined: dict[str, PathRule] = {}
     for rule in rules:
         other = joined.get(rule.path, PathRule(rule.path))

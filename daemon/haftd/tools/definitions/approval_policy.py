@@ -1,8 +1,7 @@
 """Approval policy of a tool: the actions that need a person's decision.
 
-A definition's `run` is a mode, or a table of modes by action. A single mode is for the two starting
-actions, `spawn` and `call` (a run to the end). In a table `default` is for other actions, but an
-entry of `spawn` or `call` alone is for both: the other would be a way around it.
+A definition's `run` is a mode, for `spawn` and `call` (a run to the end), or a table of modes by
+action. An entry of `spawn` or `call` alone is for both: the other would be a way around it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TOML file as data, with line numbers of its keys, for settings and definitions.
+"""TOML file as data, with line numbers of its keys.
 
 Content is executed: file, folders and links of its path must be this user's or root's and not
 world-writable.
@@ -140,7 +140,6 @@ def _open(path: Path) -> int:
 
 
 def _kind_fault(status: os.stat_result) -> str:
-    """Return the reason to refuse an open file's kind or size."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:
@@ -149,7 +148,6 @@ def _kind_fault(status: os.stat_result) -> str:
 
 
 def _rights_fault(path: Path, status: os.stat_result) -> str:
-    """Return the reason to refuse an open file for its writers."""
     # A link's owner chooses its target, the folder's writers the names.
     return (
         _foreign_write_fault(status, "it")
@@ -205,7 +203,6 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
-    """Return the key path of a table header, or an assignment's left side."""
     if text.count(".") > _MAX_DOTS:
         return None  # perhaps no key, and tomllib takes the square of its length
     if match := _PLAIN.fullmatch(text):

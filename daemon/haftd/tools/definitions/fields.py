@@ -1,7 +1,6 @@
 """Readers of a definition's fields, and the assembly of a `Tool`.
 
-A reader returns the tool's value for a TOML value, or raises `InvalidField` with the path inside
-the field and the remedy.
+A reader returns the value, or raises `InvalidField` with the path inside the field and the remedy.
 """
 
 from __future__ import annotations

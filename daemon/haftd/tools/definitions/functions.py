@@ -1,8 +1,8 @@
 """Python functions as tools: from tool files, and packages' entry points `haft.tools`.
 
-Tool files are parsed, never imported: each top-level function with the decorator `tool` is a
-definition, the decorator's literal arguments its fields. The program is a worker process
-(`haft.tools`), asked for the parameters, or the file itself if executable with `#!`.
+Tool files are parsed, never imported: a top-level function with the decorator `tool` is a
+definition. The program is a worker process (`haft.tools`), or the file itself if executable with
+`#!`.
 """
 
 from __future__ import annotations

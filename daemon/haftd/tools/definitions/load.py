@@ -1,12 +1,10 @@
-"""Loader of definitions: TOML layers merged field by field.
-- A later file's field wins; tables merge by key. A `command` is replaced whole, and so is a shipped
-  tool by a definition with a `command`.
-- A definition with a wrong field leaves the merge; the layers below stay in force.
-- `[tools.<name>]` is strict: an unknown field, perhaps a misspelt limit, invalidates the definition.
-  `[conversation.tools.<name>]`, another program's format, only has it reported.
-- An unenforceable rule of `access` invalidates the definition in both forms, without `unsafe = true`.
-  In `[tools.<name>]` a kind without rules grants nothing, in the other it stays open.
-- The name `'*'` holds defaults for the tools of its form.
+"""Loader of definitions: TOML layers merged field by field, tables by key; a `command` is replaced
+whole.
+
+A definition with a wrong field leaves the merge; the layers below stay in force. `[tools.<name>]`
+is strict, `[conversation.tools.<name>]`, another program's format, has an unknown field only
+reported. An unenforceable rule of `access` invalidates the definition, without `unsafe = true`. The
+name `'*'` holds defaults.
 """
 
 from __future__ import annotations
@@ -91,7 +89,6 @@ def layers_of(
 
 
 def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the table of that name: empty if absent, None for another value."""
     table: Any = document.data
     for key in form:
         table = table.get(key, {}) if isinstance(table, dict) else None

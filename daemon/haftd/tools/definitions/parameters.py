@@ -1,8 +1,7 @@
-"""Parameters of a definition, as a JSON Schema.
+"""Parameters of a definition, as a JSON Schema: from a table of parameters with `summary` and a
+boolean `required`, or a whole schema.
 
-Two forms: a table of parameters with JSON Schema keywords, `summary`, and a boolean `required`
-(also nested); or a whole schema (`type = "object"` with `properties`). An object with `properties`
-is closed unless `additionalProperties` is given.
+An object with `properties` is closed unless `additionalProperties` is given.
 """
 
 from __future__ import annotations

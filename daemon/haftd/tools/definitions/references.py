@@ -1,8 +1,5 @@
-"""Endless `$ref` cycles in a schema.
-
-A cycle through `properties` or `items` describes a tree; one through a choice, `allOf`, `not` or a
-condition returns to the same value: a validator never ends.
-"""
+"""Endless `$ref` cycles in a schema: one through a choice, `allOf`, `not` or a condition returns to
+the same value."""
 
 from __future__ import annotations
 

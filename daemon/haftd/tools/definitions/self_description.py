@@ -1,8 +1,7 @@
 """Self-description of tools: programs to ask, and the tool built from the answer (docs/definitions.md,
 "Tools that describe themselves").
 
-A program not shown to know the request is never asked: it would do its work instead. The user's
-fields win one by one.
+A program not shown to know the request is never asked: it would do its work instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Tools of MCP servers, merged with the user's definitions.
+"""Tools of MCP servers, merged with the user's definitions field by field.
 
-The server's schema passes unchanged; the definition wins field by field, and a required parameter
-stays required unless the definition has a default. Without a definition a tool is offered as
-`<server>_<tool>`, on a conflict as `<server>.<tool>`. Servers are untrusted: annotations never
-loosen approval.
+Without a definition a tool is offered as `<server>_<tool>`, on a conflict as `<server>.<tool>`.
+Servers are untrusted: annotations never loosen approval.
 """
 
 from __future__ import annotations
@@ -134,7 +132,6 @@ def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
 
 
 def _described(tool: Tool, served: ServedTool) -> Tool:
-    """Merge the server's description below the definition. Raises `InvalidField`, `SchemaError`."""
     text = served.description.strip()[:MAX_DESCRIPTION]
     summary = tool.summary
     if not summary and not tool.description and len(text) > MAX_SUMMARY:

@@ -1,8 +1,7 @@
-"""Check that templates name only declared variables.
+"""Check that templates name only declared variables: an undeclared name renders as nothing.
 
-An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
-Arguments are declared by `parameters`, options by `options`; a template with `default` or `is
-defined` may name an absent option. Computed names (`tool.arguments[key]`) are not checked.
+A template with `default` or `is defined` may name an absent option. Computed names
+(`tool.arguments[key]`) are not checked.
 """
 
 from __future__ import annotations
@@ -102,7 +101,6 @@ def _is_method(name: str, source: str) -> bool:
 
 
 def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
-    """Return the fault; empty if the schema has, or may have, the parameter."""
     properties = schema.get("properties", {})
     if path[0] in properties:
         inner = properties[path[0]]

@@ -108,7 +108,6 @@ def _inside(
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """Format the types: `integer`, `list of string`, `string or null`."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches and "type" not in schema:
         return " or ".join(dict.fromkeys(_type(branch) for branch in branches))

@@ -1,7 +1,6 @@
 """Lists of tools in each provider's JSON Schema (docs/definitions.md, "Lists for models").
 
-A tool that a provider cannot express is omitted, with the reason. Listed names suit every provider;
-the generic list has the originals.
+A tool that a provider cannot express is omitted, with the reason.
 """
 
 from __future__ import annotations

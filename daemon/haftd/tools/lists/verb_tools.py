@@ -1,8 +1,7 @@
 """Tools of the surface `verbs`, for models: a start tool per definition, five tools for all handles.
 
 Hosts grant permission by name and annotations, so reading and typing are separate. Schemas are
-flat: no `oneOf`, one type per parameter where possible. A definition may show fewer parameters
-(`verbs`) than it accepts.
+flat. A definition may show fewer parameters (`verbs`) than it accepts.
 """
 
 from __future__ import annotations

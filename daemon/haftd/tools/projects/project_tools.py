@@ -1,8 +1,7 @@
 """Tools of one root, from its trusted files, beside the user's own.
-- A root only adds names. The user's `'*'` applies below its definitions, and it cannot loosen its `run`.
-- Each file is read alone; of a tool's definitions, the first file by name wins.
-- No `may`, and no tools of the user's servers.
-- The parsed bytes are the hashed ones. Untrusted files are searched for names, never parsed.
+
+A root only adds names, below the user's `'*'`, without `may`. Of a tool's definitions, the first
+file by name wins. The parsed bytes are the hashed ones.
 """
 
 from __future__ import annotations

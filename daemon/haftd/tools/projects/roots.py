@@ -1,7 +1,6 @@
 """Files in a root's `.haft/tools/`, as hashed bytes of untrusted input.
 
-Nothing is parsed, reads never block, links to folders are not followed. A file that is not regular,
-leaves the root, is world-writable or too large is refused alone.
+Nothing is parsed, reads never block, links to folders are not followed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trust store: each root's reviewed files, in the state folder.
 
 Trust is in content: a digest, with the text for comparison. A broken store, or one writable by
-others, trusts nothing. Readers and power failures see a whole version.
+others, trusts nothing.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ class Trust:
             raise TrustFault(f"{self._path} cannot be written: {error.strerror}") from None
 
     def _put_aside(self) -> None:
-        """Keep the unreadable store for recovery by hand."""
         with contextlib.suppress(FileNotFoundError):
             os.replace(self._path, f"{self._path}.bad")  # noqa: PTH105
 

@@ -127,7 +127,6 @@ def _split(text: object) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a text between characters into pieces below the size of one argument."""
     if text.isascii():
         return [text[at : at + _PART] for at in range(0, len(text), _PART)]
     width = _PART // 4
