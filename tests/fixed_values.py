@@ -25,6 +25,7 @@ _SOURCES = ("daemon/haftd", "protocol/haft_protocol", "clients/haft")
 _OPTIONS = ("array_like", "forbid_unknown_fields", "kw_only", "omit_defaults", "order")
 _MAX_TEXT = 30
 _CONSTANT = re.compile(r"^(\w+)(?:: [^=\n]+)? = (.*\n(?:[ )\]}].*\n)*)", re.MULTILINE)
+_EMPTY = ("{}", "[]")
 _GLOBAL = re.compile(r"^ +global (.+)$", re.MULTILINE)
 _LITERAL = re.compile(r"""Meta\(|frozenset\(|#.*|"[^"\n]*"|'[^'\n]*'""")
 _COMPUTED = re.compile(r"\w\(|[a-z_]\.[a-z]", re.IGNORECASE)

@@ -231,7 +231,7 @@ hear()
         "spawn", **spawn, root=str(project.root), wait="pattern", pattern="^pid [0-9]+"
     )
     pid = int(state["content"].split()[1])
-    assert Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep")
+    assert is_running(pid)
     state = project.wire.call("abort", id="h", session="s")
     assert state["ended_by"]["by"] == "abort"
     assert not is_running(pid)
