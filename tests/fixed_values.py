@@ -60,7 +60,8 @@ def _constants(path: Path, module: ModuleType) -> Iterator[tuple[str, object]]:
     variables = {name.strip() for names in _GLOBAL.findall(text) for name in names.split(",")}
     for name, value in _CONSTANT.findall(text):
         if (
-            name not in variables
+            value.strip() not in _EMPTY
+            and name not in variables
             and name != "TYPE_CHECKING"
             and not _COMPUTED.search(_LITERAL.sub("", value))
         ):
