@@ -52,3 +52,31 @@ def test_a_chosen_priority_is_kept_and_inherited() -> None:
 def test_without_the_right_nothing_changes() -> None:
     now = shown(0, 65534)
     assert (now["raised"], now["nice"], now["child"]) == (False, 0, 0)
+
+
+DEFER = """
+import os, subprocess, sys
+from pathlib import Path
+from haftd.host import priority
+if sys.argv[1] == "preferred":
+    assert priority.prefer_daemon()
+child = subprocess.Popen(["sh", "-c", "read go; nice; cat /proc/self/autogroup; true"], stdin=-1, start_new_session=True)
+priority.defer_process(child.pid)
+priority.defer_session(child.pid)
+child.communicate(b"go\\n")
+"""
+
+
+def deferred(how: str) -> list[str]:
+    argv = [sys.executable, "-c", DEFER, how]
+    done = subprocess.run(argv, capture_output=True, check=True, text=True)
+    return [line.split()[-1] for line in done.stdout.splitlines()]
+
+
+def test_a_process_and_its_session_go_behind_a_daemon_of_the_usual_priority() -> None:
+    assert set(deferred("usual")) == {"19"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can raise a priority")
+def test_nothing_is_deferred_where_the_daemon_goes_before() -> None:
+    assert set(deferred("preferred")) == {"0"}

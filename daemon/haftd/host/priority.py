@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 
 _NICE = -10
+_DEFERRED = 19
+"""Of processes that no group counts: forks that double themselves must not outrun the count."""
 
 
 def prefer_daemon() -> bool:
@@ -28,3 +30,26 @@ def prefer_daemon() -> bool:
         except OSError:
             pass  # a kernel without groups for sessions
     return True
+
+
+def defer_process(pid: int) -> None:
+    """Put a process, and those that it will start, behind a daemon that was not put before it."""
+    if not _is_preferred():
+        try:
+            os.setpriority(os.PRIO_PROCESS, pid, _DEFERRED)
+        except OSError:
+            pass  # It has ended.
+
+
+def defer_session(pid: int) -> None:
+    """Put the whole session of a process behind, where the kernel has groups for sessions."""
+    if not _is_preferred():
+        try:
+            with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
+                file.write(str(_DEFERRED))
+        except OSError:
+            pass
+
+
+def _is_preferred() -> bool:
+    return os.getpriority(os.PRIO_PROCESS, 0) < 0

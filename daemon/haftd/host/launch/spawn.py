@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from haftd.host import pump
+from haftd.host import priority, pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room, shortage
 from haftd.host.late_event import LateEvent
@@ -341,6 +341,7 @@ def launch(
         raise AssertionError("a sandboxed program runs behind a gate that confines")
     mark = spec.env.get(VARIABLE, "")
     counted = () if limit_group is None else limit_group.limits.keys() & {"processes"}
+    uncounted = "processes" in spec.limits and not counted
     limits = limits_of(
         {name: bound for name, bound in spec.limits.items() if name not in counted},
         spec.nofile,
@@ -385,6 +386,8 @@ def launch(
         if ruleset is not None:
             landlock.add_own_proc(ruleset, pid)
             fds.close_one(ruleset)
+        if uncounted:
+            priority.defer_process(pid)
         _record(record, launched.identity)
         launched._groups = [group for group in (cgroup, limit_group) if group is not None]
         if launched._groups:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
-from haftd.host import pump, readiness
+from haftd.host import priority, pump, readiness
 from haftd.host.late_event import LateEvent
 from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
@@ -146,6 +146,8 @@ class Child:
         limits.follow(call.mark, call.limit_group)
         try:
             await launched.confirm()
+            if limits.counts_processes:
+                priority.defer_session(launched.pid)
         except LaunchFailed as failed:
             child.close()
             raise StartFailed(failed.message, failed.reason) from None

@@ -95,6 +95,11 @@ class ResourceLimits:
     def are_polled(self) -> bool:
         return bool(self._polled)
 
+    @property
+    def counts_processes(self) -> bool:
+        """True if no group counts the processes for a limit."""
+        return "processes" in self._polled
+
     def passed(self, pids: Sequence[int]) -> str | None:
         """Return the limit passed by the handle's processes together, unless the kernel counts."""
         shortest, pause = _LONGEST_PAUSE_S
