@@ -27,7 +27,7 @@ def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
         subprocess.run([haft, "ps"], env=env, check=True, stdout=subprocess.DEVNULL)
 
     def start() -> None:
-        fresh.start(wait=False)
+        fresh.start(wait=False, as_child=True)  # a program of its own, not a fork
         until_answered(fresh)
 
     baseline = Case("`python -c ''`", nothing)
