@@ -486,3 +486,12 @@ async def test_the_memory_limit_ends_a_handle() -> None:
     assert b"had it" not in port.output
     port = await run(kit.python("print('MemoryError')", limits={"memory": 100_000_000}))
     assert port.end == termination(code=0)
+
+
+@pytest.mark.parametrize(("limits", "nice"), [({"processes": 100}, "19"), ({"wall_s": 60}, "0")])
+async def test_processes_that_no_group_counts_go_to_the_end_of_the_queue(
+    limits: dict[str, float], nice: str
+) -> None:
+    """A daemon that was put before them has no need of it: the tests have the usual priority."""
+    port = await run(kit.shell("nice", limits=limits))
+    assert port.output.decode().strip() == nice
