@@ -97,6 +97,15 @@ def test_a_choice_in_a_large_value_is_not_explained(keyword: str) -> None:
     assert "v" in "".join(problems(schema, {"v": [None] * 3}))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"oneOf": TEXT}, {"w": {"const": {"anyOf": 1}}}, {"w": {"enum": [{"oneOf": 1}]}}],
+    ids=str,
+)
+def test_a_name_or_value_like_a_choice_is_no_choice(more: dict[str, Any]) -> None:
+    assert problems(closed(v=texts(), **more), {"v": [*["a"] * 9_000, 1]}).keys() == {"v[9000]"}
+
+
 def test_near_names_are_searched_a_few_times_among_a_few(monkeypatch: Any) -> None:
     looked: list[int] = []
 

@@ -23,6 +23,14 @@ _MAX_SCHEMA = 20_000
 """Values of a schema whose errors are all collected: each references its part of the schema."""
 _CHOICES = frozenset(["anyOf", "oneOf"])
 """Keywords whose single error collects those of all branches."""
+_NAMED = frozenset(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"])
+"""Keywords with schemas by name."""
+_PLAIN = frozenset(["const", "enum", "default", "examples"])
+"""Keywords with values, which are no schemas."""
+_NAMED = frozenset(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"])
+"""Keywords with schemas by name."""
+_PLAIN = frozenset(["const", "enum", "default", "examples"])
+"""Keywords with values, which are no schemas."""
 _MAX_NAME_LENGTH = 120
 _MAX_TRIALS = 64
 """Defaults tried one by one if not all are valid together."""
@@ -132,7 +140,11 @@ def _has_choice(schema: Any) -> bool:
         if isinstance(node, Mapping):
             if not _CHOICES.isdisjoint(node):
                 return True
-            waiting.extend(node.values())
+            for keyword, value in node.items():
+                if keyword in _NAMED and isinstance(value, Mapping):
+                    waiting.extend(value.values())  # a name there is not a keyword
+                elif keyword not in _PLAIN:
+                    waiting.append(value)
         elif isinstance(node, list):
             waiting.extend(node)
     return False
