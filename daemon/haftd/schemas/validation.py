@@ -27,10 +27,6 @@ _NAMED = frozenset(["properties", "patternProperties", "dependentSchemas", "$def
 """Keywords with schemas by name."""
 _PLAIN = frozenset(["const", "enum", "default", "examples"])
 """Keywords with values, which are no schemas."""
-_NAMED = frozenset(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"])
-"""Keywords with schemas by name."""
-_PLAIN = frozenset(["const", "enum", "default", "examples"])
-"""Keywords with values, which are no schemas."""
 _MAX_NAME_LENGTH = 120
 _MAX_TRIALS = 64
 """Defaults tried one by one if not all are valid together."""
