@@ -81,7 +81,7 @@ def announced_pid(path: str) -> int | None:
 def _holder(*, held: bool = False) -> _Holder:
     try:
         lock = machine_lock(state_folder(os.environ), _machine())
-        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if held and not _is_locked(fd):
                 return _Holder()

@@ -103,7 +103,7 @@ class Environment:
         """Make the copy unless complete, or wait for the process that makes it; raise `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(turn, fcntl.LOCK_EX)
                 if not self.is_complete:

@@ -131,7 +131,7 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
 def _read_secret(path: Path, missing: str) -> str:
     """Read a secret; `missing` ends the error where there is no such file. Raises `Unreachable`."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             status = os.fstat(fd)
             text = os.read(fd, _MAX_SECRET).decode("ascii", errors="replace").strip()

@@ -127,7 +127,7 @@ class Audit:
     def _open(self) -> int:
         self.close()
         # O_RDWR to read the last byte; O_NONBLOCK in case of a FIFO.
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags, 0o600)
         except OSError as error:

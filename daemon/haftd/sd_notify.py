@@ -21,9 +21,7 @@ class Notifier:
         self._address = "\0" + address[1:] if address and address[0] == "@" else address
         self._socket: socket.socket | None = None
         if address and address[0] in "/@":
-            self._socket = socket.socket(
-                socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-            )
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Notifier:

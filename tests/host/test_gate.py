@@ -74,7 +74,7 @@ class Waiting:
 def waiting(
     gate: Gate, *argv: str, path: str | None = None, folder: str = "/", env: dict[str, str]
 ) -> Iterator[Waiting]:
-    (gate_r, keep), (report, report_w), (out, out_w) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    (gate_r, keep), (report, report_w), (out, out_w) = (os.pipe() for _ in range(3))
     pid = os.posix_spawn(
         gate.program,
         gate.words(folder, path or argv[0], argv, {}, {}),

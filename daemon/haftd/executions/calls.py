@@ -542,7 +542,7 @@ class Calls(msgspec.Struct):
     def _call_file(self, mark: str) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
             path = self._files[mark] = self.settings.calls / mark
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             try:
                 for folder in (path.parent.parent, path.parent):
                     # The state folder may have been removed.

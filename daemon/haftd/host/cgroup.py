@@ -196,7 +196,7 @@ class Cgroup(NamedTuple):
 
     def _open_events(self) -> int | None:
         try:
-            fd = os.open(self.path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self.path / "cgroup.events", os.O_RDONLY)
         except OSError:
             return None
         os.read(fd, 4096)  # POLLPRI reports changes after this read

@@ -126,7 +126,7 @@ class LimitGroup:
             events = stack.enter_context(contextlib.closing(select.epoll()))
             for file, (counted, _) in _EVENTS.items():
                 if counted in self.limits:
-                    fd = os.open(self.cgroup.path / file, os.O_RDONLY | os.O_CLOEXEC)
+                    fd = os.open(self.cgroup.path / file, os.O_RDONLY)
                     stack.callback(os.close, fd)
                     os.read(fd, 4096)  # changes after this are reported
                     events.register(fd, select.EPOLLPRI | select.EPOLLET)

@@ -15,7 +15,7 @@ _MAX_ANSWER = 4096
 def ask(request: bytes) -> bytes | None:
     """Return the answer without its head; None for no such socket. Raises OSError."""
     head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _REQUEST, 1, 0)
-    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
     with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as netlink:
         netlink.sendto(head + request, (0, 0))
         answer = netlink.recv(_MAX_ANSWER)

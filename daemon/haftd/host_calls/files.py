@@ -100,7 +100,7 @@ class Files:
 
     def open(self) -> None:
         """Pin the root; raises OSError."""
-        self._root = os.open(self.access.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._root = os.open(self.access.root, os.O_PATH | os.O_DIRECTORY)
 
     def close(self) -> None:
         """Close the root, perhaps by the last abandoned thread."""
@@ -372,7 +372,7 @@ class Files:
                 return False
 
     def _create(self, params: Write, data: bytes) -> bool:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with self._parent(params.path) as (folder, name, path):
             require(self.access, "create", path)
             try:

@@ -91,7 +91,7 @@ class Proxy:
         return "" if client is None else client.refused
 
     def _listen(self) -> int:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        sock = socket.socket()
         try:
             sock.bind((HOST, 0))
             sock.listen(_BACKLOG)

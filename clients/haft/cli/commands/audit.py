@@ -84,7 +84,7 @@ def _records(path: str, broken: list[bytes]) -> Iterator[dict[str, Any]]:
 def _read(path: str) -> bytes:
     try:
         # Opening a pipe would wait for its writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{path} is not a regular file")
             return file.read()

@@ -134,7 +134,7 @@ def _write(path: Path, text: str) -> None:
     """Write a new file, readable by the user's umask but writable by the user alone."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(path, flags, 0o644), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

@@ -110,7 +110,7 @@ def _keyboard(file: str) -> int | None:
     if file != "-" and sys.stdin is not None and sys.stdin.isatty():
         return sys.stdin.fileno()
     try:
-        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
         return None
 

@@ -80,7 +80,7 @@ class OwnTerminal:
         try:
             self._screen = os.open(
                 os.ttyname(self._inherited),
-                os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC,
+                os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY,
             )
         except OSError:
             # The terminal of another user (su), or without a name in /dev: use the inherited

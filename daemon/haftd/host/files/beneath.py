@@ -53,7 +53,7 @@ def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False)
 
 def reopen(pinned: int, flags: int) -> int:
     """Open a pinned file for input and output, without waiting for a FIFO."""
-    more = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    more = os.O_NONBLOCK | os.O_NOCTTY
     return os.open(f"/proc/self/fd/{pinned}", flags | more)
 
 

@@ -61,7 +61,7 @@ class IdLog:
 
     def _read(self) -> bytes:
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return b""
         try:
@@ -73,7 +73,7 @@ class IdLog:
 
     def _open(self, flags: int = 0, path: Path | None = None) -> None:
         self.close()
-        flags |= os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags |= os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(path or self._path, flags, 0o600)
         self._fd = fd
         size = os.fstat(fd).st_size

@@ -56,7 +56,7 @@ class DaemonLock:
         """
         deadline = time.monotonic() + patience_s
         while True:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             lock = cls(path, fd)
             with contextlib.suppress(OSError):
                 os.fchmod(fd, 0o1600)  # sticky: spared by age cleaners

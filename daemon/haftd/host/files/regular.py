@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 def open_regular(path: str) -> BinaryIO:
     """Open a regular file; raise OSError, EINVAL for another kind."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "it is no regular file", path)

@@ -189,7 +189,7 @@ def unlink_inode(path: Path, inode: Inode | None) -> None:
 
 def keep_from_cleaners(folder: Path) -> int:
     """Lock the folder against age cleaners until the returned descriptor is closed."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     # Shared: excludes no other daemon.
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -237,7 +237,7 @@ class _ChangeWatcher:
         self._mounts = -1
         self.complete = False
         with contextlib.suppress(OSError):
-            self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+            self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY)
             self._epoll.register(self._mounts, select.EPOLLPRI | select.EPOLLERR)
         with contextlib.suppress(OSError):
             self._watch(paths)

@@ -32,7 +32,7 @@ class SpoolFolder:
         return self._open()
 
     def _open(self) -> int:
-        fd = os.open(self._path, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._path, os.O_TMPFILE | os.O_RDWR, 0o600)
         if has_room(fd, "output"):
             return fd
         os.close(fd)
@@ -42,7 +42,7 @@ class SpoolFolder:
         """Name an unnamed file with this suffix; return the path. Raises OSError."""
         path = self._path / f"{self._home}.{secrets.token_hex(8)}{suffix}"
         # Only with a folder Python has the kernel follow the link.
-        folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY)
         try:
             os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder, follow_symlinks=True)
         finally:

@@ -33,7 +33,7 @@ from haftd.host.tty import pseudo_terminal
 Kind = Literal["line", "key", "secret"]
 
 _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py
-_SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+_SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _MAX_DEPTH = 3

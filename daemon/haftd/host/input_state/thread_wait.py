@@ -318,7 +318,7 @@ def _waits_in(pid: int, tid: int) -> str:
 def _memory(pid: int, address: int, size: int) -> bytes:
     if size == 0:
         return b""
-    fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     try:
         data = os.pread(fd, size, address)
     except OverflowError:
@@ -332,7 +332,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 def _read(path: str, size: int = _MAX_BYTES) -> bytes:
     """Read a file of /proc, or its first bytes; raise OSError, _Undecidable."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY)
     try:
         data = os.read(fd, min(size, 4096))
         if len(data) < 4096:

@@ -151,7 +151,7 @@ def is_proxy(address: bytes, port: int) -> bool:
 def _wanted_address(question: _Question) -> bytes:
     if not 0 < question.size <= _MAX_ADDRESS:
         raise OSError(errno.EINVAL, "")
-    memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY)
     try:
         return os.pread(memory, question.size, question.address)
     except (OSError, OverflowError):

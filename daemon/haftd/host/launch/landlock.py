@@ -230,7 +230,7 @@ def _add_always(ruleset: int, grant: Grant) -> None:
 
 
 def _add_path(ruleset: int, path: str, rights: int) -> None:
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    fd = os.open(path, os.O_PATH)
     try:
         _add_fd(ruleset, fd, rights)
     finally:

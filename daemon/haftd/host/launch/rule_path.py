@@ -30,7 +30,7 @@ def open_path(
     `start` is a folder above, opened as is. `follows` decides about a folder's links instead of its
     writers. Raises OSError and `UntrustedLink`.
     """
-    flags = os.O_PATH | os.O_CLOEXEC
+    flags = os.O_PATH
     folder = os.open(start, flags | os.O_DIRECTORY)
     try:
         at = os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115

@@ -63,7 +63,7 @@ class SpawnFds:
             os.close(self.parent_side.pop())
 
     def _pipe(self) -> tuple[int, int]:
-        read, write = os.pipe2(os.O_CLOEXEC)
+        read, write = os.pipe()
         self.parent_side += (read, write)
         if read > MAX_CHILD_FD and write > MAX_CHILD_FD:
             return read, write

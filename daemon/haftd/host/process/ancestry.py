@@ -64,7 +64,7 @@ def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
         return pids
     for thread in threads:
         try:
-            fd = os.open(f"{folder}/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(f"{folder}/{thread}/children", os.O_RDONLY)
         except _ENDED:
             continue
         try:

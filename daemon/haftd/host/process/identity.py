@@ -74,7 +74,7 @@ def _is_ours(error: OSError) -> bool:
 
 def _open(path: str) -> int | None:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY)
     except OSError as error:
         if _is_ours(error):
             raise

@@ -25,7 +25,7 @@ def named_instance(pid: int) -> str | None:
     """Return the instance's first digits in a process's name, or None."""
     # Unbuffered, in half of the time: recovery reads every process.
     try:
-        fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
     except OSError:
         return None
     try:

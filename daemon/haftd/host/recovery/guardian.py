@@ -40,7 +40,7 @@ class Guardian:
         root = Path(__file__).parents[3]
         reader, writer = os.pipe()  # both close-on-exec
         try:
-            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            null = os.open(os.devnull, os.O_RDWR)
             try:
                 pid = os.posix_spawn(
                     sys.executable,

@@ -27,7 +27,7 @@ from haftd.host.recovery.record import (
 _MAX_ASIDE = 5
 _MAX_KEPT_ASIDE = 1 << 20
 _COMPACT_ABOVE = 256 << 10
-_FLAGS = os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FLAGS = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_records(path: Path) -> list[Record]:
@@ -140,7 +140,7 @@ class Journal:
         temp = self.path.with_name(self.path.name + ".new")
         with contextlib.suppress(FileNotFoundError):
             temp.unlink()
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         fd = os.open(temp, flags, 0o1600)  # sticky: spared by age cleaners
         try:
             data = memoryview(b"".join(lines))

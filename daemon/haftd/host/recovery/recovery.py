@@ -88,7 +88,7 @@ def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Ite
         yield
         return
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o1600)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o1600)
     except OSError as error:
         problems.append(f"{lock.name}: {error.strerror}")
         yield

@@ -50,7 +50,7 @@ def open_terminal(rows: int, cols: int) -> tuple[int, str]:
 
     The master is close-on-exec, non-blocking, and the caller's to close.
     """
-    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         fcntl.ioctl(master, _UNLOCK, _INT.pack(0))
         (number,) = _INT.unpack(fcntl.ioctl(master, _NUMBER, bytes(_INT.size)))

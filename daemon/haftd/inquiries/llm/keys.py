@@ -39,7 +39,7 @@ def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
 def _from_file(path: str) -> str:
     try:
         # A FIFO would block, and a terminal become the controlling one.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None
     with open(descriptor, "rb") as file:

@@ -65,7 +65,7 @@ class Credentials(Redacted, frozen=True):
 
 def _read_trusted(path: Path) -> str | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     with open(fd, "rb") as file:
@@ -81,7 +81,7 @@ def _read_trusted(path: Path) -> str | None:
 def _put(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     # The sticky bit keeps age cleaners away.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     fd = os.open(beside, flags, 0o1600)
     try:
         with open(fd, "wb") as file:

@@ -206,7 +206,7 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
             "address. Use 127.0.0.1 or ::1, and ssh -L to reach it from elsewhere."
         )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))

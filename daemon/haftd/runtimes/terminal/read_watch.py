@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def unread_bytes(slave: str) -> int:
     """Return the number of unread bytes; 0 without a terminal."""
     try:
-        fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:
         return 0
     try:

@@ -83,7 +83,7 @@ def cached_name(head: bytes, digest: str, version: str, *, has_fuel: bool) -> st
 
 def open_private(folder: str) -> int:
     """Open a folder that only this user may enter. Raises OSError."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
         os.close(fd)
@@ -93,7 +93,7 @@ def open_private(folder: str) -> int:
 
 def open_compiled(folder: int, name: str) -> int:
     """Open a compiled module that only this user may write. Raises OSError."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     facts = os.fstat(fd)
     is_private = facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
     if not stat.S_ISREG(facts.st_mode) or not is_private or facts.st_nlink != 1:
@@ -294,7 +294,7 @@ def _give_call() -> None:
 
 def _write(folder: int, name: str, data: bytes) -> None:
     partial = f".{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     fd = os.open(partial, flags, 0o600, dir_fd=folder)
     try:
         with open(fd, "wb") as file:

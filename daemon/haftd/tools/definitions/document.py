@@ -136,7 +136,7 @@ def _open(path: Path) -> int:
     """Open without blocking on a pipe or an effect on a device."""
     if path.exists() and not path.is_file():
         raise UnreadableFile(_NOT_REGULAR)
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _kind_fault(status: os.stat_result) -> str:

@@ -163,7 +163,7 @@ class Folder:
             return RefusedFile(name, path, "it is no regular file")
         try:
             # The regular file may have become a pipe.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as error:
             return RefusedFile(name, path, _reason(error))
         try:

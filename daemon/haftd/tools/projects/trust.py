@@ -113,7 +113,7 @@ class Trust:
         return self._store
 
     def _read(self) -> tuple[_Store, str]:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags)
         except OSError as error:
@@ -153,13 +153,13 @@ class Trust:
         new = f"{self._path}.new"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)  # noqa: PTH108
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
         os.replace(new, self._path)  # noqa: PTH105
-        folder = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+        folder = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH120
         try:
             os.fsync(folder)
         finally:
@@ -168,7 +168,7 @@ class Trust:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock out other daemons, or fail at once, as locks are brief."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
