@@ -59,17 +59,22 @@ def test_params_are_decoded_once_and_typed(rig: Rig, monkeypatch: pytest.MonkeyP
 
 
 def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    real = vars(jsonrpcserver)["dispatch_request"]
+    seen: list[tuple[str, str]] = []
+    get_method, call = (vars(jsonrpcserver)[name] for name in ("get_method", "call"))
 
-    def spy(methods: Any, context: Any, call: Any) -> Any:
-        seen.append(call.method)
-        return real(methods, context, call)
+    def spy_get(methods: Any, name: str) -> Any:
+        seen.append(("get_method", name))
+        return get_method(methods, name)
 
-    monkeypatch.setattr(jsonrpcserver, "dispatch_request", spy)
+    def spy_call(request: Any, context: Any, method: Any) -> Any:
+        seen.append(("call", request.method))
+        return call(request, context, method)
+
+    monkeypatch.setattr(jsonrpcserver, "get_method", spy_get)
+    monkeypatch.setattr(jsonrpcserver, "call", spy_call)
     answer(rig, request("ping"))
     answer(rig, request("none"))
-    assert seen == ["ping", "none"]
+    assert seen == [("get_method", "ping"), ("call", "ping"), ("get_method", "none")]
 
 
 def test_a_call_computes_no_signature(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +88,9 @@ def test_a_call_computes_no_signature(rig: Rig, monkeypatch: pytest.MonkeyPatch)
 def test_a_method_keeps_nothing_of_another_call(rig: Rig) -> None:
     answer(rig, request("echo", text="a"))
     assert plain(answer(rig, request("echo")))["result"] == ""
-    assert all(method.params is None for method in rig.rpc_context.dispatcher._methods.values())  # type: ignore[attr-defined]
 
 
 def test_a_method_may_call_the_dispatcher_again(rig: Rig) -> None:
-    """Between `bind` and the call nothing runs, but within the call something may."""
     depth = [0]
 
     def nest(caller: Caller, params: Any) -> str:
@@ -98,19 +101,6 @@ def test_a_method_may_call_the_dispatcher_again(rig: Rig) -> None:
 
     rig.rpc_context.dispatcher._methods.add("again", Echo, nest)
     assert plain(answer(rig, request("again", text="outer")))["result"] == "outer"
-
-
-def test_a_suspending_method_is_an_internal_error(rig: Rig) -> None:
-    class Suspends:
-        def __await__(self) -> Any:
-            yield "never"
-
-    async def method(*_: object) -> object:
-        return await Suspends()
-
-    method.__signature__ = jsonrpcserver._Signature.of(rig.rpc_context.dispatcher._methods["ping"])  # type: ignore[attr-defined, arg-type]
-    rig.rpc_context.dispatcher._methods["odd"] = method
-    assert plain(answer(rig, request("odd")))["error"]["code"] == -32603
 
 
 def test_a_deferred_reply_is_returned(rig: Rig) -> None:

@@ -198,6 +198,39 @@ async def test_U05_every_whole_message_renews_the_deadline(autojump_clock: objec
         theirs.close()
 
 
+async def test_a_message_takes_one_read(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that does not fill its buffer has emptied the socket: no other finds that out."""
+    ours, theirs = pair
+    wire = UnixWire(ours, 1_000_000, timeouts())
+    reads: list[int | None] = []
+    real = wire._read
+
+    def read() -> bytes | None:
+        data = real()
+        reads.append(None if data is None else len(data))
+        return data
+
+    monkeypatch.setattr(wire, "_read", read)
+    messages = [b"{}", b"[]", b"[%b]" % (b" " * 70_000)]
+    received: list[bytes] = []
+
+    async def receive() -> None:
+        while (whole := await wire.receive()) is not None:
+            received.extend(whole)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        for message in messages:
+            await wait_all_tasks_blocked()
+            theirs.sendall(message + b"\n")
+        await wait_all_tasks_blocked()
+        theirs.shutdown(socket.SHUT_WR)
+    assert received == messages
+    assert reads == [None, 3, 3, 65_536, 70_003 - 65_536, 0]
+
+
 async def test_U06_after_a_half_close_pending_replies_are_delivered(served: Served) -> None:
     client = await line(served)
     await client.send(request("wait", 1, name="g"), request("ping", 2))

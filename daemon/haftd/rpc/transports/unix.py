@@ -37,6 +37,7 @@ class UnixWire:
         self._framer = Framer(max_message)
         self._timeouts = timeouts
         self._eager = _EAGER
+        self._is_drained = False
         self._begun: float | None = None
         self._late: RpcError | None = None
         self.frame = self._framer.frame
@@ -50,15 +51,19 @@ class UnixWire:
             if not self._eager:
                 self._eager = _EAGER
                 await trio.lowlevel.checkpoint()
-            data = self._read()
+            data = None if self._is_drained else self._read()
             if data is None:
                 self._eager = _EAGER
                 if self._begun is None:
                     await trio.lowlevel.wait_readable(self._sock)
                 elif not await self._readable_before(self._begun + self._timeouts.partial):
                     return []
+                self._is_drained = False
                 continue
             self._eager -= 1
+            # The kernel fills the buffer where it can: another read would find nothing. Input that
+            # came since wakes the wait, which asks for the present state.
+            self._is_drained = 0 < len(data) < _CHUNK
             if not data:
                 # After shutting down only its sending side, a client still reads.
                 messages = self._framer.finish()
