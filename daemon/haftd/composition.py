@@ -32,9 +32,8 @@ from haftd.config.options import ConfigError, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
-from haftd.core.sessions import Sessions
+from haftd.core.sessions import Sessions, Turns
 from haftd.core.spool import Budget, Spool
-from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.describe_tools import builtin_for
 from haftd.executions.calls import Calls, LaunchSettings, find_askpass
@@ -63,9 +62,8 @@ from haftd.methods.access import confine
 from haftd.methods.descriptions import wanted
 from haftd.methods.session import leave
 from haftd.methods.spawn import reserve
-from haftd.notices.delivery import NoticeDelivery
 from haftd.notices.output_watcher import OutputWatcher
-from haftd.notices.queues import NoticeQueues
+from haftd.notices.queues import NoticeDelivery, NoticeQueues
 from haftd.proxy.server import Proxy
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher

@@ -16,9 +16,8 @@ from haftd.audit import Audit
 from haftd.client_requests import Clients
 from haftd.config.settings import Settings
 from haftd.core.registry import Registry
-from haftd.core.sessions import Sessions
+from haftd.core.sessions import Sessions, Turns
 from haftd.core.spool import Budget
-from haftd.core.turns import Turns
 from haftd.executions.descriptions import Describer
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter

@@ -22,8 +22,7 @@ from haft_protocol.states import (
     Truncated,
     Waiting,
 )
-from haftd.core.outcomes import failure_of
-from haftd.core.termination import Termination
+from haftd.core.termination import Termination, failure_of
 
 
 def json_of(value: object) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
-from haftd.core.batch import SpawnKey, admit_batch
-from haftd.core.registry import Registry
+from haftd.core.registry import Registry, SpawnKey, admit_batch
 from haftd.core.termination import Termination
 from tests.core.test_registry import admit
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import spawn_failed
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.lifecycle import (
     TABLE,
     Event,

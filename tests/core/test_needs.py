@@ -9,8 +9,7 @@ from msgspec import UnsetType
 
 from haft_protocol.questions import Boolean, Question
 from haft_protocol.states import EndedBy, InputKind, InputWanted, Running
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.core.views import handle_state, needs_of
 from tests.core.disks import make

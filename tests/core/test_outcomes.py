@@ -5,8 +5,7 @@ from typing import get_args
 import pytest
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
-from haftd.core.outcomes import failure_of
-from haftd.core.termination import Termination, internal_failure
+from haftd.core.termination import Termination, failure_of, internal_failure
 
 TERM = Exit(signal="TERM")
 

@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Exit, Stopped
 from haftd.core import registry as registry_module
-from haftd.core.handle_settings import DEFAULT_SETTINGS, HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import DEFAULT_SETTINGS, Handle, HandleSettings
 from haftd.core.registry import Admission, Registry
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination

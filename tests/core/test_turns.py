@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from haftd.core import turns as turns_module
-from haftd.core.turns import Turns
+from haftd.core import sessions
+from haftd.core.sessions import Turns
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_turns_are_counted(steps: str, numbers: list[int]) -> None:
 
 
 def test_the_number_of_counted_sessions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_module, "_MAX_SESSIONS", 5)
+    monkeypatch.setattr(sessions, "_MAX_SESSIONS", 5)
     turns = Turns()
     for n in range(20):
         turns.begin(f"s{n}")

@@ -7,8 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
 from haftd.core.withheld import ResultExcerpt, ReviewDecision

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from haftd.executions.silence import Silence
+from haftd.executions.execution import Silence
 from haftd.runtimes.base import Wanted
 
 

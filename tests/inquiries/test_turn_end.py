@@ -6,7 +6,7 @@ import pytest
 
 from haft_protocol.questions import Form, Question, Text
 from haftd.core.handles import Handle
-from haftd.core.last_lines import printable
+from haftd.core.views import printable
 from haftd.inquiries.turn_end import question_of
 from tests.core.disks import make
 

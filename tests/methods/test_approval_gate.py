@@ -12,8 +12,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import AbortParams, ApplyParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
 from haftd.inquiries.kind import Answered

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import Waited
 from haftd.core.lifecycle import State
-from haftd.executions.silence import Silence
+from haftd.executions.execution import Silence
 from haftd.methods.conditions import Condition, Reading, condition_of
 from haftd.runtimes.base import Wanted
 from tests.effort import examples

@@ -6,8 +6,7 @@ from typing import Any, cast
 from haft_protocol.methods import SpawnParams
 from haftd.caller import Caller
 from haftd.client_requests import Clients
-from haftd.core.batch import SpawnKey
-from haftd.core.registry import Registry
+from haftd.core.registry import Registry, SpawnKey
 from haftd.core.sessions import Sessions
 from haftd.methods.access import Access
 from haftd.methods.spawn import reserve

@@ -13,10 +13,9 @@ from trio.testing import MockClock
 from haft_protocol.methods import TurnEndParams, TurnEndResult
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
+from haftd.core.sessions import Turns
 from haftd.core.termination import Termination
-from haftd.core.turns import Turns
 from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
 from haftd.inquiries.router import InquiryRouter

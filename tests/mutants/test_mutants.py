@@ -154,9 +154,9 @@ def test_failures_are_read_from_the_summary() -> None:
 
 
 def test_tests_near_a_module_mirror_or_import_it() -> None:
-    near = "daemon/haftd/executions/silence.py"
-    assert mirrors_of(near) == ["tests/executions/test_silence.py"]
-    assert "tests/executions/test_silence.py" in importers_of(near)
+    near = "daemon/haftd/executions/review.py"
+    assert mirrors_of(near) == ["tests/executions/test_review.py"]
+    assert "tests/executions/test_review.py" in importers_of(near)
     assert mirrors_of("daemon/haftd/subscriptions/__init__.py") == ["tests/test_subscriptions.py"]
     assert "tests/executions/test_starter.py" in room_of(near)
     assert mirrors_of("clients/haft/tools/descriptions.py") == [
@@ -179,5 +179,5 @@ def test_the_calls_of_a_test_file_are_recorded() -> None:
     if not is_possible():
         pytest.skip("no namespaces of our own to make")
     recorded = record("tests/executions/test_silence.py", "digest")
-    assert "daemon/haftd/executions/silence.py:Silence.record" in recorded.functions
+    assert "daemon/haftd/executions/execution.py:Silence.record" in recorded.functions
     assert not recorded.unfit

@@ -7,8 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
 from haftd.notices.matches import PatternMatches

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.core.views import handle_state, read_handle
 from haftd.notice_settings import DEFAULT_NOTICES, NoticePattern, NoticeSettings

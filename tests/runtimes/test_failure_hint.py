@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from haft_protocol.states import Exit, ToolError
-from haftd.core.outcomes import failure_of
-from haftd.core.termination import Termination
+from haftd.core.termination import Termination, failure_of
 from haftd.runtimes.process.failure_hint import FailureHint
 
 

@@ -17,8 +17,7 @@ from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
 from haftd.tools.definitions.parameters import InvalidField
 
-from .loopback import is_loopback
-from .values import Reader, number, texts, unknown
+from .values import Reader, is_loopback, number, texts, unknown
 
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 

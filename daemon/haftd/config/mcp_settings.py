@@ -18,8 +18,7 @@ from haft_protocol.errors import shown
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.parameters import InvalidField
 
-from .loopback import is_loopback
-from .values import Reader, number, texts, unknown
+from .values import Reader, is_loopback, number, texts, unknown
 
 NAME = lazy_pattern(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
 _VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")

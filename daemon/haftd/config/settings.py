@@ -30,10 +30,9 @@ from .inquiry_settings import (
     InquirySettings,
     check_backends,
 )
-from .loopback import is_loopback
 from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
-from .values import Reader, number, size, texts, unknown
+from .values import Reader, is_loopback, number, size, texts, unknown
 
 _MIB = 1024 * 1024
 

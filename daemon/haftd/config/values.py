@@ -7,6 +7,7 @@ path and the permitted values.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,3 +75,11 @@ def unknown(name: str, names: Sequence[str], noun: str) -> str:
     similar = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     return f"there is no such {noun}{hint}"
+
+
+def is_loopback(host: str) -> bool:
+    """True if the numeric address `host` reaches only this machine."""
+    try:
+        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+    except ValueError:
+        return False

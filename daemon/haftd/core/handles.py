@@ -6,8 +6,9 @@ read offset, which freezes at the stop. Times are monotonic seconds, unless name
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -15,8 +16,8 @@ from msgspec.structs import replace
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, LeftBehind, Review, Screen
+from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
-from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .lifecycle import (
     Abandoned,
     AwaitingApproval,
@@ -36,12 +37,35 @@ from .lifecycle import (
 )
 from .output_file import save_output
 from .read_position import START, Read, ReadPosition
-from .spool import Spool
-from .spool_files import SavedFile
+from .spool import SavedFile, Spool
 from .stderr_spans import NO_SPANS, StderrSpans
 from .termination import Termination
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
+
+
+class HandleSettings(msgspec.Struct, frozen=True):
+    """Settings of a tool's handles (docs/definitions.md)."""
+
+    policy: Mapping[str, str] = MappingProxyType({})
+    """Mode (`ask`, `edit` or `skip`) of each action that is not unattended."""
+    may: frozenset[str] = frozenset()
+    """Rights of the processes to act for a person."""
+    is_sandboxed: bool = False
+    """The processes run in a sandbox, without the right to call haftd."""
+    on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
+    on_disconnect: Literal["keep", "abort"] = "keep"
+    """Action when the session's last connection closes."""
+    notify: NoticeSettings = DEFAULT_NOTICES
+    """Notices to the session."""
+    is_transient: bool = False
+    """Forgotten once ended and without a reader."""
+    is_reviewed: bool = False
+    """A reviewer decides on the result."""
+
+
+DEFAULT_SETTINGS = HandleSettings()
+
 
 CallKey = tuple[str, str, bytes]
 """Key of the call that created a handle: `call_id`, tool, and a digest of the arguments."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from .spool import Spool
-from .spool_files import SavedFile, SpoolFolder
+from .spool import SavedFile, Spool, SpoolFolder
 from .text import omission_line
 
 _MAX_WRITTEN = 16_777_216

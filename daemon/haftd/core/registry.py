@@ -7,16 +7,15 @@ truncated.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
+from haft_protocol.errors import RpcError, handle_exists, handle_not_found, limit_exceeded, shown
 
-from .handle_settings import DEFAULT_SETTINGS, HandleSettings
-from .handles import Handle
+from .handles import DEFAULT_SETTINGS, Handle, HandleSettings
 from .lifecycle import State
 from .session_handles import SessionHandles, choose_evicted, expires_at
 from .spool import Budget, Spool
@@ -451,3 +450,49 @@ class Registry:
             if handles is not None and oldest[1] in handles.by_id:
                 # The handle exists: its id is in use.
                 self._used[oldest] = generation
+
+
+class SpawnKey(msgspec.Struct, frozen=True):
+    session: str
+    id: str
+    tool: str = ""
+    call_id: str | None = None
+    args: Mapping[str, Any] = {}
+
+
+def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
+    """Return the clashes of a batch's handle ids, with live handles or each other, which fail the whole
+    batch (docs/protocol.md, "Calling tools"); a repeated call is none."""
+    errors: list[RpcError | None] = [None] * len(spawns)
+    live: dict[str, dict[str, str]] = {}
+    for spawn in spawns:
+        if spawn.session not in live:
+            live[spawn.session] = {h.id: str(h.state) for h in registry.live(spawn.session)}
+    first: dict[tuple[str, str], int] = {}
+    for at, spawn in enumerate(spawns):
+        if (
+            registry.find_call(spawn.session, spawn.call_id, spawn.tool, dict(spawn.args))
+            is not None
+        ):
+            continue
+        state = live[spawn.session].get(spawn.id)
+        if state is None and registry.is_reserved(spawn.session, spawn.id):
+            state = "pending"
+        if state is not None:
+            errors[at] = handle_exists(spawn.id, spawn.session, state)
+            continue
+        earlier = first.setdefault((spawn.session, spawn.id), at)
+        if earlier != at and not (spawn.call_id is not None and spawns[earlier] == spawn):
+            errors[at] = _duplicate_id(spawn)
+            errors[earlier] = errors[earlier] or _duplicate_id(spawn)
+    return errors
+
+
+def _duplicate_id(spawn: SpawnKey) -> RpcError:
+    return RpcError(
+        "handle_exists",
+        f"Handle {shown(spawn.id)} is spawned more than once in this batch; "
+        "give each spawn an id of its own.",
+        id=spawn.id,
+        session=spawn.session,
+    )

@@ -9,9 +9,34 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
 
 from .long_strings import NO_STRINGS, LongStrings
-from .spool_files import SavedFile, SpoolFolder
+
+
+class SpoolFolder(Protocol):
+    """Anonymous spool files, and named ones for their owner alone."""
+
+    def open(self) -> int:
+        """Open an anonymous file; raises OSError."""
+
+    def link(self, fd: int, suffix: str = "") -> str:
+        """Name an anonymous file with this ending; return the path; raises OSError."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a named file; never raises."""
+
+
+class SavedFile(msgspec.Struct, frozen=True):
+    """Named file with `reserved` bytes of the disk budget, without `omitted` bytes."""
+
+    folder: SpoolFolder
+    path: str
+    reserved: int
+    omitted: int = 0
+
 
 _BLOCK = 65_536
 """Small chunks are gathered up to this size, chunks of more than two blocks split. Less in little memory."""

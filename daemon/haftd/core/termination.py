@@ -1,11 +1,13 @@
-"""Termination of an execution: reported by a runtime, changed by a review, shown to readers."""
+"""Termination of an execution: reported by a runtime, changed by a review, shown to readers, to
+whom a failure is an error of cause and exit status (docs/protocol.md, "ToolError")."""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from haft_protocol.states import EndedBy, Exit, ToolError
+from haft_protocol.states import By, EndedBy, Exit, ToolError
 
 EXIT = EndedBy("exit")
 LIMIT = EndedBy("limit")
@@ -54,3 +56,50 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
 def internal_failure(incident: str | None = None) -> str:
     under = "" if incident is None else f" under {incident}"
     return f"haftd failed while it held this tool, and ended it; its log says more{under}."
+
+
+_SENTENCES: dict[By, str] = {
+    "exit": "It ended",
+    "abort": "It was aborted",
+    "turn_end": "It was ended because its turn ended",
+    "disconnect": "It was ended because the last connection of its session closed",
+    "shutdown": "It was ended because haftd was shut down",
+    "limit": "It was ended because it passed one of its limits",
+    "lost": "haftd itself ended while this ran; what it had started was ended at the next start, and "
+    "its output is lost. Start it again if it is still wanted",
+}
+
+
+def failure_of(termination: Termination) -> ToolError | None:
+    """Return the error of an end; None after a success.
+
+    If the output is the result, the exit status decides.
+    """
+    if termination.failure is not None:
+        return _with_hint(termination.failure, termination.hint)
+    by, exit, limit = termination.by, termination.exit, termination.limit
+    went = exit_clause(exit)
+    if by.by == "exit":
+        if not termination.is_raw or exit is None or exit.code == 0:
+            return None
+        return _with_hint(ToolError(f"{went[0].upper()}{went[1:]}."), termination.hint)
+    if by.by == "lost":
+        return ToolError(f"{_SENTENCES['lost']}.", transient=True)
+    sentence = _SENTENCES[by.by]
+    if by.by == "limit" and limit is not None:
+        sentence = f"It was ended because it passed its limit `{limit}`"
+    if by.client is not UNSET:
+        sentence += f" by {by.client}"
+    return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
+
+
+def _with_hint(error: ToolError, hint: str) -> ToolError:
+    return replace(error, message=f"{error.message} {hint}") if hint else error
+
+
+def exit_clause(exit: Exit | None) -> str:
+    if exit is None:
+        return ""
+    if exit.signal is not UNSET:
+        return f"the process was ended by signal {exit.signal}"
+    return f"the process exited with code {exit.code}"

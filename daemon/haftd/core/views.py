@@ -26,9 +26,9 @@ from haft_protocol.states import (
 from . import lifecycle
 from .handles import Handle
 from .lifecycle import Outcome, State
-from .outcomes import failure_of
 from .read_position import read_of
 from .terminal_filter import TerminalReader, boundary
+from .termination import failure_of
 from .text import Slice, bytes_from, cut, cut_text, encoded_slice
 
 
@@ -279,3 +279,22 @@ def _requested_start(handle: Handle, view: str, cursor: int | None) -> int:
     if cursor is not None:
         return cursor
     return 0 if view in ("all", "tail") else handle.position.offset
+
+
+def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
+    """Return up to `most` last non-blank lines of up to `longest` characters."""
+    spool = handle.spool
+    # A character has up to four bytes; a line that loses its beginning here would be cut anyway.
+    piece = cut(
+        spool, 0, spool.end, 4 * most * longest, final=True, tail=True, rendering=handle.rendering
+    )
+    lines = [line.rpartition("\r")[2] for line in piece.text.rstrip().splitlines()[-4 * most :]]
+    return tuple(printable(line, longest) for line in lines if line.strip())[-most:]
+
+
+def printable(text: str, longest: int) -> str:
+    """Cut and escape a line: no control or bidirectional character."""
+    text = text[: longest + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, ToolError
 
-from .outcomes import failure_of
 from .spool import Budget, Spool
-from .termination import Termination
+from .termination import Termination, failure_of
 from .text import Rendering, cut, cut_text
 
 DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import spawn_failed
 from haft_protocol.methods import Surface
-from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
+from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.own_files import own_file_in
 from haftd.host.limit_group import Containment, LimitGroup

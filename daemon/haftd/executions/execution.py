@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -38,7 +39,6 @@ from haftd.runtimes.base import (
 )
 
 from .review import PendingReview
-from .silence import Silence
 
 MAX_BACKLOG = 262_144
 """Bytes that a pipe or subscriber may lag before the program is held up: below the spool's share of
@@ -49,6 +49,25 @@ _SHOWN_KEPT = 4
 _NONE_SHOWN: Mapping[int, Screen] = {}
 
 _SUSPENSION_KNOWN_S = 0.1
+
+
+class Silence:
+    """Silence of a process with an unknown input state; a process that begins or ends between
+    readings ends it."""
+
+    __slots__ = ("_processes", "since")
+
+    def __init__(self) -> None:
+        self.since = inf
+        """Beginning by `record`'s clock; infinite after a known reading."""
+        self._processes: object = None
+
+    def record(self, wanted: Wanted, now: float) -> None:
+        if wanted.state != "unknown":
+            self.since = inf
+        elif self.since == inf or wanted.processes != self._processes:
+            self.since = now
+        self._processes = wanted.processes
 
 
 class Skipped(Exception):

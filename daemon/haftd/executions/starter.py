@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
-from haftd.core.handle_settings import HandleSettings
-from haftd.core.handles import Handle
+from haftd.core.handles import Handle, HandleSettings
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
 from haftd.inquiries.kind import InquiryContext

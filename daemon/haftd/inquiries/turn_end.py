@@ -13,7 +13,7 @@ from haft_protocol.inquiries import ASK, Inquiry, Target, read_remembered_answer
 from haft_protocol.methods import TurnDecision
 from haft_protocol.questions import Choice, Form, Question
 from haftd.core.handles import Handle
-from haftd.core.last_lines import last_lines, printable
+from haftd.core.views import last_lines, printable
 
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 

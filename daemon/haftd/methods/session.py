@@ -11,7 +11,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.turns import Turns
+from haftd.core.sessions import Turns
 from haftd.notices.queues import NoticeQueues
 
 from .access import Access

@@ -25,8 +25,8 @@ from haft_protocol.errors import (
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
+from haftd.core.registry import SpawnKey, admit_batch
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext

@@ -22,7 +22,7 @@ from haft_protocol.methods import (
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.turns import Turns
+from haftd.core.sessions import Turns
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext, Unanswered
 from haftd.inquiries.pending_inquiry import PendingInquiry

@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from haftd.core.handles import Handle
-from haftd.core.last_lines import printable
 from haftd.core.patterns import slice_size
 from haftd.core.text import shown_end
+from haftd.core.views import printable
 from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression
 

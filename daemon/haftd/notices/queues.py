@@ -6,16 +6,17 @@ pattern has one growing notice. Lost notices (oldest first, critical last) are c
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Collection, Hashable
 from typing import Protocol
 
 import msgspec
 
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
-from haftd.core.last_lines import last_lines
 from haftd.core.lifecycle import State
-from haftd.core.outcomes import failure_of
+from haftd.core.termination import failure_of
+from haftd.core.views import last_lines
 
 from .matches import PatternMatches
 
@@ -264,3 +265,27 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
         at=at,
         id=handle.id,
     )
+
+
+class NoticeDelivery(msgspec.Struct, frozen=True):
+    """`push` is called with a session and its new notice."""
+
+    queues: NoticeQueues
+    push: Callable[[str, Notice], None]
+
+    def state_changed(self, handle: Handle) -> None:
+        """Deliver a handle's question or end, if its settings want the notice."""
+        self._push(handle, self.queues.add_state_change(handle, time.time()))
+
+    def output_found(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
+        """Deliver notices of new output, one a pattern, and one for any output."""
+        now = time.time()
+        notices = [self.queues.add_matches(handle, match, now) for match in matches]
+        if handle.settings.notify.on_content:
+            notices.append(self.queues.add_output(handle, now))
+        for notice in notices:
+            self._push(handle, notice)
+
+    def _push(self, handle: Handle, notice: Notice | None) -> None:
+        if notice is not None:
+            self.push(handle.session, notice)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.config.loopback import is_loopback
+from haftd.config.values import is_loopback
 from haftd.rpc.transports.socket_activation import take
 
 Give = Callable[..., tuple[dict[str, str], int]]

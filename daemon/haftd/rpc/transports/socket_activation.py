@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 
 import msgspec
 
-from haftd.config.loopback import is_loopback
+from haftd.config.values import is_loopback
 
 _FIRST = 3
 _MAX_SOCKETS = 64

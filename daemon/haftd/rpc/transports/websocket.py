@@ -19,7 +19,7 @@ from trio_websocket import (
 )
 
 from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
-from haftd.config.loopback import is_loopback
+from haftd.config.values import is_loopback
 from haftd.host.process.peer_process import identify_tcp
 from haftd.rpc.connection import RpcContext, full, serve_connection
 from haftd.rpc.wire import Disconnected, Timeouts

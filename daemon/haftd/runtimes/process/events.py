@@ -24,8 +24,8 @@ from haft_protocol.outcome import (
     read_event,
 )
 from haftd.core.escapes import strip
-from haftd.core.last_lines import printable
-from haftd.core.outcomes import exit_clause
+from haftd.core.termination import exit_clause
+from haftd.core.views import printable
 from haftd.host.launch.spawn import Exit
 from haftd.runtimes.base import (
     Call,
