@@ -18,7 +18,7 @@ HAFT = [sys.executable, "-m", "haft"]
 
 
 ALLOWED = {
-    *("__future__", "argparse", "haft.import_stubs"),
+    *("__future__", "argparse", "gc", "haft.import_stubs"),
     *("json", "json.decoder", "json.encoder", "json.scanner", "_json"),
     *("_socket", "select", "errno", "signal", "haft.interrupts"),
     *("haft", "haft.__main__", "haft.cli", "haft.cli.commands"),
@@ -122,3 +122,62 @@ def test_a_secret_is_read_from_stdin_and_is_not_in_the_command(serve: Serve) -> 
         [*HAFT, "apply", "a", "--line", "-", "--secret"], input=b"hunter2\nmore\n", check=True
     )
     assert daemon.calls("apply")[0]["input"] == {"line": "hunter2", "secret": True}
+
+
+_ENDED = """
+import {modules}
+class Kept:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart")
+kept = Kept()
+sys.stdout.write({pending!r})
+from haft.__main__ import main
+sys.exit(main())
+"""
+
+
+def _ended(*words: str, modules: str = "os, sys", pending: str) -> list[str]:
+    """Return a command line that runs `haft`, with output before it that is not written yet."""
+    return [sys.executable, "-c", _ENDED.format(modules=modules, pending=pending), *words]
+
+
+@pytest.fixture
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+@pytest.mark.usefixtures("buffered")
+@pytest.mark.parametrize(
+    ("more", "written"), [("", "pending\n"), (", atexit", "pending\ntaken apart")]
+)
+def test_a_command_ends_without_taking_the_interpreter_apart_unless_something_awaits_its_exit(
+    serve: Serve, more: str, written: str
+) -> None:
+    serve(lambda request, peer: {"handles": []})
+    words = _ended("ps", "-q", modules="os, sys" + more, pending="pending\n")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, written, "")
+
+
+@pytest.mark.usefixtures("buffered")
+def test_output_that_cannot_be_written_at_the_exit_is_reported() -> None:
+    with open("/dev/full", "w") as full:
+        words = _ended("fetch", pending="x")
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 120
+    assert b"No space left on device" in done.stderr
+
+
+def test_no_garbage_is_collected_while_a_command_is_read_but_while_it_runs(serve: Serve) -> None:
+    serve(lambda request, peer: {"handles": []})
+    code = (
+        "import atexit, gc, sys; phases = []; gc.callbacks.append(lambda phase, info: phases.append(phase));"
+        "import haft.__main__ as program; read = program._read; gc.set_threshold(1)\n"
+        "def counted(*words):\n"
+        "    before = len(phases); run = read(*words)\n"
+        "    print(len(phases) - before, gc.isenabled()); return run\n"
+        "program._read = counted; status = program.main(); print(status, gc.isenabled())"
+    )
+    words = [sys.executable, "-c", code, "ps", "-q"]
+    out = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["0", "False", "0", "True"]
