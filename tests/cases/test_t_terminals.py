@@ -145,7 +145,7 @@ def shell_after(desk: Desk, mode: str) -> str:
     name = "sh"
     desk.wire.call("spawn", session=desk.session, tool="shell", id=name, wait="input")
     state = desk.apply(name, {"line": ASKS.format(MODES[mode])}, wait="pattern", pattern="Killed")
-    assert state["waited"] == "matched"
+    assert state["waited"] == "matched", state
     desk.fetch(name, wait="input")
     return name
 
@@ -159,17 +159,17 @@ def test_RB_085_control_c_interrupts_despite_the_modes_of_a_killed_program(
     line = """sh -c 'echo st""arts; exec sleep 60'"""
     desk.apply(handle, {"line": line}, wait="pattern", pattern="starts")
     state = desk.apply(handle, {"keys": ["C-c"]}, wait="input", timeout_ms=20_000)
-    assert state["waited"] == "input"
+    assert state["waited"] == "input", state
     state = desk.apply(handle, {"line": "cat"}, wait="input")
-    assert state["waited"] == "input"
+    assert state["waited"] == "input", state
     state = desk.apply(handle, {"keys": ["C-z"]}, wait="pattern", pattern="Stopped")
-    assert state["waited"] == "matched"
+    assert state["waited"] == "matched", state
     # Else the prompt may be printed after the echo, before `pasted`.
     assert desk.fetch(handle, wait="input")["waited"] == "input"
     # Erased by the terminal, and a paste without codes.
     desk.apply(handle, {"keys": ["e", "c", "x", "BSpace", "h", "o", "Space"]}, wait="none")
     state = desk.apply(handle, {"paste": "pas''ted\n"}, wait="pattern", pattern="^pasted")
-    assert state["waited"] == "matched"
+    assert state["waited"] == "matched", state
     desk.abort(handle, grace_ms=0)
 
 

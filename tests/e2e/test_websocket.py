@@ -160,28 +160,31 @@ def test_while_another_process_has_the_port_no_token_is_written(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     """A token sent there before is invalid afterwards."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        other.close()
+    with socket.socket() as held:
+        # Bound for the whole test: the kernel gives the port to no other socket, but to those that
+        # ask for it by number with SO_REUSEADDR.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
         daemon = make_daemon(f"[websocket]\nport = {port}\n").start()
         file = daemon.socket.with_name("token")
         old = file.read_text().strip()
         daemon.kill9()
         assert file.exists(), "a crash leaves it"
-    with socket.create_server(("127.0.0.1", port)):
+        with socket.create_server(("127.0.0.1", port)):
+            daemon.start()
+            with daemon.connect() as wire:
+                (problem,) = wire.call("daemon/status")["problems"]
+                assert problem["key"] == "websocket" and "in use" in problem["message"]
+            assert not file.exists()
+            daemon.stop()
         daemon.start()
-        with daemon.connect() as wire:
-            (problem,) = wire.call("daemon/status")["problems"]
-            assert problem["key"] == "websocket" and "in use" in problem["message"]
-        assert not file.exists()
+        new = file.read_text().strip()
+        for token, status in ((old, 401), (new, 101)):
+            with ByHand(port) as peer:
+                assert peer.upgrade(token=token) == status
         daemon.stop()
-    daemon.start()
-    new = file.read_text().strip()
-    for token, status in ((old, 401), (new, 101)):
-        with ByHand(port) as peer:
-            assert peer.upgrade(token=token) == status
-    daemon.stop()
-    assert not file.exists() and not file.with_name("proof-key").exists()
+        assert not file.exists() and not file.with_name("proof-key").exists()
 
 
 def test_the_daemon_proves_its_token(daemon: RunningDaemon, port: int, token: str) -> None:

@@ -56,6 +56,7 @@ class Server:
         self.faults: list[str] = []
         self.url = ""
         self.open = 0
+        self.on_hang: Callable[[], None] = lambda: None
         self._judge = judge
         self._again = again
 
@@ -75,6 +76,7 @@ class Server:
             self.asked.append(asked)
             step = self._step(asked)
             if step == "hangs":
+                self.on_hang()
                 await stream.receive_some()
                 return
             if step == "drops":
