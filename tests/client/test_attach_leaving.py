@@ -4,9 +4,17 @@ import os
 import re
 import signal
 import termios
+import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from haft.cli.terminal.attachment import Attachment
+from haft.cli.terminal.own_terminal import OwnTerminal
+from haft.cli.terminal.pollable_client import PollableClient
+from haft.errors import ReplyTimeout
+from haft_protocol.states import Screen
 from tests.client.person import ASKS, DETACH, STARTED, Person, Place
 from tests.forkserver import run_haft
 from tests.running import RunningDaemon
@@ -232,3 +240,47 @@ def test_a_stalled_terminal_delays_no_signal(place: Place, module: str) -> None:
         assert person.has_ended(20), "it waits for the terminal"
         assert person.ends() == 128 + signal.SIGTERM
         assert termios.tcgetattr(person.slave) == person.before
+
+
+class SlowDaemon:
+    """A connection whose daemon answers each call after four seconds of a clock of the test's own,
+    until its `timeout`."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.size = (40, 120)
+        self.resizes: list[dict[str, int]] = []
+        self.hung = False
+
+    def fetch(self, *_: object, timeout: float, **__: object) -> SimpleNamespace:
+        self._wait(timeout)
+        return SimpleNamespace(screen=Screen(*self.size, (0, 0), False, "", 1, 0))
+
+    def apply(self, _: str, input: Any, *, timeout: float, **__: object) -> None:
+        self.resizes.append(input["resize"])
+        self._wait(timeout)
+        self.size = input["resize"]["rows"], input["resize"]["cols"]
+
+    def _wait(self, timeout: float) -> None:
+        waited = 4.0 if self.hung else 0.0
+        self.now += min(waited, timeout)
+        if waited > timeout:
+            raise ReplyTimeout("haftd did not answer in time")
+
+
+def test_a_daemon_that_hangs_delays_the_end_by_the_time_of_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    daemon = SlowDaemon()
+    monkeypatch.setattr(time, "monotonic", lambda: daemon.now)
+    own = SimpleNamespace(size=lambda: (24, 80))
+    attached = Attachment(
+        cast(PollableClient, daemon), "h", cast(OwnTerminal, own), read_only=False
+    )
+    attached._fit()
+    assert daemon.size == (24, 80)
+    daemon.hung = True
+    began = daemon.now
+    attached.leave()
+    assert daemon.resizes[-1] == {"rows": 40, "cols": 120}
+    assert daemon.now - began == 5.0

@@ -116,11 +116,14 @@ class Attachment:
 
     def leave(self) -> int:
         """Restore the handle's size, unless another client has changed it; return the number of
-        typed characters that did not reach the process."""
+        typed characters that did not reach the process. A daemon that does not answer delays this
+        by the time of one call."""
         if self._original_size is not None and self._original_size != self._size:
+            until = time.monotonic() + _CALL_S
             try:
                 if self._size_now() == self._size:
-                    self._resize(self._original_size)
+                    left = max(0.0, until - time.monotonic())
+                    self._resize(self._original_size, timeout=left)
             except HaftError:
                 pass  # The handle has ended or asks, or the daemon is gone.
         return self._typed.waiting
@@ -350,10 +353,10 @@ class Attachment:
         shown = self._fetch("screen").screen
         return (shown.rows, shown.cols) if isinstance(shown, Screen) else None
 
-    def _resize(self, size: Size) -> None:
-        self._apply({"resize": {"rows": size[0], "cols": size[1]}})
+    def _resize(self, size: Size, timeout: float = _CALL_S) -> None:
+        self._apply({"resize": {"rows": size[0], "cols": size[1]}}, timeout=timeout)
 
-    def _apply(self, input: object, question: str | None = None) -> None:
+    def _apply(self, input: object, question: str | None = None, timeout: float = _CALL_S) -> None:
         self._line.apply(
             self._id,
             input,
@@ -361,7 +364,7 @@ class Attachment:
             wait="none",
             cursor=self._cursor,
             max_bytes=0,
-            timeout=_CALL_S,
+            timeout=timeout,
         )
 
 
