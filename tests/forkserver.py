@@ -316,7 +316,7 @@ _LATE = (
     "psutil",
     "pyghostty.core",
     "haftd.rpc.transports.websocket",
-    "haftd.runtimes.mcp.content",
+    "haftd.runtimes.mcp.exchange",
     "haftd.runtimes.mcp.exchange",
     "haftd.runtimes.mcp.http",
     "haftd.runtimes.mcp.server",

@@ -21,10 +21,10 @@ from haftd.methods.base import DeferredReply
 from haftd.methods.wait import until
 from haftd.rpc.replies import PendingRequest
 from haftd.runtimes.base import Call, Input, Runtime
-from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
 from tests.rpc.rig import Echo, Rig, request
+from tests.runtimes.fake import Emit, FakeRuntime, TakeInput
 from tests.runtimes.kit import shell
 
 SCRIPT = "printf '\\033[6n'; read line; echo $line"

@@ -12,7 +12,7 @@ from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.lists.pages import page
+from haftd.tools.lists.full_description import page
 
 
 def builtin_for(catalogue: Catalogue, describer: Describer) -> Builtin:

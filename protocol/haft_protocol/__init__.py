@@ -2,7 +2,7 @@
 
 `methods` is the table of methods; types: `params` `handles` `tools` `sessions` `pushes` `inquiries`
 `approvals` `reports` `trust` `states` `questions` `inputs` `outcome` `errors`
-`validation_messages`. Bytes: `framing` `rpc` `encoding` `value_counter` `json_depth` `json_text`.
-Else: `constants` `discover` `markdown` `model_text` `paths` `runtime_paths` `mcp`
-`terminal_queries` `query_filter` `patterns` `network_errors`.
+`validation_messages`. Bytes: `framing` `rpc` `encoding` `json_text`. Else: `constants` `discover`
+`markdown` `model_text` `paths` `runtime_paths` `mcp` `terminal_queries` `query_filter` `patterns`
+`network_errors`.
 """

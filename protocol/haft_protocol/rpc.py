@@ -14,8 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
-from .json_depth import measure_depth
-from .value_counter import ValueCount
+from .json_text import ValueCount, measure_depth
 
 __all__ = [
     "BadReply",

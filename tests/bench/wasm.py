@@ -14,7 +14,7 @@ from pathlib import Path
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.worker import VARIABLE, Order, cached_name
-from haftd.tools.definitions.wasm_engine import engine_version
+from haftd.tools.definitions.runtime_names import engine_version
 from tests.patience import PATIENCE_S
 from tests.running import RunningDaemon
 from tests.runtimes import modules

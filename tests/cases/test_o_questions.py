@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from haftd.inquiries.fake import FakeBackend
 from tests.cases.conftest import Desk
+from tests.inquiries.fake import FakeBackend
 from tests.inquiries.test_router import Room
 from tests.running import RunningDaemon
 from tests.wire import Refused

@@ -21,12 +21,12 @@ from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.backend import Backend, Candidate, Declined
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.command import CommandBackend
-from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
 from haftd.inquiries.llm.backend import LlmBackend
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.static import StaticBackend
 from haftd.runtimes.base import Call
+from tests.inquiries.fake import FakeBackend
 from tests.inquiries.llm.judging import judge
 from tests.inquiries.llm.recording import recorded
 from tests.inquiries.llm.serving import Server, Step, serving

@@ -12,7 +12,16 @@ from haftd.config.mcp_settings import McpServer
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import BuiltinRuntime
-from haftd.runtimes.fake import (
+from haftd.runtimes.mcp.environment import Environment
+from haftd.runtimes.mcp.runtime import McpRuntime
+from haftd.runtimes.mcp.servers import Servers
+from haftd.runtimes.process.runtime import ProcessRuntime
+from haftd.runtimes.terminal.runtime import TerminalRuntime
+from haftd.runtimes.vfs.runtime import VfsRuntime
+from haftd.testing import PARTS, Part, check_runtime
+from tests.mcpserver import SERVER
+from tests.runtimes import kit, mediating
+from tests.runtimes.fake import (
     Ask,
     CannotStart,
     Emit,
@@ -25,15 +34,6 @@ from haftd.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
-from haftd.runtimes.mcp.environment import Environment
-from haftd.runtimes.mcp.runtime import McpRuntime
-from haftd.runtimes.mcp.servers import Servers
-from haftd.runtimes.process.runtime import ProcessRuntime
-from haftd.runtimes.terminal.runtime import TerminalRuntime
-from haftd.runtimes.vfs.runtime import VfsRuntime
-from haftd.testing import PARTS, Part, check_runtime
-from tests.mcpserver import SERVER
-from tests.runtimes import kit, mediating
 from tests.runtimes.mediating import sandboxed
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from haftd.host.launch import landlock
 from haftd.runtimes.wasm.worker import cached_name
-from haftd.tools.definitions.wasm_engine import engine_version
+from haftd.tools.definitions.runtime_names import engine_version
 from tests.patience import PATIENCE_S
 from tests.running import RunningDaemon
 from tests.runtimes import modules

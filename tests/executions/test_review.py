@@ -17,7 +17,7 @@ from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.tool_question import InquiryCancelled
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed
-from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
+from tests.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
 from tests.terminations import termination
 
 ABORT = EndedBy("abort", "somebody")

@@ -25,8 +25,8 @@ from haftd.host.launch.spawn import leaders
 from haftd.inquiries.kind import Answered
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext
-from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from tests.patience import PATIENCE_S
+from tests.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from tests.terminations import termination
 
 

@@ -19,12 +19,12 @@ from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
 from haftd.inquiries.backend import Backend, Candidate, Declined, InquiryFailed
 from haftd.inquiries.client_question import ClientQuestion
-from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Answered, InquiryContext, Message, Unanswered, Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
 from haftd.tools.definitions.definition import QuestionPolicy
+from tests.inquiries.fake import FakeBackend
 
 YES = {"answer": True}
 

@@ -16,12 +16,12 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle, HandleSettings
 from haftd.core.sessions import Turns
 from haftd.core.termination import Termination
-from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
 from haftd.inquiries.router import InquiryRouter
 from haftd.methods.base import DeferredReply
 from haftd.methods.turn import turn_end
 from tests.core.disks import make
+from tests.inquiries.fake import FakeBackend
 
 TIMEOUT_S = 10
 ANSWERED_S = 9

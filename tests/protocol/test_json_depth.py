@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol.json_depth import measure_depth
+from haft_protocol.json_text import measure_depth
 
 
 def depth(value: object) -> int:

@@ -9,8 +9,8 @@ import pytest
 
 from haft_protocol import rpc
 from haft_protocol.errors import RpcError
+from haft_protocol.json_text import ValueCounter
 from haft_protocol.rpc import Batch, Invalid, ParseFault, Request, Response, Single
-from haft_protocol.value_counter import ValueCounter
 
 
 def request(**fields: Any) -> bytes:

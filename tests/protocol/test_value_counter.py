@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol import value_counter
-from haft_protocol.json_depth import measure_depth
-from haft_protocol.value_counter import ValueCounter
+from haft_protocol import json_text
+from haft_protocol.json_text import ValueCounter, measure_depth
 
 TEXT = st.text(st.sampled_from(list('\\\\\\",:[]{}ae\u00e9\n')))
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -34,7 +33,7 @@ def counted(value: Any) -> int:
 def test_the_count_does_not_depend_on_the_slices(value: Any, size: int) -> None:
     message = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(value_counter, "_SLICE", size)
+        patch.setattr(json_text, "_SLICE", size)
         counter = ValueCounter(message, 1_000)
         while not counter.step():
             pass

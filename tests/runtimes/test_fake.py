@@ -9,7 +9,8 @@ import trio.testing
 from haft_protocol.questions import Boolean, InvalidAnswer, Question
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Input, InputRefused
-from haftd.runtimes.fake import (
+from haftd.testing import Recorder, perform
+from tests.runtimes.fake import (
     Ask,
     Emit,
     Exit,
@@ -21,7 +22,6 @@ from haftd.runtimes.fake import (
     Unkillable,
     WaitFor,
 )
-from haftd.testing import Recorder, perform
 from tests.terminations import termination
 
 

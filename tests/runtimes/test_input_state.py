@@ -4,7 +4,7 @@ import pytest
 
 from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.base import Wanted
-from haftd.runtimes.process.input_state import translate
+from haftd.runtimes.process.control import translate
 
 KEYS = ReadState("reads", "key", True)
 LINE = ReadState("reads", "line", True)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from haftd.runtimes.mcp.content import text_of
+from haftd.runtimes.mcp.exchange import text_of
 from haftd.runtimes.mcp.shapes import CallResult
 
 DATA = base64.b64encode(b"\x89PNG").decode()

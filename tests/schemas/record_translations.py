@@ -17,7 +17,7 @@ from typing import Any
 from haft_protocol.errors import RpcError
 from haftd.schemas import PROVIDERS, UnsupportedSchema, translate
 from haftd.schemas.dialects import PLAIN
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
 from .boundaries import FAULTS, FORMS, ROOTS
@@ -55,7 +55,7 @@ def replies(schema: Any, args: Any) -> dict[str, str]:
 def reply(schema: Any, args: Any) -> str:
     """Return the arguments as they are taken, or the problems."""
     try:
-        text = _text(check(Tool(name="x", file="f", parameters=schema), args))
+        text = _text(check_arguments(Tool(name="x", file="f", parameters=schema), args))
     except RpcError as error:
         data = error.data or {}
         text = "; ".join(f"{one['path']}: {one['message']}" for one in data["problems"])

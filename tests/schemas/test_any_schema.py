@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, translate
 from haftd.schemas.normalization import normalize
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
 from .accepting import refusals
@@ -57,7 +57,7 @@ def test_an_unfitting_default_survives_a_lossless_dialect() -> None:
     form = {"oneOf": [{"type": "null"}, {"type": "null"}], "default": None}
     schema = {"type": "object", "properties": {"a": form}}
     assert any(one.lossless for _, one in each(schema))
-    assert check(Tool(name="x", file="f", parameters=schema), {}) == {}
+    assert check_arguments(Tool(name="x", file="f", parameters=schema), {}) == {}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -109,7 +109,7 @@ def test_an_answer_accepted_by_a_dialect_is_accepted_or_refused_with_a_path(
         fits = jsonschema_rs.is_valid(read(one.parameters), value)
         before = copy.deepcopy(value)
         try:
-            check(tool, value)
+            check_arguments(tool, value)
         except RpcError as error:
             assert error.kind == "invalid_arguments"
             assert error.data["problems"]

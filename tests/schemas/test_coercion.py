@@ -8,7 +8,7 @@ import pytest
 
 from haftd.schemas import PROVIDERS, translate
 from haftd.schemas.coercion import Steps, coerce
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
 
@@ -90,7 +90,7 @@ def test_renamed_properties_are_mapped_back(provider: str) -> None:
     tool = Tool(name="x", file="f", parameters=schema)
     shown = list(translate("x", schema, PROVIDERS[provider]).parameters["properties"])
     given = {name: f"value of {at}" for at, name in enumerate(shown)}
-    assert check(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
+    assert check_arguments(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
 
 
 def test_other_names_stay_unchanged() -> None:
@@ -119,7 +119,7 @@ def test_json_text_replaces_values_that_a_strict_provider_cannot_hold() -> None:
         "env": '{"A": "b"}',
         "tree": {"v": 1, "kids": ['{"v": 2, "kids": [{"v": 3}]}']},
     }
-    assert check(tool, given) == {
+    assert check_arguments(tool, given) == {
         "env": {"A": "b"},
         "tree": {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3}]}]},
     }

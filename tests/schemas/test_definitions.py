@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, exposed, translate
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool, compile_schema
 
 from .accepting import JUDGES, refusals
@@ -28,7 +28,7 @@ def test_there_are_forty_definitions_and_a_judge_per_provider() -> None:
 def test_the_definitions_are_valid_and_their_arguments_fit(name: str) -> None:
     schema, args = NASTY[name]
     compile_schema(schema)
-    check(Tool(name="x", file="f", parameters=schema), args)
+    check_arguments(Tool(name="x", file="f", parameters=schema), args)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

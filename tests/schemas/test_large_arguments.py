@@ -10,7 +10,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.schemas import validation
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool, compile_schema
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -137,7 +137,9 @@ def test_a_too_deeply_nested_value_is_refused() -> None:
     for _ in range(2_000):
         value = [value]
     with pytest.raises(RpcError) as caught:
-        check(Tool(name="x", file="f", parameters=closed(v=TEXT, w=TEXT)), {"w": value, "v": "x"})
+        check_arguments(
+            Tool(name="x", file="f", parameters=closed(v=TEXT, w=TEXT)), {"w": value, "v": "x"}
+        )
     assert caught.value.data["problems"] == [
         {"path": "arguments", "message": "they are nested too deeply to be checked"}
     ]

@@ -15,9 +15,9 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Problem
-from haftd.tools.calls import arguments
 from haftd.tools.calls.environment import build, call_value
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import parse
@@ -52,7 +52,7 @@ def packed(name: str) -> Tool:
 def called(tool: Tool, args: Mapping[str, Any], root: str = "/", path: str = PATH) -> ResolvedCall:
     """The tool resolved for a call, from the arguments as a client sends them."""
     context = CallContext(root=root, session="s", handle="h", path=path)
-    return resolve(tool, arguments.check(tool, args), context)
+    return resolve(tool, check_arguments(tool, args), context)
 
 
 def refused(tool: Tool, args: Mapping[str, Any], root: str = "/") -> RpcError:

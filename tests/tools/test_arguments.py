@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.tools.calls.arguments import check
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
 
@@ -25,7 +25,7 @@ def of(schema: dict[str, Any]) -> Tool:
 
 def problems(tool: Tool, args: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(RpcError) as caught:
-        check(tool, args)
+        check_arguments(tool, args)
     error = caught.value
     assert error.code == -32005
     assert error.data["kind"] == "invalid_arguments"
@@ -72,7 +72,7 @@ def test_json_in_a_text_is_converted_where_no_text_is_expected(
     schema: dict[str, Any], value: object, fitted: object
 ) -> None:
     tool = of({"type": "object", "properties": {"v": schema}, "$defs": {"n": INTEGER}})
-    found = check(tool, {"v": value})["v"]
+    found = check_arguments(tool, {"v": value})["v"]
     assert found == fitted
     assert type(found) is type(fitted)
 
@@ -154,10 +154,15 @@ def test_defaults_are_filled_in_at_every_level() -> None:
         f={"type": "integer"},
     )
     args = {"b": {}, "c": [{}, {"n": 4}]}
-    assert check(tool, args) == {"a": [], "b": {"n": 3}, "c": [{"n": 3}, {"n": 4}], "e": None}
-    first = check(tool, args)["a"]
+    assert check_arguments(tool, args) == {
+        "a": [],
+        "b": {"n": 3},
+        "c": [{"n": 3}, {"n": 4}],
+        "e": None,
+    }
+    first = check_arguments(tool, args)["a"]
     first.append(1)
-    assert check(tool, args)["a"] == []
+    assert check_arguments(tool, args)["a"] == []
 
 
 MANY = [f"value-{number:02}" for number in range(25)]
@@ -231,13 +236,13 @@ def test_a_value_that_fits_two_branches_of_one_of_is_reported() -> None:
     ids=lambda tool: str(tool.parameters)[:60],
 )
 def test_an_unfitting_default_is_not_filled_in(schema: Tool) -> None:
-    assert check(schema, {}) == {}
+    assert check_arguments(schema, {}) == {}
 
 
 def test_defaults_beside_an_unfitting_one_are_filled_in() -> None:
     inner = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
     tool = having(a={"type": "integer", "default": "x"}, b={"default": 2}, c=inner)
-    assert check(tool, {"c": {}}) == {"b": 2, "c": {"n": 1}}
+    assert check_arguments(tool, {"c": {}}) == {"b": 2, "c": {"n": 1}}
     assert problems(tool, {"b": 1, "c": 5}).keys() >= {"c"}
 
 
@@ -269,8 +274,8 @@ def test_a_self_reference_ends() -> None:
             },
         }
     )
-    assert check(tool, {"t": {"t": {"t": {}}}}) == {"t": {"t": {"t": {}}}}
-    assert check(tool, {"v": 3})["v"] == 3
+    assert check_arguments(tool, {"t": {"t": {"t": {}}}}) == {"t": {"t": {"t": {}}}}
+    assert check_arguments(tool, {"v": 3})["v"] == 3
 
 
 SCHEMAS = st.recursive(
@@ -324,8 +329,8 @@ def test_valid_arguments_are_unchanged_and_texts_of_them_are_converted(
     tool = having(v=schema)
     args = {"v": value}
     before = copy.deepcopy(args)
-    assert check(tool, args) == before
-    assert check(tool, {"v": stringified(value, schema)}) == before
+    assert check_arguments(tool, args) == before
+    assert check_arguments(tool, {"v": stringified(value, schema)}) == before
     assert args == before
 
 
@@ -341,6 +346,6 @@ def test_any_arguments_are_accepted_or_refused(value: Any) -> None:
     tool = having(v=OBJECT, w=LIST)
     for args in ({"v": value}, {"w": value}, value if isinstance(value, dict) else {}):
         try:
-            assert tool.validator.is_valid(check(tool, args))
+            assert tool.validator.is_valid(check_arguments(tool, args))
         except RpcError as error:
             assert error.data["problems"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from haftd.tools.lists.full_description import describe
-from haftd.tools.lists.pages import page
+from haftd.tools.lists.full_description import describe, page
 
 from .making import tool
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from haftd.tools.calls import arguments
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
 from tests.tools.making import called, read, tool
@@ -123,7 +123,7 @@ def test_the_program_fills_the_definitions_gaps() -> None:
         "additionalProperties": False,
     }
     assert found.parameters_given and not found.self_describing
-    assert arguments.check(found, {"package": "p"}) == {"package": "p", "times": 1}
+    assert check_arguments(found, {"package": "p"}) == {"package": "p", "times": 1}
 
 
 def test_the_users_fields_take_precedence_one_by_one() -> None:

@@ -24,9 +24,9 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.launch_spec import shown_command
 from haftd.runtimes.base import Call, Runtime
-from haftd.tools.calls import arguments
 from haftd.tools.calls.environment import path_of
 from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import mode_of, run_modes
 from haftd.tools.definitions.definition import Tool
@@ -98,7 +98,7 @@ class Starter(msgspec.Struct):
         call_id: str | None,
         client: Mapping[str, str | None] | None,
     ) -> Prepared:
-        args = arguments.check(tool, new_args)
+        args = check_arguments(tool, new_args)
         resolved = resolve(tool, args, context)
         if not tool.is_builtin and resolved.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")

@@ -1,9 +1,9 @@
 """JSON-RPC methods, a file each, and their table.
 
 A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such
-as `access` or `services`. Readers share `read`, `conditions`, `wait` and `evidence`, approved
-methods `approval_gate` and `argument_display`. A model's calls go through `modelcall` or
-`verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
+as `access`, or services, which methods on handles share. Readers share `read`, `conditions`, `wait`
+and `evidence`, approved methods `approval_gate` and `argument_display`. A model's calls go through
+`modelcall` or `verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from haftd.daemon import Daemon
 from . import (
     abort,
     apply,
-    approvals,
     askpass,
     await_,
     control,
@@ -39,9 +38,8 @@ from . import (
     turn,
 )
 from .access import Access
-from .base import MethodHandler
+from .base import MethodHandler, StartServices
 from .descriptions import NEEDS, described
-from .services import StartServices
 
 
 def services_of(daemon: Daemon) -> StartServices:
@@ -93,8 +91,8 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
         "inquiries/ask": partial(inquiries.inquiries_ask, access, router),
         "inquiries/list": partial(inquiries.inquiries_list, access, router),
         "inquiries/answer": partial(inquiries.inquiries_answer, access, router),
-        "approvals/list": partial(approvals.approvals_list, access, router),
-        "approvals/decide": partial(approvals.approvals_decide, access, router),
+        "approvals/list": partial(inquiries.approvals_list, access, router),
+        "approvals/decide": partial(inquiries.approvals_decide, access, router),
         "askpass": partial(askpass.askpass, daemon.supervisor, audit),
         "daemon/status": partial(control.status, daemon, access),
         "daemon/reload": reload,

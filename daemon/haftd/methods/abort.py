@@ -14,9 +14,8 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 
 from .approval_gate import approved
-from .base import DeferredReply
+from .base import DeferredReply, HandleServices
 from .read import plain_state, read_plain
-from .services import HandleServices
 
 
 def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:

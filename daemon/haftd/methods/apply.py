@@ -22,10 +22,9 @@ from haftd.executions.execution import Execution
 from haftd.inquiries.kind import Answered
 
 from .approval_gate import approved
-from .base import DeferredReply, result_of
+from .base import DeferredReply, HandleServices, result_of
 from .conditions import Reading
 from .read import answer, look, plain_state, plan
-from .services import HandleServices
 from .wait import until
 
 _TYPED = ("text", "line", "keys", "paste")

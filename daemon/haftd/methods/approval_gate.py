@@ -33,8 +33,7 @@ from haftd.tools.definitions.approval_policy import mode_of, render
 from haftd.tools.definitions.definition import Tool
 
 from .argument_display import renderer
-from .base import DeferredReply, result_of
-from .services import HandleServices, StartServices
+from .base import DeferredReply, HandleServices, StartServices, result_of
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 

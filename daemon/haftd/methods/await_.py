@@ -15,9 +15,8 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 
-from .base import DeferredReply
+from .base import DeferredReply, HandleServices
 from .read import plain_state, read_plain
-from .services import HandleServices
 from .wait import until
 
 NO_IDS = "at least one id is needed, in `any` or `all`"

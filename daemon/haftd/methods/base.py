@@ -1,4 +1,5 @@
-"""Form of a method: a synchronous decision, a result, an `RpcError`, or a `DeferredReply`."""
+"""Form of a method: a synchronous decision, a result, an `RpcError`, or a `DeferredReply`; and the
+parts of the daemon that methods on handles share, bound by `methods.table`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,17 @@ from typing import Any
 
 import msgspec
 
+from haftd.audit import Audit
 from haftd.caller import Caller
+from haftd.executions.helpers import HelperRunner
+from haftd.executions.starter import Starter
+from haftd.executions.supervisor import Supervisor
+from haftd.inquiries.router import InquiryRouter
+from haftd.notices.output_watcher import OutputWatcher
+from haftd.subscriptions import Subscriptions
+from haftd.tools.catalogue import Catalogue
+
+from .access import Access
 
 
 class DeferredReply(msgspec.Struct, frozen=True):
@@ -28,3 +39,18 @@ async def result_of(reply: object, *, in_batch: bool = False) -> object:
 
 MethodHandler = Callable[[Caller, Any], object]
 """From caller and decoded params to a result or `DeferredReply`; raises `RpcError`."""
+
+
+class HandleServices(msgspec.Struct, frozen=True):
+    access: Access
+    supervisor: Supervisor
+    inquiries: InquiryRouter
+    catalogue: Catalogue
+    audit: Audit
+
+
+class StartServices(HandleServices, frozen=True):
+    starter: Starter
+    helpers: HelperRunner
+    subscriptions: Subscriptions
+    watching: OutputWatcher

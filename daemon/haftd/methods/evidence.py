@@ -17,7 +17,7 @@ MIN_PERIOD_MS = 500
 _MIN_IDLE_S = 0.3
 """Minimum time without output or work before a program with unlearned waits is idle."""
 _MAX_IDLE_S = 1.5
-"""Sufficient idle time: a longer wait is for input (`runtimes/process/input_state`)."""
+"""Sufficient idle time: a longer wait is for input (`runtimes/process/control`)."""
 _MIN_LEARNED_IDLE_S = 0.03
 """Minimum idle time if all waits were learned at earlier prompts."""
 _MIN_LEARNED_MS = 50

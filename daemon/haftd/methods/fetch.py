@@ -8,8 +8,8 @@ from haft_protocol.methods import FetchParams
 from haftd.caller import Caller
 
 from .approval_gate import approved
+from .base import HandleServices
 from .read import answer, new_from, plan
-from .services import HandleServices
 
 
 def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> object:

@@ -1,5 +1,5 @@
-"""inquiries/list, inquiries/answer: open questions that the client might be asked; inquiries/ask: its
-own.
+"""inquiries/list, inquiries/answer: open questions that the client might be asked; inquiries/ask:
+its own; approvals/list, approvals/decide: actions that await approval.
 
 The first answer counts; other requests are cancelled.
 """
@@ -9,7 +9,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from haft_protocol.approvals import Approval, Decided
 from haft_protocol.errors import (
+    approval_gone,
     inquiry_gone,
     invalid_answer,
     invalid_params,
@@ -19,6 +21,9 @@ from haft_protocol.errors import (
 )
 from haft_protocol.inquiries import Inquiry, client_question_id
 from haft_protocol.methods import (
+    ApprovalsDecideParams,
+    ApprovalsListParams,
+    ApprovalsListResult,
     InquiriesAnswerParams,
     InquiriesAskParams,
     InquiriesAskResult,
@@ -110,3 +115,36 @@ def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquir
         raise caller.refusal("answer what a person is asked")
     if params.remember is not UNSET:
         raise caller.refusal("have an answer remembered")
+
+
+def approvals_list(
+    access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams
+) -> ApprovalsListResult:
+    name = access.session_of(caller, params)
+    approvals = router.listed(Approval, None if name == "*" else name, caller)
+    return ApprovalsListResult(tuple(approval for _, approval in approvals))
+
+
+def approvals_decide(
+    access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsDecideParams
+) -> dict[str, object]:
+    """Decide an approval.
+
+    Raises `invalid_answer` for an unknown id, `invalid_arguments` for invalid edits,
+    `not_authorized`.
+    """
+    session = access.session_of(caller, params)
+    if not caller.may("approvals"):
+        raise caller.refusal("decide what waits for approval")
+    decided = Decided(params.decision, params.arguments, params.remember, params.reason)
+    try:
+        decided.check()
+    except InvalidAnswer as wrong:
+        raise invalid_params(str(wrong)) from None
+    entry = router.find(Approval, session, caller, params.approval_id)
+    if entry is None:
+        raise approval_gone(params.approval_id, session)
+    pending, _ = entry
+    value, remember = pending.kind.read(msgspec.to_builtins(decided))
+    router.accept(pending, Answered(value, caller=caller, remember=remember))
+    return {}

@@ -15,7 +15,7 @@ from haft_protocol.states import HandleState, Notice, Stopped, Waiting
 from haftd.core.text import cut_text
 from haftd.executions.supervisor import Supervisor
 
-from .services import HandleServices
+from .base import HandleServices
 
 MAX_TEXT = 8_000
 """Bytes of output in one reply."""

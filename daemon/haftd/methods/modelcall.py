@@ -37,9 +37,8 @@ from haftd.tools.definitions.definition import Tool
 
 from .access import Access
 from .apply import is_beside
-from .base import DeferredReply
+from .base import DeferredReply, StartServices
 from .read import look
-from .services import StartServices
 from .spawn import start, vars_of
 from .wait import until
 

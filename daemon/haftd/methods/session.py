@@ -15,9 +15,8 @@ from haftd.core.sessions import Turns
 from haftd.notices.queues import NoticeQueues
 
 from .access import Access
-from .base import DeferredReply
+from .base import DeferredReply, HandleServices, StartServices
 from .read import read_plain
-from .services import HandleServices, StartServices
 
 
 def session_list(access: Access, caller: Caller, params: Empty) -> SessionListResult:

@@ -32,9 +32,8 @@ from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
 
 from .approval_gate import approver_of, definition_key, reviewer_of
-from .base import DeferredReply, result_of
+from .base import DeferredReply, StartServices, result_of
 from .read import answer, plan, read_plain
-from .services import StartServices
 
 _CHECKED_IN_A_ROW = 8
 """Spawns checked between checkpoints: some milliseconds."""

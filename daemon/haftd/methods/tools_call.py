@@ -37,11 +37,10 @@ from haftd.tools.lists.tool_list import AWAIT
 from .abort import abort
 from .apply import apply, is_beside
 from .await_ import NO_IDS, await_
-from .base import DeferredReply, result_of
+from .base import DeferredReply, StartServices, result_of
 from .fetch import fetch
 from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
-from .services import StartServices
 from .spawn import spawn
 from .verbcall import serve_verb, verb_call
 

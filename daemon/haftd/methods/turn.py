@@ -30,9 +30,8 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.turn_end import TurnEnd
 
 from .access import Access
-from .base import DeferredReply
+from .base import DeferredReply, HandleServices
 from .read import plain_state
-from .services import HandleServices
 from .wait import until
 
 

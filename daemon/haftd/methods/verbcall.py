@@ -52,7 +52,7 @@ from .abort import abort
 from .access import Access
 from .apply import apply
 from .await_ import await_
-from .base import DeferredReply, result_of
+from .base import DeferredReply, StartServices, result_of
 from .fetch import fetch
 from .handles_list import handles_list
 from .model_text import MAX_TEXT
@@ -65,7 +65,6 @@ from .modelcall import (
     tool_of,
 )
 from .read import plain_state, read_plain
-from .services import StartServices
 from .spawn import spawn
 
 _WAITS = {"now": "none"}

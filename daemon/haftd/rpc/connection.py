@@ -16,8 +16,8 @@ import trio
 
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
+from haft_protocol.json_text import ValueCounter
 from haft_protocol.methods import LimitsResult
-from haft_protocol.value_counter import ValueCounter
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
 from haftd.host.process.peer_process import PeerProcess

@@ -27,6 +27,7 @@ from haft_protocol.errors import (
     not_authorized,
     read_only,
 )
+from haft_protocol.json_text import ValueCount
 from haft_protocol.methods import METHODS, LimitsResult, SpawnParams
 from haft_protocol.rpc import (
     Batch,
@@ -38,7 +39,6 @@ from haft_protocol.rpc import (
     read_message,
     read_params,
 )
-from haft_protocol.value_counter import ValueCount
 from haftd.caller import Caller
 from haftd.core.truncation import FindHandle, truncate_batch
 from haftd.logs import Log

@@ -45,6 +45,7 @@ __all__ = [
     "StartFailed",
     "ToolFailed",
     "Wanted",
+    "WithoutScreen",
     "is_cancellation",
 ]
 
@@ -242,6 +243,22 @@ class ExecutionControl(Protocol):
     def hides_input(self) -> bool:
         """True if a line typed now is not shown: echo off in canonical mode. Echo by the process
         itself does not count."""
+
+
+class WithoutScreen:
+    """Part of `ExecutionControl` of a tool without a terminal."""
+
+    def screen(self) -> Screen | None:
+        return None
+
+    def paint(self) -> bytes | None:
+        return None
+
+    def styled_rows(self) -> StyledRows | None:
+        return None
+
+    def screen_digest(self) -> int | None:
+        return None
 
 
 class Wanted(msgspec.Struct, frozen=True):

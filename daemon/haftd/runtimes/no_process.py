@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 
-from haft_protocol.states import Exit, LeftBehind, Screen, StyledRows
+from haft_protocol.states import Exit, LeftBehind
 from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED, Rendering
 
@@ -16,6 +16,7 @@ from .base import (
     RuntimeContext,
     ToolFailed,
     Wanted,
+    WithoutScreen,
     is_cancellation,
 )
 
@@ -45,7 +46,7 @@ class NoProcessRuntime(ABC):
         return result
 
 
-class NoProcessControl:
+class NoProcessControl(WithoutScreen):
     pid: int | None = None
     terminal = False
     rendering: Rendering = STRIPPED
@@ -67,18 +68,6 @@ class NoProcessControl:
 
     def members(self) -> tuple[int, ...]:
         return ()
-
-    def screen(self) -> Screen | None:
-        return None
-
-    def paint(self) -> bytes | None:
-        return None
-
-    def styled_rows(self) -> StyledRows | None:
-        return None
-
-    def screen_digest(self) -> int | None:
-        return None
 
     def wanted(self) -> Wanted:
         return Wanted("busy")

@@ -4,10 +4,10 @@ All functions are pure, and a translated schema translates to itself. Keywords t
 rejects become sentences in a description, and are still checked against the tool's own schema at
 the call. A schema that cannot be described either raises `UnsupportedSchema`, for that one tool.
 
-- To a provider: `normalization` brings any draft into one form, `intersection` joins two schemas of
-  that form, `object_root` removes a choice at the root, `dialect_writer` writes the keywords of a
-  dialect, `passthrough` all keywords; `translation` does this for one tool. Tables: `dialects` of
-  the providers, `jsontypes` of the types; `descriptions` has the sentences, `names` the accepted
+- To a provider: `normalization` brings any draft into one form and knows its types, `intersection`
+  joins two schemas of that form, `object_root` removes a choice at the root, `dialect_writer`
+  writes the keywords of a dialect, `passthrough` all keywords; `translation` does this for one
+  tool. `dialects` has the providers' tables, `descriptions` the sentences, `names` the accepted
   names.
 - Of a call: `calls` builds the schema of a call's actions, `coercion` adapts arguments,
   `validation` checks them, `violations` explains the validator's errors.

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from .intersection import ANNOTATIONS, Node, is_never
-from .jsontypes import types_of
-from .normalization import CUT
+from .normalization import CUT, types_of
 
 _MAX_VALUE_LENGTH = 200
 _MAX_PHRASE_LENGTH = 400

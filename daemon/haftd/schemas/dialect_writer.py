@@ -24,9 +24,8 @@ from .descriptions import (
 )
 from .dialects import Dialect
 from .intersection import ANNOTATIONS, NEVER, Node, is_never, merge
-from .jsontypes import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
 from .names import exposed_properties
-from .normalization import CUT
+from .normalization import CUT, NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
 
 _CHOICES = ("anyOf", "oneOf")
 _NULL: Node = {"type": ["null"]}

@@ -10,9 +10,8 @@ from typing import Any
 from .descriptions import choice_sentence, original_name_sentence, recursion_sentence, with_notes
 from .dialects import Dialect
 from .intersection import NEVER, Node, is_never
-from .jsontypes import type_of
 from .names import exposed_properties
-from .normalization import CUT
+from .normalization import CUT, type_of
 
 _EXACT = ("oneOf", "not", "if")
 _ONE = ("items", "then", "else", "contains", "propertyNames")

@@ -14,7 +14,7 @@ from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.backend import InquiryFailed
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.llm import prompt
-from haftd.inquiries.llm.group import Groups, Member
+from haftd.inquiries.llm.backend import Groups, Member
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import ask_backend
 from tests.inquiries.asking import pending

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from haftd.inquiries.llm.transport import Transport
+from haftd.inquiries.llm.sender import Transport
 
 
 @pytest.mark.parametrize("size", [10, 1 << 25])

@@ -3,6 +3,6 @@ opened by `server/discover`).
 
 `servers` holds every `server`, on services of an `environment`; a `peer` pairs requests and replies
 over a `process` or `http` (`event_stream`, `header_marks`), `connection` negotiates the era.
-`runtime` runs a call as an `exchange`; `elicitation` translates questions, `content` results,
+`runtime` runs a call as an `exchange`, with the result's text; `elicitation` translates questions,
 `shapes` are the messages.
 """

@@ -7,7 +7,6 @@ error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import trio
 from msgspec import UNSET
@@ -16,11 +15,12 @@ from haftd.core.termination import Termination
 from haftd.host import pump
 from haftd.host.launch.spawn import Exit
 from haftd.runtimes.process.child import Child, Output
+from haftd.runtimes.process.helper import ContextWithoutHandle
 from haftd.runtimes.process.interpreter import ToolResult
 from haftd.runtimes.process.resource_limits import ResourceLimits
 from haftd.tools.definitions.server_tools import ServedTool
 
-from ..base import Call, ExecutionControl, PendingAnswer
+from ..base import Call
 from .peer import Disconnected, Peer, Pending
 
 MAX_MESSAGE = 64 << 20
@@ -50,34 +50,13 @@ class StderrTail:
         return tuple(kept[-_MAX_LINES:])
 
 
-class _Context:
+class _Context(ContextWithoutHandle):
     def __init__(self, grace_s: float, on_end: Callable[[Termination], None]) -> None:
-        self.grace_s = grace_s
+        super().__init__(grace_s)
         self._on_end = on_end
-
-    def started(self, control: ExecutionControl) -> None:
-        pass
-
-    def emit(self, data: bytes, *, is_stderr: bool = False) -> None:
-        pass
-
-    def keep_up(self) -> None:
-        pass
-
-    def written(self, number: int) -> None:
-        pass
 
     def ended(self, termination: Termination, *, complete: bool = True) -> None:
         self._on_end(termination)
-
-    def redrawn(self) -> None:
-        pass
-
-    def completed(self) -> None:
-        pass
-
-    def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        raise AssertionError("a server asks on behalf of a call")
 
 
 class ServerProcess:

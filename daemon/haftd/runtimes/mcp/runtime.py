@@ -48,8 +48,7 @@ class McpRuntime:
         return result
 
     async def _call(self, call: Call, context: RuntimeContext, name: str, tool: str) -> str:
-        from .content import text_of
-        from .exchange import Exchange
+        from .exchange import Exchange, text_of
         from .peer import Disconnected
         from .server import ServerFault
 

@@ -36,11 +36,11 @@ class Failed(Redacted, frozen=True):
     stderr_tail: bytes = b""
 
 
-class _Context:
-    def __init__(self) -> None:
-        self.grace_s = _GRACE_S
-        self.scope = trio.CancelScope()
-        self.end: Termination | None = None
+class ContextWithoutHandle:
+    """Part of `base.RuntimeContext` for a program without a handle, of which only the end counts."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.grace_s = grace_s
 
     def started(self, control: ExecutionControl) -> None:
         pass
@@ -54,11 +54,6 @@ class _Context:
     def written(self, number: int) -> None:
         pass
 
-    def ended(self, termination: Termination, *, complete: bool = True) -> None:
-        """Record the end; other processes are killed."""
-        self.end = termination
-        self.scope.cancel()
-
     def redrawn(self) -> None:
         pass
 
@@ -66,7 +61,19 @@ class _Context:
         pass
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        raise AssertionError("a helper command asks nothing")
+        raise AssertionError("a program without a handle asks nothing")
+
+
+class _Context(ContextWithoutHandle):
+    def __init__(self) -> None:
+        super().__init__(_GRACE_S)
+        self.scope = trio.CancelScope()
+        self.end: Termination | None = None
+
+    def ended(self, termination: Termination, *, complete: bool = True) -> None:
+        """Record the end; other processes are killed."""
+        self.end = termination
+        self.scope.cancel()
 
 
 class Captured(Redacted, frozen=True):

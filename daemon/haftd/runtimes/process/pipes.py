@@ -7,16 +7,14 @@ import os
 import signal
 from collections.abc import Sequence
 
-from haft_protocol.states import Screen, StyledRows
 from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.late_event import LateEvent
 from haftd.runtimes import keys
-from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
+from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted, WithoutScreen
 
 from .child import Child
-from .control import ChildControl
-from .input_state import translate
+from .control import ChildControl, translate
 
 
 class _Room:
@@ -35,7 +33,7 @@ class _Room:
         await self._event.wait()
 
 
-class PipeControl(ChildControl):
+class PipeControl(WithoutScreen, ChildControl):
     """Control of a process on pipes. When a one-shot tool is run again, `attach` joins the new
     process and the input numbers continue."""
 
@@ -86,18 +84,6 @@ class PipeControl(ChildControl):
         """Report queued input as written, after the process's end. Closes no descriptor."""
         if self._writer is not None and self._writer.waiting:
             self._context.written(self._number)
-
-    def screen(self) -> Screen | None:
-        return None
-
-    def paint(self) -> bytes | None:
-        return None
-
-    def styled_rows(self) -> StyledRows | None:
-        return None
-
-    def screen_digest(self) -> int | None:
-        return None
 
     def wanted(self) -> Wanted:
         """Return the input state: waiting if the process sleeps in a read of standard input, with

@@ -17,8 +17,7 @@ from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
 from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
 from haftd.runtimes.process.child import Child, Output
-from haftd.runtimes.process.control import ChildControl
-from haftd.runtimes.process.input_state import translate
+from haftd.runtimes.process.control import ChildControl, translate
 from haftd.runtimes.process.interpreter import Plain
 from haftd.runtimes.process.resource_limits import ResourceLimits
 

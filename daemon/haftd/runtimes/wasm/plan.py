@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
-from haftd.tools.definitions.wasm_engine import engine_folder
+from haftd.tools.definitions.runtime_names import engine_folder
 
 from . import worker
 from .worker import Order

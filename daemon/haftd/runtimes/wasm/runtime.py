@@ -18,7 +18,7 @@ from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.process.helper import Failed, run_helper
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.threads import run_in_thread
-from haftd.tools.definitions.wasm_engine import engine_version
+from haftd.tools.definitions.runtime_names import engine_version
 
 from . import worker
 from .plan import compile_launch, module_of

@@ -1,3 +1,3 @@
-"""From a call to a process: `tool_calls` reads the action, `arguments` are checked, `resolve`
-renders the command, with the process's `environment` and `confinement` and the PATH of the user's
-shell (`loginpath`)."""
+"""From a call to a process: `tool_calls` reads the action and checks arguments, `resolve` renders
+the command, with the process's `environment` and `confinement` and the PATH of the user's shell
+(`loginpath`)."""

@@ -1,4 +1,5 @@
-"""Parser of a model's arguments for a stateful tool: its own stand beside `action` and `id`."""
+"""Check of a call's arguments, and parser of a model's for a stateful tool: its own stand beside
+`action` and `id`."""
 
 from __future__ import annotations
 
@@ -12,14 +13,13 @@ from haft_protocol.errors import RpcError, action_not_supported, invalid_argumen
 from haft_protocol.methods import ID_FORM
 from haftd.lazy_pattern import lazy_pattern
 from haftd.redacted import Redacted
+from haftd.schemas import validation
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce
 from haftd.schemas.normalization import normalize
 from haftd.schemas.object_root import flatten
 from haftd.schemas.validation import problems
-from haftd.tools.definitions.definition import Action, Tool
-
-from .arguments import check
+from haftd.tools.definitions.definition import NO_PARAMETERS, Action, Tool
 
 _ID = lazy_pattern(ID_FORM)
 _ACTION_FIELDS: dict[Action, dict[str, Any]] = {
@@ -40,6 +40,18 @@ _SCHEMAS: dict[Action, dict[str, Any]] = {
 _PROTOCOL = {*READING, "input", "action", "id"}
 _FORM = INPUT["anyOf"][-1]
 _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SCHEMAS.items()}
+
+
+def check_arguments(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the coerced arguments; raises `RpcError` (-32003)."""
+    if args and tool.parameters == NO_PARAMETERS and not tool.parameters_given:
+        at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
+        why = f"the tool takes no arguments; to give it some, add `parameters` to its definition at {at}"
+        raise invalid_arguments(
+            tool.name,
+            [{"path": validation.path_text([name]), "message": why} for name in list(args)[:1]],
+        )
+    return validation.check(tool.name, args, tool.parameters, tool.validator)
 
 
 class HandleCall(Redacted, frozen=True):
@@ -122,7 +134,7 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
     try:
-        return check(tool, own), []
+        return check_arguments(tool, own), []
     except RpcError as error:
         if error.kind != "invalid_arguments":
             raise

@@ -241,3 +241,13 @@ def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
             left = stripped.partition("=")[0]
             if path := _path_of(f"{left} = 0"):
                 yield (*table, *path), number
+
+
+def merge_tables(below: Any, above: Any) -> Any:
+    """Return `below` with the keys of `above`, table by table."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        merged = dict(below)
+        for key, value in above.items():
+            merged[key] = merge_tables(below[key], value) if key in below else value
+        return merged
+    return above

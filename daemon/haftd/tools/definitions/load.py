@@ -24,13 +24,12 @@ from . import fields, parameters
 from .access import NOTHING, AccessPolicy
 from .access_fields import access_policy
 from .definition import Tool
-from .document import Document
+from .document import Document, merge_tables
 from .module_access import unenforceable
 from .parameters import read_details
 from .runtime_names import MEDIATED, added_runtimes
 from .self_description import is_described_later, mark_self_describing
 from .server_tools import NOT_ASKED, server_of
-from .table_merge import merge
 from .template_names import check_names
 
 _CONFINED = ("stdio", "pty", "wasm")
@@ -145,7 +144,7 @@ def merged(layers: Iterable[Layer]) -> dict[str, Any]:
             if key in fields.FLAT:
                 values[key] = {**values.get(key, {}), **value}
             else:
-                values[key] = value if key in fields.WHOLE else merge(values.get(key), value)
+                values[key] = value if key in fields.WHOLE else merge_tables(values.get(key), value)
     return values
 
 

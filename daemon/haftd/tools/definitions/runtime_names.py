@@ -3,22 +3,45 @@ point `haft.runtimes`, which replace none."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.machinery import PathFinder
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from .document import problem
 from .entry_points import EntryPoint, entry_points
-from .wasm_engine import REMEDY, engine_folder
 
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty", "vfs", "wasm")
 MEDIATED = "vfs"
 """Runtime with host calls; its process has no access of its own."""
 _RESERVED = (*_OWN, "builtin", "mcp")
+_ENGINE = "wasmtime"
+_NO_ENGINE = (
+    "modules of WebAssembly need the package wasmtime: install `haftd[wasm]`, then restart haftd"
+)
+
+
+@cache
+def engine_folder() -> str | None:
+    """Return the real folder of WebAssembly's engine, or None. Imports nothing of it."""
+    spec = PathFinder.find_spec(_ENGINE)
+    if spec is None or not spec.origin:
+        return None
+    return os.path.realpath(spec.origin).rpartition(f"/{_ENGINE}/")[0]
+
+
+def engine_version() -> str:
+    """Return the version by the metadata's name, or an empty string."""
+    folder = engine_folder() or ""
+    head, tail = f"{_ENGINE}-", ".dist-info"
+    names = os.listdir(folder) if folder else []  # noqa: PTH208
+    found = [name for name in names if name.startswith(head) and name.endswith(tail)]
+    return max(found, default="").removeprefix(head).removesuffix(tail)
 
 
 @cache
@@ -40,7 +63,7 @@ def served_names() -> tuple[str, ...]:
 def unserved_runtime(runtime: str) -> str:
     """Return the reason why this daemon has no such runtime."""
     if runtime == "wasm":
-        return REMEDY
+        return _NO_ENGINE
     *names, last = (f"`{name}`" for name in served_names())
     return f"this version runs {', '.join(names)} and {last} only"
 

@@ -19,10 +19,9 @@ from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
 from haftd.lazy_pattern import lazy_pattern
 
 from .definition import Command, Each, SchemaError, Tool
-from .document import problem
+from .document import merge_tables, problem
 from .parameters import InvalidField, read_details, read_parameters
 from .runtime_names import MEDIATED
-from .table_merge import merge
 from .template_names import check_names
 
 _MAX_ROOTS = 32
@@ -206,7 +205,7 @@ def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str
             f"describes no parameter {shown(unknown[0])}, which the definition changes"
         )
     if not whole:
-        return {name: _required(change) for name, change in merge(form, dict(over)).items()}
+        return {name: _required(change) for name, change in merge_tables(form, dict(over)).items()}
     optional = {
         name
         for name, change in over.items()
@@ -218,7 +217,7 @@ def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str
         if isinstance(required, list)
         else required
     )
-    return {**form, "properties": merge(own, dict(over)), "required": listed}
+    return {**form, "properties": merge_tables(own, dict(over)), "required": listed}
 
 
 def _required(form: Any) -> Any:

@@ -16,10 +16,9 @@ from haft_protocol.errors import RpcError, shown, spawn_failed, unsupported_sour
 from haft_protocol.methods import Annotations, Problem
 
 from .definition import SchemaError, Tool
-from .document import problem
+from .document import merge_tables, problem
 from .fields import assemble
 from .parameters import InvalidField, read_parameters
-from .table_merge import merge
 
 NOT_ASKED = "its server was not asked for its tools yet"
 MAX_SUMMARY = 1024
@@ -163,7 +162,7 @@ def _parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str,
                 (name,), f"it has no parameter {shown(name)}, which the definition changes"
             )
         own = read_parameters({name: dict(change)})["properties"][name]
-        properties[name] = merge(properties.get(name, {}), own)
+        properties[name] = merge_tables(properties.get(name, {}), own)
         if change.get("required") is True and name not in required:
             required.append(name)
         elif name in required and ("default" in change or change.get("required") is False):

@@ -1,2 +1,2 @@
 """Tools as callers see them: the `toolset` of one caller, the `tool_list` with schemas, the
-`verb_tools` for models, a `full_description` with the `access_text`, and its `pages`."""
+`verb_tools` for models, and a `full_description` with the `access_text`."""

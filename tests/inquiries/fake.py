@@ -8,9 +8,9 @@ from typing import Any
 
 import trio
 
-from .backend import Backend, Candidate, Declined, InquiryFailed
-from .kind import Message
-from .pending_inquiry import PendingInquiry
+from haftd.inquiries.backend import Backend, Candidate, Declined, InquiryFailed
+from haftd.inquiries.kind import Message
+from haftd.inquiries.pending_inquiry import PendingInquiry
 
 
 class FakeBackend(Backend):

@@ -18,8 +18,7 @@ from haft_protocol.states import Exit as ExitState
 from haft_protocol.states import LeftBehind, Screen, StyledRows
 from haftd.core.termination import LOST, Termination
 from haftd.core.text import STRIPPED
-
-from .base import (
+from haftd.runtimes.base import (
     Call,
     Input,
     InputRefused,
