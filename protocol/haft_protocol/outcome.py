@@ -115,9 +115,9 @@ def _read(form: dict[str, Any]) -> Outcome:
             case "error":
                 return _failure(form)
             case "needs_input" | "waiting":
-                return NeedsInput(_question(form), _optional_string(form, "content"))
+                return NeedsInput(_question(form), _content(form))
             case "running" | "spawned":
-                return Progress(_optional_string(form, "content"))
+                return Progress(_content(form))
             case "stopped":
                 return _stopped(form)
     except _Wrong as wrong:
@@ -140,8 +140,8 @@ def _string(form: dict[str, Any], key: str, path: str = "") -> str:
     return str(value)
 
 
-def _optional_string(form: dict[str, Any], key: str) -> str:
-    return "" if form.get(key) is None else _string(form, key)
+def _content(form: dict[str, Any]) -> str:
+    return "" if form.get("content") is None else _string(form, "content")
 
 
 def _failure(form: dict[str, Any], path: str = "") -> Failure:
@@ -167,7 +167,7 @@ def _question(form: dict[str, Any]) -> Question:
 
 def _stopped(form: dict[str, Any]) -> Outcome:
     """Read `result` and `error` side by side, or in an envelope."""
-    content = _optional_string(form, "content")
+    content = _content(form)
     if form.get("error") is not None:
         return _error(form, "error", "", content)
     result = form.get("result")

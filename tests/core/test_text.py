@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from haft_protocol.query_filter import unfinished_character
+from haft_protocol.terminal_queries import unfinished_character
 from haftd.core.spool import Spool
 from haftd.core.text import cut, cut_text, omission_line
 from tests.core.disks import make, open_memory

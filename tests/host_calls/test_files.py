@@ -23,8 +23,8 @@ from haftd.host_calls.files import (
     Write,
 )
 from haftd.host_calls.messages import HostCallError
-from haftd.host_calls.real_rules import RuleThroughLink, with_real_paths
 from haftd.host_calls.search import Grep, Search
+from haftd.runtimes.vfs.mediated import RuleThroughLink, with_real_paths
 
 from .rules import access_of
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from haft_protocol.markdown import notices_markdown
+from haft_protocol.model_text import notices_markdown
 from haft_protocol.states import Notice
 
 NASTY = st.text(

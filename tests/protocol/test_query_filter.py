@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from haft.cli.terminal import terminal_modes
 from haft_protocol import terminal_queries
-from haft_protocol.query_filter import QueryFilter
+from haft_protocol.terminal_queries import QueryFilter
 
 QUERIES = [
     b"\x05",

@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "constants", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_text",
-        "markdown", "mcp", "methods", "model_text", "network_errors", "outcome", "params", "paths", "patterns", "pushes", "query_filter", "questions", "reports", "rpc", "runtime_paths",
+        "mcp", "methods", "model_text", "network_errors", "outcome", "params", "paths", "patterns", "pushes", "questions", "reports", "rpc", "runtime_paths",
         "sessions", "states", "terminal_queries", "tools", "trust", "validation_messages",
     ]  # fmt: skip
 

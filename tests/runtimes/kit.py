@@ -82,5 +82,5 @@ def fds() -> int:
     if library.is_loading():
         library.load()
     with contextlib.suppress(RuntimeError):  # no loop runs
-        readiness._loop_watch()
+        readiness._watch.get()
     return len(os.listdir("/proc/self/fd"))

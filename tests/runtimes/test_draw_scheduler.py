@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haftd.runtimes.keys import KeyPress
 from haftd.runtimes.terminal import draw_scheduler, screen
-from haftd.runtimes.terminal.render_cost import MAX_PIECE, PIECE, split_by_cost
+from haftd.runtimes.terminal.draw_scheduler import MAX_PIECE, PIECE, split_by_cost
 from haftd.runtimes.terminal.screen import Screen
 
 from .conftest import Clock

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from haftd.runtimes.terminal import screen as screen_module
+from haftd.runtimes.terminal.draw_scheduler import MAX_PIECE, PIECE
 from haftd.runtimes.terminal.library import load
-from haftd.runtimes.terminal.render_cost import MAX_PIECE, PIECE
 from haftd.runtimes.terminal.screen import Screen
 from tests.effort import examples
 

@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from haft_protocol.query_filter import unfinished_character
+from haft_protocol.terminal_queries import unfinished_character
 from haftd.lazy_pattern import lazy_pattern
 
 MAX_SEQUENCE = 4_096

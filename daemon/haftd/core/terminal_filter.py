@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from haft_protocol.query_filter import MAX_SEQUENCE, filter_bytes, held_back, is_withheld
-from haft_protocol.terminal_queries import SEQUENCE
+from haft_protocol.terminal_queries import (
+    MAX_SEQUENCE,
+    SEQUENCE,
+    filter_bytes,
+    held_back,
+    is_withheld,
+)
 
 from .spool import Spool
 

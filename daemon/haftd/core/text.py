@@ -14,8 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from haft_protocol.query_filter import unfinished_character
 from haft_protocol.states import Base64
+from haft_protocol.terminal_queries import unfinished_character
 from haftd.lazy_pattern import lazy_pattern
 
 from .escapes import MAX_SEQUENCE, continued, decode, pending

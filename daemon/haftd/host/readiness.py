@@ -1,15 +1,38 @@
 """Callbacks for readable descriptors: one task of the loop waits for all of them. A callback must
-not raise. `unwatch` comes before the descriptor is closed."""
+not raise. `unwatch` comes before the descriptor is closed. `LoopLocal` has such a value of each loop."""
 
 from __future__ import annotations
 
 import select
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import trio
 
 _MAX_EVENTS = 64
 """Callbacks between two passes of the loop."""
+
+
+T = TypeVar("T")
+
+
+class LoopLocal(Generic[T]):
+    """A value of each trio run, made when first asked for."""
+
+    __slots__ = ("_make", "_var")
+
+    def __init__(self, name: str, make: Callable[[], T]) -> None:
+        self._var: trio.lowlevel.RunVar[T] = trio.lowlevel.RunVar(name)
+        self._make = make
+
+    def get(self) -> T:
+        """Return the value; raise RuntimeError outside a run."""
+        try:
+            return self._var.get()
+        except LookupError:
+            value = self._make()
+            self._var.set(value)
+            return value
 
 
 class _Watch:
@@ -39,23 +62,14 @@ class _Watch:
                 callback()
 
 
-_watch: trio.lowlevel.RunVar[_Watch] = trio.lowlevel.RunVar("readable descriptors")
-
-
-def _loop_watch() -> _Watch:
-    try:
-        return _watch.get()
-    except LookupError:
-        watch = _Watch()
-        _watch.set(watch)
-        return watch
+_watch = LoopLocal("readable descriptors", _Watch)
 
 
 def watch(fd: int, callback: Callable[[], None]) -> None:
     """Call `callback` in each pass in which `fd` is readable, until `unwatch`; raise OSError."""
-    _loop_watch().add(fd, callback)
+    _watch.get().add(fd, callback)
 
 
 def unwatch(fd: int) -> None:
     """End the watch of `fd`, if any."""
-    _loop_watch().remove(fd)
+    _watch.get().remove(fd)

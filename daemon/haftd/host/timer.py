@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 import trio
 
+from haftd.host.readiness import LoopLocal
+
 LOOP_RESOLUTION_S = 0.001
 """Resolution of trio's deadlines, which are rounded up; use them from this delay on."""
 
@@ -63,7 +65,7 @@ class _Timer:
             self.fd = -1
 
 
-_run_timer: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("timer")
+_timer = LoopLocal("timer", _Timer)
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> None:
@@ -71,10 +73,6 @@ def call_in(seconds: float, callback: Callable[[], object]) -> None:
 
     No cancellation: the callback runs even if its task has ended. It must not raise.
     """
-    try:
-        timer = _run_timer.get()
-    except LookupError:
-        timer = _Timer()
-        _run_timer.set(timer)
+    timer = _timer.get()
     if timer.fd >= 0:
         timer.set(callback, time.monotonic() + seconds)

@@ -2,8 +2,8 @@
 
 A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such
 as `access`, or services, which methods on handles share. Readers share `read`, `conditions`, `wait`
-and `evidence`, approved methods `approval_gate` and `argument_display`. A model's calls go through
-`modelcall` or `verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
+and `evidence`, approved methods `approval_gate`. A model's calls go through `modelcall` or
+`verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from . import (
     initialize,
     inquiries,
     notifications_drain,
-    output_search,
-    output_timeline,
+    output,
     session,
     spawn,
     subscribe,
@@ -71,8 +70,8 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
         "abort": partial(abort.abort, services),
         "await": partial(await_.await_, services),
         "handles/list": partial(handles_list.handles_list, access, daemon.supervisor),
-        "output/search": partial(output_search.output_search, access),
-        "output/timeline": partial(output_timeline.output_timeline, access),
+        "output/search": partial(output.output_search, access),
+        "output/timeline": partial(output.output_timeline, access),
         "session/list": partial(session.session_list, access),
         "session/close": partial(session.session_close, services, queues, turns),
         "turn/begin": partial(turn.turn_begin, access, router, turns),

@@ -1,11 +1,11 @@
-"""Approval of actions and review of results by a tool's policy.
+"""Approval of actions and review of results by a tool's policy, and the shown form of arguments.
 
 An action is withdrawn when its handle stops. Secret input is neither shown nor editable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from haft_protocol.approvals import PolicedAction
 from haft_protocol.errors import RpcError, invalid_arguments
 from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
+from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
 from haft_protocol.states import HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -22,17 +23,18 @@ from haftd.core.views import handle_state
 from haftd.core.withheld import ResultExcerpt, ReviewDecision
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Skipped
+from haftd.executions.helpers import HelperRunner
 from haftd.executions.review import Reviewer
 from haftd.executions.starter import Approver
 from haftd.inquiries.approval import Approval, request_approval
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review
 from haftd.inquiries.router import InquiryRouter
+from haftd.runtimes.process.helper import Failed
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import mode_of, render
-from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.approval_policy import escape_invisible, mode_of, render
+from haftd.tools.definitions.definition import Command, Tool
 
-from .argument_display import renderer
 from .base import DeferredReply, HandleServices, StartServices, result_of
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
@@ -189,3 +191,58 @@ def _skipped(handle: Handle, why: str) -> HandleState:
     state = handle_state(handle, trio.current_time(), view="none")
     message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)
+
+
+MAX_RENDER_S = 3.0
+"""Maximum delay of an approval by rendering."""
+
+
+def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
+    """Return the rendering of a start's arguments; None without a program."""
+    tool = ready.tool
+    command = tool.style.get("parameters")
+    if not isinstance(command, Command):
+        return None
+
+    async def rendered() -> str:
+        output: bytes | Failed = Failed("time", "has not had its turn in time")
+        with trio.move_on_after(2 * MAX_RENDER_S):
+            output = await helpers.run(
+                tool,
+                "format_arguments",
+                root=ready.context.root,
+                session=ready.session,
+                args=ready.args,
+                handle=ready.id,
+                client=ready.client,
+                vars=ready.context.vars,
+                command=command,
+                timeout_s=MAX_RENDER_S,
+            )
+        text = _read(output)
+        if isinstance(text, str):
+            return escape_invisible(text)
+        plain = render(tool.style, tool.name, ready.args)
+        return f"{escape_invisible(f'{text.why}; they are shown as JSON.')}\n{plain}"
+
+    return rendered
+
+
+def _read(output: bytes | Failed) -> str | Failed:
+    subject = "The program that shows the arguments"
+    if isinstance(output, Failed):
+        prefix = "cannot be run: " if output.kind == "start" else ""
+        return Failed(output.kind, f"{subject} {prefix}{output.why.rstrip('.')}")
+    match read_outcome(output):
+        case Success(content=content):
+            text = content
+        case Failure(message=message):
+            return Failed("output", f"{subject} has failed: {message.rstrip('.')}")
+        case Malformed(message=message):
+            return Failed("output", f"{subject} printed {message}")
+        case NeedsInput():
+            return Failed("output", f"{subject} asks a question, and nobody answers it")
+        case _:
+            text = output.decode("utf-8", "replace")
+    text = text.removesuffix("\n")
+    return text if text.strip() else Failed("output", f"{subject} printed nothing")

@@ -6,8 +6,8 @@ import time
 
 from msgspec import UNSET
 
-from haft_protocol.markdown import notices_markdown
 from haft_protocol.methods import DrainParams, NoticesResult
+from haft_protocol.model_text import notices_markdown
 from haftd.caller import Caller
 from haftd.notices.queues import NoticeQueues
 

@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType, structs
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
-from haft_protocol.query_filter import filter_bytes
 from haft_protocol.states import (
     Base64,
     HandleState,
@@ -24,6 +23,7 @@ from haft_protocol.states import (
     StyledRows,
     Waited,
 )
+from haft_protocol.terminal_queries import filter_bytes
 from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State

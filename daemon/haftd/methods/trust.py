@@ -1,18 +1,23 @@
 """trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Only users trust, over the Unix socket, and the digest shown.
+Only users trust, over the Unix socket, and the digest shown. Hostile files parse slowly: a preview
+yields between files.
 """
 
 from __future__ import annotations
 
 import time
 
+import msgspec
 import trio
 from msgspec import UNSET
 
+from haft_protocol.approvals import PolicedAction
 from haft_protocol.errors import not_authorized, trust_refused
 from haft_protocol.methods import Empty, TrustGrantParams, TrustRevokeParams, TrustShowParams
 from haft_protocol.trust import (
+    DefinedTool,
+    DefinitionFile,
     TrustedRoot,
     TrustListResult,
     TrustResult,
@@ -22,9 +27,13 @@ from haft_protocol.trust import (
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.tools.catalogue import Catalogue
+from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.projects.trust import TrustFault
-from haftd.tools.projects.trust_preview import show
 
+from ..tools.projects.project_tools import UserTools, available_tools, parse_definitions, state_of
+from ..tools.projects.roots import HashedFile, RefusedFile, text_of
+from ..tools.projects.trust import TrustedFile
 from .base import DeferredReply
 
 
@@ -91,3 +100,48 @@ def _refuse_tools(caller: Caller) -> None:
         )
     if not caller.may("approvals"):
         raise caller.refusal("trust a root")
+
+
+_ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort", "result")
+
+
+def show(
+    file: HashedFile | RefusedFile, own: UserTools, trusted: TrustedFile | None
+) -> DefinitionFile:
+    """Describe one file; `trusted` is its last trusted state."""
+    if isinstance(file, RefusedFile):
+        return DefinitionFile(file=file.path, state="refused", why=file.why)
+    reading = parse_definitions(file, own)
+    _, conflicts = available_tools(reading, own)
+    tools = []
+    for name, fields in reading.raw.items():
+        tool = reading.tools.get(name)
+        why = next(
+            (problem.message for problem in conflicts if problem.key == f"tools.{name}"), None
+        )
+        if tool is None:
+            why = "it is wrong, so there is no such tool"
+        shown = DefinedTool(name=name, says=dict(fields), unused=UNSET if why is None else why)
+        tools.append(shown if tool is None else _with_command(shown, tool))
+    return DefinitionFile(
+        file=file.path,
+        state=state_of(file, {} if trusted is None else {file.name: trusted}),
+        digest=file.digest,
+        text=text_of(file),
+        was=UNSET if trusted is None or trusted.digest == file.digest else trusted.text,
+        tools=tuple(tools),
+        problems=reading.problems,
+    )
+
+
+def _with_command(shown: DefinedTool, tool: Tool) -> DefinedTool:
+    words: tuple[str | Each, ...] = () if tool.command is None else tool.command.words
+    shell = None if tool.command is None else tool.command.shell
+    modes = {action: mode_of(tool, action) for action in _ACTIONS}
+    return msgspec.structs.replace(
+        shown,
+        runs=tuple(f"{{each = {w.each}}}" if isinstance(w, Each) else w for w in words),
+        shell=UNSET if shell is None else shell,
+        asks={action: mode for action, mode in modes.items() if mode != "unattended"},
+        describes_itself=tool.is_asked,
+    )

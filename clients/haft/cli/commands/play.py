@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from haft_protocol.params import ID_FORM
-from haft_protocol.query_filter import QueryFilter
+from haft_protocol.terminal_queries import QueryFilter
 
 from ...asciicast import Event, NotARecording, lines_of, read
 from .. import show

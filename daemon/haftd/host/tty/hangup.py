@@ -11,6 +11,8 @@ import select
 
 import trio
 
+from haftd.host.readiness import LoopLocal
+
 _EDGES = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 _BLIND_S = 1.0
 
@@ -53,16 +55,7 @@ class _Watcher:
                 self._hand_out()
 
 
-_watcher: trio.lowlevel.RunVar[_Watcher] = trio.lowlevel.RunVar("hung up terminals")
-
-
-def _loop_watcher() -> _Watcher:
-    try:
-        return _watcher.get()
-    except LookupError:
-        watcher = _Watcher()
-        _watcher.set(watcher)
-        return watcher
+_watcher = LoopLocal("hung up terminals", _Watcher)
 
 
 class TerminalChanges:
@@ -77,7 +70,7 @@ class TerminalChanges:
 
     def __enter__(self) -> TerminalChanges:
         try:
-            watcher = _loop_watcher()
+            watcher = _watcher.get()
             watcher.enter(self, self._master)
         except OSError:
             return self

@@ -23,13 +23,12 @@ from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress
 
 from . import draw_scheduler, library
+from .draw_scheduler import MAX_PIECE, PIECE, split_by_cost
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .library import hooks, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint, styled_rows
-from .render_cost import MAX_PIECE, PIECE, split_by_cost
-from .screen_reader import read_screen
-from .style_runs import runs_of
+from .screen_reader import read_screen, runs_of
 from .variation import SelectorFilter, restore, restore_bytes
 
 _MAX_WAITING = 16_384
@@ -42,7 +41,7 @@ _TURN_S = 0.001
 _SNAPSHOT_S = 0.004
 
 _SLOW_S = 0.002
-"""Beyond this the cost is unknown to `render_cost`: the next pieces are smaller."""
+"""Beyond this the cost is unknown to `split_by_cost`: the next pieces are smaller."""
 
 _FAST_S = 0.0002
 """Below this the next piece is twice as large."""

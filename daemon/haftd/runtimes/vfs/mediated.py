@@ -1,13 +1,15 @@
-"""One mediated call, from the check of the rules to the last process's end."""
+"""One mediated call, from the check of the rules, with real paths, to the last process's end."""
 
 from __future__ import annotations
+
+import os
 
 import trio
 from msgspec.structs import replace
 
 from haftd.host_calls.calls import HostCalls
 from haftd.host_calls.decisions import HostAccess
-from haftd.host_calls.real_rules import RuleThroughLink, with_real_paths
+from haftd.tools.definitions.access import covers
 
 from ..base import Call, RuntimeContext, StartFailed
 from ..process.child import Child
@@ -43,3 +45,30 @@ async def _prepared(access: HostAccess) -> HostAccess:
         return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
     except RuleThroughLink as out:
         raise StartFailed(f"Its access rules cannot be enforced: {out}.", "sandbox") from None
+
+
+class RuleThroughLink(Exception):
+    """A rule's path has a link below the root; the message is a clause."""
+
+
+def with_real_paths(access: HostAccess) -> HostAccess:
+    """Return the access with root and rules' paths without links; reads the file system.
+
+    A tool could have placed a link below the root to widen later rules. Rules outside the root are
+    left out.
+    """
+    root = os.path.realpath(access.root)
+    if access.policy.fs is None:
+        return replace(access, root=root)
+    rules = []
+    for rule in access.policy.fs:
+        if not covers(access.root, rule.path):
+            continue
+        rest = rule.path[len(access.root.rstrip("/")) :].strip("/")
+        real = f"{root.rstrip('/')}/{rest}" if rest else root
+        if os.path.realpath(real) != real:
+            raise RuleThroughLink(
+                f"the rule for {rule.path} goes through a link; name the target by its own path"
+            )
+        rules.append(replace(rule, path=real))
+    return replace(access, root=root, policy=replace(access.policy, fs=tuple(rules)))

@@ -74,7 +74,7 @@ def run_modes(tool: Tool) -> dict[str, RunMode]:
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
     """Format a tool's arguments for a person by `style.parameters`.
 
-    JSON where that is a command, run by `methods/argument_display` for starts.
+    JSON where that is a command, run by `methods/approval_gate` for starts.
     """
     form = style.get("parameters")
     if form == "off":

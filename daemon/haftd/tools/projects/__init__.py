@@ -1,2 +1,2 @@
-"""Tools of a project: the files of its `roots`, the user's `trust` in them, a `trust_preview`, and
-the resulting `project_tools`."""
+"""Tools of a project: the files of its `roots`, the user's `trust` in them, and the resulting
+`project_tools`."""

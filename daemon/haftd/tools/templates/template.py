@@ -87,8 +87,6 @@ def text_of(value: object) -> str:
             return "false"
         case str():
             return str(value)
-        case int() | float():
-            return msgspec.json.encode(value).decode()
         case _:
             return msgspec.json.encode(value).decode()
 
