@@ -8,45 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.joining import AskedClient
 from tests.faults.harness import until
 from tests.running import RunningDaemon
-from tests.wire import Refused, Wire
+from tests.wire import Refused
 
 
-class Host(Wire):
+class Host(AskedClient):
     """A connection in a session, that can be asked to approve, or cannot."""
 
-    def __init__(self, daemon: RunningDaemon, name: str, session: str, *, able: bool) -> None:
-        super().__init__(daemon.socket)
-        self.session = session
-        self.call(
-            "initialize",
-            client={"name": name},
-            protocol=1,
-            session=session,
-            capabilities={"approval": able},
-        )
-
-    def __enter__(self) -> Host:
-        return self
-
-    def asked(self) -> Any:
-        return self.told("approval/ask")
+    capability = "approval"
 
     def say(self, request: Any, decision: str, **more: Any) -> None:
         self.result(request, {"decision": decision, **more})
-
-    def result(self, request: Any, result: object) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    def refuse(self, request: Any, code: int) -> None:
-        error = {"code": code, "message": "no"}
-        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
-
-    def is_asked_nothing(self) -> bool:
-        for _ in range(3):
-            self.call("handles/list")
-        return not any("method" in message for message in self._kept)
 
     def spawn(self, tool: str, id: str = "h", **more: Any) -> int:
         args = more.pop("args", {"text": "hello"})

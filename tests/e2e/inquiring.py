@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.running import RunningDaemon
-from tests.wire import Wire
+from tests.e2e.joining import AskedClient
 
 _ASKS = """
 import json, os
@@ -42,43 +41,14 @@ env = {{ ASKS = {asks} }}
 """
 
 
-class Client(Wire):
+class Client(AskedClient):
     """A connection that can be asked, by a name, in a session."""
 
-    def __init__(
-        self, daemon: RunningDaemon, name: str = "host", session: str = "s", *, able: bool = True
-    ) -> None:
-        super().__init__(daemon.socket)
-        self.session = session
-        self.call(
-            "initialize",
-            client={"name": name},
-            protocol=1,
-            session=session,
-            capabilities={"inquiry": able},
-        )
-
-    def __enter__(self) -> Client:
-        return self
-
-    def asked(self) -> Any:
-        """The next request of the daemon."""
-        return self.told("inquiry/ask")
+    capability = "inquiry"
 
     def reply(self, request: Mapping[str, Any], answer: object) -> None:
         """Answer a request of the daemon."""
         self.result(request, {"answer": answer})
 
-    def result(self, request: Mapping[str, Any], result: object) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
-    def refuse(self, request: Mapping[str, Any], code: int, message: str = "no") -> None:
-        error = {"code": code, "message": message}
-        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
-
-    def is_asked_nothing(self) -> bool:
-        """Return true if the client has had no request so far."""
-        for _ in range(5):
-            self.call("ping")
-            self.call("handles/list")
-        return not any("method" in message for message in self._kept)
+Join = Callable[..., Client]

@@ -1,14 +1,14 @@
-"""A daemon with a module's tools, and clients that join one of its sessions."""
+"""A daemon with a module's tools, and clients that join one of its sessions and can be asked."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from tests.running import RunningDaemon
 from tests.wire import Wire
@@ -16,6 +16,45 @@ from tests.wire import Wire
 C = TypeVar("C", bound=Wire)
 
 _sessions = itertools.count()
+
+
+class AskedClient(Wire):
+    """A connection in a session, that can be asked by requests of a `capability`, or cannot."""
+
+    capability: ClassVar[str]
+
+    def __init__(
+        self, daemon: RunningDaemon, name: str = "host", session: str = "s", *, able: bool = True
+    ) -> None:
+        super().__init__(daemon.socket)
+        self.session = session
+        self.call(
+            "initialize",
+            client={"name": name},
+            protocol=1,
+            session=session,
+            capabilities={self.capability: able},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def asked(self) -> Any:
+        """Return the next request of the daemon."""
+        return self.told(f"{self.capability}/ask")
+
+    def result(self, request: Mapping[str, Any], result: object) -> None:
+        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def refuse(self, request: Mapping[str, Any], code: int, message: str = "no") -> None:
+        error = {"code": code, "message": message}
+        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+    def is_asked_nothing(self) -> bool:
+        """Return True if the client has had no request so far."""
+        for _ in range(5):
+            self.call("handles/list")
+        return not any("method" in message for message in self._kept)
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.e2e.approving import Host, Join, records
-from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
@@ -25,6 +24,7 @@ def definition(name: str, more: str) -> str:
     return f"[tools.{name}]{_RUN}{more}\n"
 
 
+CLIENT = Host
 TOOLS = "".join(
     [
         definition("careful", 'run = "ask"'),
@@ -40,18 +40,6 @@ TOOLS = "".join(
         definition("hidden", 'run = "ask"\nstyle.parameters = "off"'),
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Host) as join:
-        yield join
 
 
 # ── every decision ───────────────────────────────────────────────────────────────────────────────

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,16 +13,8 @@ from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
+TOOLS = ""
 _sessions = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder).start()
-    yield one
-    one.close()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

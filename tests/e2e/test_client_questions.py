@@ -1,32 +1,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from haft import Haft, RemoteError
-from tests.e2e.inquiring import Client, asking
-from tests.e2e.joining import joined, serving
+from tests.e2e.inquiring import Client, Join, asking
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
-Join = Callable[..., Client]
+CLIENT = Client
+TOOLS = ""
 OWN = asking("merge", {"type": "boolean"}, "Merge it?")
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving("") as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Client) as join:
-        yield join
 
 
 def ask(client: Client, question: object = OWN, target: object = "user", **more: Any) -> int:

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client, asking, tool
-from tests.e2e.joining import joined, serving
+from tests.e2e.inquiring import Client, Join, asking, tool
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
 SELECT = {"Select": {"options": ["gently", "quickly", 3]}}
+CLIENT = Client
 TOOLS = "".join(
     [
         tool("modify_file", asking("backup", text="Create backup files?")),
@@ -34,19 +33,6 @@ TOOLS = "".join(
         tool("again", asking("sure")).replace('call["answers"]:', "():"),
     ]
 )
-Join = Callable[..., Client]
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Client) as join:
-        yield join
 
 
 def call(client: Client, name: str, **more: Any) -> int:

@@ -4,16 +4,15 @@ only."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client, asking, tool
-from tests.e2e.joining import joined, serving
+from tests.e2e.inquiring import Client, Join, asking, tool
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
+CLIENT = Client
 TOOLS = "".join(
     [
         tool("held", asking("sure"), asking("name", "Text"), stateful=True),
@@ -23,19 +22,6 @@ TOOLS = "".join(
         tool("again", asking("sure")).replace('call["answers"]:', "():"),
     ]
 )
-Join = Callable[..., Client]
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Client) as join:
-        yield join
 
 
 def run(client: Client, name: str) -> int:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.approving import Host, Join, records
-from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 
@@ -42,6 +40,7 @@ def definition(name: str, style: object, run: str = "ask") -> str:
     return _TOOL.format(name=name, run=run, style=written)
 
 
+CLIENT = Host
 TOOLS = "".join(
     [
         *(definition(name, argv) for name, argv in _SCRIPTS.items()),
@@ -51,18 +50,6 @@ TOOLS = "".join(
     ]
 )  # fmt: skip
 JSON = '{\n  "text": "hello",\n  "times": 1\n}'
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Host) as join:
-        yield join
 
 
 def shown_by(host: Host, tool: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.approving import Host, Join, records
-from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
@@ -34,6 +33,7 @@ def definition(name: str, body: str, more: str) -> str:
     return f"[tools.{name}]{body}{more}\n"
 
 
+CLIENT = Host
 TOOLS = "".join(
     [
         definition("seen", _RAW, 'result = "ask"'),
@@ -53,18 +53,6 @@ TOOLS = "".join(
         + 'parameters.runtime = { enum = ["pty", "stdio"], default = "stdio" }\n',
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Host) as join:
-        yield join
 
 
 def begin(host: Host, tool: str = "seen", script: str = PRINT, **more: Any) -> int:

@@ -4,19 +4,18 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client
-from tests.e2e.joining import joined, serving
+from tests.e2e.inquiring import Client, Join
 from tests.faults.harness import until
 from tests.forkserver import run_haft
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
+CLIENT = Client
 TOOLS = "".join(
     f"""
 [tools.{name}]
@@ -30,19 +29,6 @@ on_turn_end = "{policy}"
     for name, policy in {"asked": "inquire", "stays": "keep", "ends": "abort"}.items()
 )
 SLEEPS = "echo up; exec sleep 300"
-Join = Callable[..., Client]
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[RunningDaemon]:
-    with serving(TOOLS) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def join(asker: RunningDaemon) -> Iterator[Join]:
-    with joined(asker, Client) as join:
-        yield join
 
 
 def start(client: Client, id: str, sh: str = SLEEPS, tool: str = "asked") -> None:
