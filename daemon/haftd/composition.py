@@ -35,9 +35,8 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions, Turns
 from haftd.core.spool import Budget, Spool
 from haftd.daemon import Daemon, Facts, cut_output
-from haftd.describe_tools import builtin_for
 from haftd.executions.calls import Calls, LaunchSettings, find_askpass
-from haftd.executions.descriptions import Describer
+from haftd.executions.descriptions import Describer, builtin_for
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor

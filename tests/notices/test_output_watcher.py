@@ -10,8 +10,8 @@ from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
-from haftd.notices.matches import PatternMatches
 from haftd.notices.output_watcher import BETWEEN_S, OutputWatcher
+from haftd.notices.pattern_scanner import PatternMatches
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
 

@@ -8,7 +8,7 @@ from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.core.views import handle_state, read_handle
 from haftd.notice_settings import DEFAULT_NOTICES, NoticePattern, NoticeSettings
-from haftd.notices.matches import MatchedLine, PatternMatches
+from haftd.notices.pattern_scanner import MatchedLine, PatternMatches
 from haftd.notices.queues import NoticeQueues
 from tests.core.disks import make
 

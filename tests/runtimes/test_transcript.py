@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import cut
 from haftd.runtimes.terminal import transcript
-from haftd.runtimes.terminal.scratch import Scratch
-from haftd.runtimes.terminal.transcript import Transcript
+from haftd.runtimes.terminal.transcript import Scratch, Transcript
 from tests.effort import examples
 
 ROWS, COLS = 24, 80

@@ -1,13 +1,15 @@
-"""Self-descriptions of tools: each program is asked once, on first need.
+"""Self-descriptions of tools: each program is asked once, on first need. The builtin tool
+`describe_tools` is their text.
 
 The answer or failure holds until definition or program file changes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -15,12 +17,17 @@ import structlog
 import trio
 
 from haft_protocol.errors import RpcError
+from haft_protocol.methods import ToolDescription
+from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
+from haftd.runtimes.builtin import Builtin
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.helper import Failed
 from haftd.tools.calls.environment import path_of
 from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
+from haftd.tools.lists.full_description import page
 
 from .helpers import HelperRunner
 
@@ -165,3 +172,26 @@ def _file_stat(file: str) -> tuple[int, int, int] | None:
     if not stat.S_ISREG(facts.st_mode):
         return None
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+
+def builtin_for(catalogue: Catalogue, describer: Describer) -> Builtin:
+    async def describe_tools(call: Call, context: RuntimeContext) -> str:
+        names: Sequence[str] = call.arguments["tools"]
+        root = call.launch.cwd
+        asked: list[Tool] = []
+        for name in names:
+            with contextlib.suppress(RpcError):  # `describe` reports it
+                asked += catalogue.self_describing(name, root)
+        await describer.ask(describer.lacking(asked, root), root)
+        described: list[ToolDescription] = []
+        refusals: list[str] = []
+        for name in names:
+            try:
+                described.append(catalogue.describe(name, root, call.surface))
+            except RpcError as refusal:
+                refusals.append(refusal.message)
+        if not described:
+            raise ToolFailed("\n".join(refusals))
+        return "\n\n".join([page(described), *refusals])
+
+    return describe_tools

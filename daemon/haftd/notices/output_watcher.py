@@ -15,8 +15,7 @@ import trio
 
 from haftd.core.handles import Handle
 
-from .matches import PatternMatches
-from .pattern_scanner import PatternScanner
+from .pattern_scanner import PatternMatches, PatternScanner
 
 BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.notices.output_watcher")

@@ -18,7 +18,7 @@ from haftd.core.lifecycle import State
 from haftd.core.termination import failure_of
 from haftd.core.views import last_lines
 
-from .matches import PatternMatches
+from .pattern_scanner import PatternMatches
 
 _MAX_QUEUED = 256
 _MAX_LINE_CHARS = 200

@@ -20,8 +20,7 @@ from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.backend import InquiryFailed
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.llm.backend import _MAX_CONCURRENT, LlmBackend
-from haftd.inquiries.llm.conversation import read_context
-from haftd.inquiries.llm.provider import fit
+from haftd.inquiries.llm.provider import fit, read_context
 from haftd.inquiries.llm.sender import Sender
 from haftd.inquiries.router import ask_backend
 from tests.patience import PATIENCE_S

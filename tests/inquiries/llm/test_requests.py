@@ -11,13 +11,15 @@ from haft_protocol.inquiries import Inquiry, schema
 from haft_protocol.questions import AnswerType, Boolean, Select, Text
 from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.llm.backend import _PROVIDERS, LlmBackend
-from haftd.inquiries.llm.conversation import (
+from haftd.inquiries.llm.provider import (
     Conversation,
+    Exchange,
     OpenCall,
+    Turn,
     find_paused,
+    fit,
     read_context,
 )
-from haftd.inquiries.llm.provider import Exchange, Turn, fit
 from haftd.schemas import exposed
 from tests.schemas.accepting import refusals
 

@@ -21,12 +21,24 @@ from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from ..pending_inquiry import PendingInquiry
 from . import prompt
 from .anthropic import Anthropic
-from .conversation import Conversation, NoConversation, find_paused, is_none, read_context
 from .google import Google
 from .keys import NoKey, read_key
 from .ollama import Ollama
 from .openai import OpenAI
-from .provider import Exchange, ModelText, Provider, Refused, Truncated, Turn, fit
+from .provider import (
+    Conversation,
+    Exchange,
+    ModelText,
+    NoConversation,
+    Provider,
+    Refused,
+    Truncated,
+    Turn,
+    find_paused,
+    fit,
+    is_none,
+    read_context,
+)
 from .sender import Sender
 
 _MAX_CONCURRENT = 16

@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 from haftd.config.inquiry_settings import LlmSettings
 
-from .conversation import Message, OpenCall
 from .provider import (
     Exchange,
+    Message,
     ModelText,
+    OpenCall,
     Provider,
     Refused,
     Reply,

@@ -13,8 +13,19 @@ from typing import Any
 
 from haftd.config.inquiry_settings import LlmSettings
 
-from .conversation import Message, OpenCall
-from .provider import Exchange, ModelText, Provider, Reply, Request, Truncated, dig, items, word
+from .provider import (
+    Exchange,
+    Message,
+    ModelText,
+    OpenCall,
+    Provider,
+    Reply,
+    Request,
+    Truncated,
+    dig,
+    items,
+    word,
+)
 
 
 class Ollama(Provider):

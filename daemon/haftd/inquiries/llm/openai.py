@@ -12,10 +12,11 @@ from typing import Any
 
 from haftd.config.inquiry_settings import LlmSettings
 
-from .conversation import Message, OpenCall
 from .provider import (
     Exchange,
+    Message,
     ModelText,
+    OpenCall,
     Provider,
     Refused,
     Reply,

@@ -1,17 +1,91 @@
-"""Interface between a question to a model and a provider's API."""
+"""Interface between a question to a model and a provider's API; the conversation in the `context`
+of a `tools/call`, passed unchanged for the provider's cache."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.redacted import Redacted
-from haftd.schemas import PROVIDERS, translate
+from haftd.schemas import PROVIDERS, exposed, translate
 
-from .conversation import Conversation, Message, OpenCall
+Message = dict[str, Any]
+
+_MESSAGES = ("messages", "contents")
+_SYSTEM = ("system", "systemInstruction", "system_instruction")
+
+
+class NoConversation(ValueError):
+    """The context is no conversation; the argument describes the fault."""
+
+
+class Conversation(Redacted, frozen=True):
+    UNSHOWN: ClassVar[tuple[str, ...]] = (
+        "messages",
+        "system",
+        "tools",
+    )
+    messages: tuple[Message, ...] = ()
+    system: Any = None
+    tools: tuple[Any, ...] = ()
+
+
+class OpenCall(msgspec.Struct, frozen=True):
+    """Call of the model's last turn without a reply; some providers give no id."""
+
+    id: str | None
+    name: str
+
+
+def is_none(context: object) -> bool:
+    """True without a conversation: `vars` are for the tool."""
+    has_only_vars = isinstance(context, dict) and context.keys() == {"vars"}
+    return context is UNSET or context is None or has_only_vars
+
+
+def read_context(context: object) -> Conversation:
+    """Return the conversation in a list of messages, or in a request body with `messages` or
+    `contents`, system prompt and `tools`. Raises `NoConversation`."""
+    if is_none(context):
+        return Conversation()
+    if isinstance(context, list):
+        return Conversation(_messages(context))
+    if not isinstance(context, dict) or not any(key in context for key in _MESSAGES):
+        raise NoConversation("the call's context is no list of messages and has no `messages`")
+    tools = context.get("tools") or ()
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise NoConversation("`tools` of the call's context is no list")
+    return Conversation(
+        _messages(_first(context, _MESSAGES)), _first(context, _SYSTEM), tuple(tools)
+    )
+
+
+def _first(context: dict[str, Any], keys: Iterable[str]) -> Any:
+    return next((context[key] for key in keys if context.get(key)), None)
+
+
+def _messages(value: object) -> tuple[Message, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
+        raise NoConversation("the messages of the call's context are no list of objects")
+    return tuple(value)
+
+
+def find_paused(calls: Sequence[OpenCall], call_id: str, tool: str) -> OpenCall | None:
+    """Return the open call that asks: by id, else by name, else the only one."""
+    for call in calls:
+        if call.id == call_id:
+            return call
+    names = {tool, *exposed([tool]).values()}
+    named = [call for call in calls if call.name in names]
+    if named:
+        return named[0]
+    return calls[0] if len(calls) == 1 else None
 
 
 class Turn(Redacted, frozen=True):
