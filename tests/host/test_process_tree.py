@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -17,7 +18,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from haftd.host.cgroup import Cgroup
 from haftd.host.launch.spawn import Exit, LaunchedProcess, leaders
-from haftd.host.process import ancestry, rlimit_tag
+from haftd.host.process import ancestry, rlimit_tag, usage
 from haftd.host.process.identity import read_stat
 from haftd.host.pump import drain
 from haftd.host.tree import process_tree
@@ -284,15 +285,48 @@ async def test_no_signal_reaches_a_process_outside_the_tree(
     decoy: subprocess.Popen[bytes],
 ) -> None:
     """Not even when its pid is on the list: the pid may have been reused."""
-    stat = read_stat(decoy.pid)
-    assert stat is not None
     async with running(script("read x")) as (it, kin):
-        own = read_stat(it.pid)
-        assert own is not None
-        assert kin._send({decoy.pid: stat}, (signal.SIGKILL,)) == 0
+        own = kin._find()[0][it.pid]
+        assert kin._send({decoy.pid: own._replace(pid=decoy.pid)}, (signal.SIGKILL,)) == 0
         assert kin._send({it.pid: own}, (signal.SIGCONT,)) == 1
-        assert kin._send({it.pid: own._replace(ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
+        assert kin._send({it.pid: own._replace(key=own.key - 1)}, (signal.SIGKILL,)) == 0
         assert is_running(it.pid)
+
+
+WAITING = {"cmdline", "environ", "exe", "io", "smaps_rollup", "stat", "syscall", "wchan"}
+"""Files of /proc that wait for a process in execve(2) or fork(2)."""
+
+
+async def test_nothing_waits_for_a_starved_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stat` of a bomb's process that was in execve(2) once took 13 s (Linux 6.18)."""
+    opened: set[str] = set()
+
+    def recording(opener: Callable[..., Any]) -> Callable[..., Any]:
+        def open_recorded(path: object, *args: object, **options: object) -> Any:
+            opened.add(str(path))
+            return opener(path, *args, **options)
+
+        return open_recorded
+
+    text = "(sleep 60 & echo $!); sh -c 'sleep 60; :' & read x"
+    async with running(script(text)) as (it, kin):
+        orphan = int(await read_line(it))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", recording(os.open))
+            patch.setattr("builtins.open", recording(open))
+            with monkeypatch.context() as counting:
+                counting.setitem(usage.ended, 1, 0.0)
+                assert it.reap() is None
+            members = kin.members()
+            assert orphan in members and usage.tasks(members) == len(members)
+            assert usage.run_s(members) > 0
+            assert not it.is_exiting() and not ancestry.is_suspended(it.pid, it.pid)
+            assert kin.signal(signal.SIGCONT) == len(members)
+            assert kin.signal_group(signal.SIGCONT) == len(members)
+            Reaper().reap()
+            assert await kin.end(5) == ()
+    assert f"/proc/{orphan}/task/{orphan}/children" in opened
+    assert not [path for path in opened if path.rpartition("/")[2] in WAITING]
 
 
 async def test_a_signal_goes_to_all_or_to_one_group() -> None:

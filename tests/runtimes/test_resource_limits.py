@@ -11,7 +11,7 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.launch.spawn import Exit
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import usage
-from haftd.runtimes.process.resource_limits import ResourceLimits
+from haftd.runtimes.process.resource_limits import FIRST_PAUSE_S, ResourceLimits
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 60))
@@ -82,17 +82,31 @@ def test_a_look_is_late_where_little_can_have_changed(
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     bounds = ResourceLimits(limits)
     for cpu_s, tasks, memory in looks:
-        monkeypatch.setattr(usage, "cpu_s", lambda pids, value=cpu_s: value)
+        for clock in ("cpu_s", "run_s"):
+            monkeypatch.setattr(usage, clock, lambda pids, value=cpu_s: value)
         monkeypatch.setattr(usage, "tasks", lambda pids, value=tasks: value)
         monkeypatch.setattr(usage, "memory", lambda pids, bound, value=memory: value)
-        assert bounds.passed((7,)) is None
+        assert bounds.passed_count((7,)) is bounds.passed_sum((7,)) is None
     assert bounds.longest_pause_s == pause_s
+
+
+def test_a_growing_number_of_processes_is_counted_again_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forks that double themselves are found while they are few."""
+    bounds = ResourceLimits({"processes": 9})
+    pauses = []
+    for count in (1, 1, 3, 2, 3, 4):
+        monkeypatch.setattr(usage, "tasks", lambda pids, value=count: value)
+        assert bounds.passed_count((7,)) is None
+        pauses.append(bounds.next_pause_s(0.1))
+    assert pauses == [0.2, 0.2, FIRST_PAUSE_S, 0.2, 0.2, FIRST_PAUSE_S]
 
 
 def test_the_kernel_s_counts_are_not_summed() -> None:
     bounds = ResourceLimits({"processes": 0, "output": 9})
-    assert bounds.passed((os.getpid(),)) == "processes"
+    assert bounds.passed_count((os.getpid(),)) == "processes"
     group = LimitGroup(Cgroup(Path("/nowhere")), {"processes": 0}, is_separate=True)
     bounds.follow("", group)
-    assert bounds.passed((os.getpid(),)) is None
+    assert bounds.passed_count((os.getpid(),)) is None
     assert not bounds.are_polled

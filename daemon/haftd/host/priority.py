@@ -9,7 +9,8 @@ import os
 
 _NICE = -10
 _DEFERRED = 19
-"""Of processes that no group counts: forks that double themselves must not outrun the count."""
+"""Of processes that no group counts: forks that double themselves must not outrun the count. Only the
+processes, not their session (`autogroup`): of a deferred session even a killed process would not end in time."""
 
 
 def prefer_daemon() -> bool:
@@ -33,23 +34,8 @@ def prefer_daemon() -> bool:
 
 
 def defer_process(pid: int) -> None:
-    """Put a process, and those that it will start, behind a daemon that was not put before it."""
-    if not _is_preferred():
-        try:
-            os.setpriority(os.PRIO_PROCESS, pid, _DEFERRED)
-        except OSError:
-            pass  # It has ended.
-
-
-def defer_session(pid: int) -> None:
-    """Put the whole session of a process behind, where the kernel has groups for sessions."""
-    if not _is_preferred():
-        try:
-            with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
-                file.write(str(_DEFERRED))
-        except OSError:
-            pass
-
-
-def _is_preferred() -> bool:
-    return os.getpriority(os.PRIO_PROCESS, 0) < 0
+    """Put a process, and those that it will start, at the end of the queue."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, _DEFERRED)
+    except OSError:
+        pass  # It has ended.

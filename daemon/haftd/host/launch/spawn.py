@@ -46,7 +46,7 @@ from haftd.host.launch.program import (
 from haftd.host.launch.spawn_fds import SpawnFds
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.identity import Identity, identify_child, read_stat
+from haftd.host.process.identity import Identity, identify_child
 from haftd.host.process.own_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
 from haftd.launch_spec import LaunchSpec, Sandbox
@@ -56,7 +56,7 @@ PIPE_SIZE = 262_144
 
 _MAX_MOVES = 8
 _moving = trio.CapacityLimiter(_MAX_MOVES)
-_PF_EXITING = 0x4
+_ENDED_UNTAKEN = os.WEXITED | os.WNOHANG | os.WNOWAIT
 ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
 """Codes of `waitid` for an end; a child traced by its parent reports traps, too."""
 _SIGNALS = signal.valid_signals()
@@ -247,8 +247,10 @@ class LaunchedProcess:
         """Take the exit status; None while the process lives. No other code may take it."""
         if self._exit is not None:
             return self._exit
-        used_s = usage.cpu_s((self.pid,)) if usage.ended else 0.0
+        used_s = 0.0
         try:
+            if usage.ended and os.waitid(os.P_PIDFD, self.pidfd, _ENDED_UNTAKEN) is not None:
+                used_s = usage.cpu_s((self.pid,))  # of a living process, the read might wait
             info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
             self._exit = Exit()
@@ -271,16 +273,14 @@ class LaunchedProcess:
         """True if the process has ended or is exiting: no signal changes the status."""
         if self._exit is not None:
             return True
-        stat = read_stat(self.pid)
-        if stat is None or not _is_exiting(stat.state, stat.flags):
-            return stat is None
+        if not _is_exiting(self.pid, self.pid):
+            return False
         # The first thread may end while the program lives.
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
         except OSError:
             return True
-        others = (read_stat(int(tid)) for tid in threads if int(tid) != self.pid)
-        return all(other is None or _is_exiting(other.state, other.flags) for other in others)
+        return all(_is_exiting(self.pid, int(tid)) for tid in threads)
 
     def close_stdin(self, *, is_watched: bool = True) -> None:
         """Close standard input; a waiting writer gets `trio.ClosedResourceError`."""
@@ -317,8 +317,17 @@ leaders: Final[dict[int, LaunchedProcess]] = {}
 """Leaders without a taken status, by pid. Global, as the kernel's table of children."""
 
 
-def _is_exiting(state: str, flags: int) -> bool:
-    return state in "ZX" or bool(flags & _PF_EXITING)
+def _is_exiting(pid: int, tid: int) -> bool:
+    """True for a thread that has given up its memory, or ended.
+
+    The flag of an exit, in `stat`, would come some microseconds earlier; but `stat` waits for a
+    process in execve(2), from Linux 6.18 on.
+    """
+    try:
+        with open(f"/proc/{pid}/task/{tid}/status", "rb") as file:
+            return b"\nVmSize:" not in file.read()
+    except OSError:
+        return True
 
 
 def launch(

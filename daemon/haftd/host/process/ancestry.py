@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol
 
-from haftd.host.process.identity import Stat, every_pid, read_stat
+from haftd.host.process.identity import Stat, every_pid, read_run_state, read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
@@ -108,14 +108,15 @@ def is_suspended(pid: int, group: int) -> bool:
     queue, visited, below = [pid, group], set[int](), child_lister()
     while queue and len(visited) < _MAX_SEARCHED:
         next_pid = queue.pop()
-        stat = None if next_pid in visited else read_stat(next_pid)
-        visited.add(next_pid)
-        if stat is None:
+        if next_pid in visited:
             continue
-        if stat.state == "T" and stat.group == group:
-            return True
+        visited.add(next_pid)
         try:
+            if read_run_state(next_pid) == "T" and os.getpgid(next_pid) == group:
+                return True
             queue += below(next_pid)
+        except ProcessLookupError:
+            continue
         except OSError:
             return False
     return False

@@ -68,6 +68,16 @@ def pidfd_inode(pidfd: int) -> int:
     return 0 if inode == _shared_inode() else inode
 
 
+def pidfd_key(pid: int, pidfd: int) -> int:
+    """Return a number by which a process differs from all others of its pid: the pidfd's inode, or
+    the start in ticks, 0 for a gone process."""
+    inode = pidfd_inode(pidfd)
+    if inode:
+        return inode
+    stat = read_stat(pid)
+    return 0 if stat is None else stat.ticks
+
+
 def _is_ours(error: OSError) -> bool:
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -119,6 +129,25 @@ def read_stat(pid: int) -> Stat | None:
         int(fields[19]),
         int(fields[17]),
     )
+
+
+def read_run_state(pid: int) -> str | None:
+    """Return the letter of /proc/<pid>/status for the state, as `R`; None for no such process.
+
+    Unlike `stat`, `status` never waits for a lock: a process in execve(2) holds back the former,
+    from Linux 6.18 on.
+    """
+    fd = _open(f"/proc/{pid}/status")
+    if fd is None:
+        return None
+    try:
+        data = os.read(fd, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    at = data.find(b"\nState:\t")
+    return None if at < 0 else chr(data[at + 8])
 
 
 def read_environ(pid: int) -> bytes | None:

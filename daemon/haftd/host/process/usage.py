@@ -7,10 +7,13 @@ count of shared pages is slow.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+_PROCESS_CLOCK = 2
+"""The kernel's CPUCLOCK_SCHED, of a whole process: see clock_getcpuclockid(3)."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _QUICK = (b"RssAnon:", b"RssShmem:")
 _EXACT = (b"Pss_Anon:", b"Pss_Shmem:")
@@ -30,9 +33,19 @@ def tasks(pids: Iterable[int]) -> int:
     """Return the processes' number of threads, the kernel's unit of limits."""
     count = 0
     for pid in pids:
-        with suppress(OSError, ValueError, IndexError):
-            count += int(_read(pid, "stat").rpartition(b")")[2].split()[17])
+        with suppress(OSError):
+            # Two links of the folder, and one a thread.
+            count += os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116 - half the time
     return count
+
+
+def run_s(pids: Iterable[int]) -> float:
+    """Return the processor seconds of the processes alone, by their clocks: no lock is waited for."""
+    total = 0.0
+    for pid in pids:
+        with suppress(OSError):
+            total += time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
+    return total
 
 
 def cpu_s(pids: Iterable[int]) -> float:

@@ -2,7 +2,10 @@
 
 A tree is the leader, adopted orphans with the handle's tag or rlimit tag, of the leader's session
 or group, or seen before, all descendants, and the handle's cgroup. A signal goes through a pidfd,
-to a process found in the tree while it was open.
+to exactly the process that was found.
+
+The search reads no file of /proc that waits for a lock of the process (`stat`, `environ`, `exe`,
+`wchan`: exec_update_lock from Linux 6.18 on): a starved process in execve(2) holds it for seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 import trio
 
@@ -19,8 +23,14 @@ from haftd.host.descriptors import has_room
 from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
-from haftd.host.process.ancestry import child_lister, helpers, is_hidden, is_running
-from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send_signal
+from haftd.host.process.ancestry import child_lister, helpers
+from haftd.host.process.identity import (
+    has_ended,
+    open_pidfd,
+    pidfd_key,
+    read_environ,
+    send_signal,
+)
 from haftd.host.process.process_tag import has_tag
 
 _MAX_PIDFDS = 128
@@ -29,6 +39,12 @@ _MANY_PROCESSES_PAUSE_S = 0.02
 _HALT_S = 1.0
 _SECOND_HANGUP_S = 0.1
 _MAX_COMMAND = 120
+
+
+class _Member(NamedTuple):
+    pid: int
+    key: int
+    """`pidfd_key`."""
 
 
 class ProcessTree:
@@ -89,8 +105,8 @@ class ProcessTree:
         """Signal the tree's processes in a group, by default the leader's; return the count."""
         group_id = self.leader.pid if group is None else group
         processes, _ = self._find()
-        chosen = {pid: stat for pid, stat in processes.items() if stat.group == group_id}
-        return self._send(chosen, (signum,), among=processes)
+        chosen = {pid: one for pid, one in processes.items() if _group_of(pid) == group_id}
+        return self._send(chosen, (signum,))
 
     async def gone(self) -> None:
         """Wait until no process is left, woken by their ends."""
@@ -185,15 +201,15 @@ class ProcessTree:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
-    def _request_stop(self, processes: dict[int, Stat]) -> int:
+    def _request_stop(self, processes: dict[int, _Member]) -> int:
         """Send TERM, and CONT: a stopped process acts on TERM only when continued."""
         self.leader_was_signalled = self.leader_was_signalled or not self.leader.is_exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 
-    def _hang_up(self, processes: dict[int, Stat]) -> int:
-        shells = {pid: stat for pid, stat in processes.items() if self._wants_hangup(pid)}
-        return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=processes)
+    def _hang_up(self, processes: dict[int, _Member]) -> int:
+        shells = {pid: one for pid, one in processes.items() if self._wants_hangup(pid)}
+        return self._send(shells, (signal.SIGHUP, signal.SIGCONT))
 
     def _wants_hangup(self, pid: int) -> bool:
         """True for an interactive shell, which ignores TERM and ends by HUP."""
@@ -212,106 +228,82 @@ class ProcessTree:
         shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
         return shell and not has(ignored, signal.SIGHUP)
 
-    def _find(self) -> tuple[dict[int, Stat], bool]:
+    def _find(self) -> tuple[dict[int, _Member], bool]:
         """Return the living processes, and True if none can have been missed.
 
         A process that ends during the search may leave a child behind the end of the list. Once the
         leader is reaped, a list of only other handles' children, dead ones included, has no such
         process.
         """
-        processes: dict[int, Stat] = {}
+        processes: dict[int, _Member] = {}
         if self._is_over:
             return processes, True
         sure = True
         is_over = self.leader.exit is not None
         me = os.getpid()
-        queue: list[int] = []
+        queue: list[tuple[int, int]] = []
         try:
             below = child_lister()
-            queue += below(me)
+            queue += [(pid, me) for pid in below(me)]
         except OSError:
             sure = False
         while queue:
-            pid = queue.pop()
+            pid, parent = queue.pop()
             if pid in processes or pid == me or leaders.get(pid, self.leader) is not self.leader:
                 continue
             if pid in helpers and pid not in leaders:
                 continue
-            stat = read_stat(pid)
-            if stat is None:
-                is_over = False
-                sure = sure and is_hidden(pid)
-                continue
-            if stat.parent == me and not self._is_member(stat):
-                is_over = is_over and self._is_of_another(pid)
-                continue
+            if parent == me and pid not in leaders:
+                tag = rlimit_tag.read_tag(pid)
+                if self._is_of_another(tag):
+                    continue
+                if not self._is_orphan(pid, tag):
+                    is_over = False
+                    continue
             is_over = False
-            if is_running(stat):
-                processes[pid] = stat
+            member, is_known = _inspect(pid)
+            if member is None:
+                sure = sure and is_known
+                continue
+            processes[pid] = member
             try:
-                queue += below(pid)
+                queue += [(child, pid) for child in below(pid)]
             except OSError:
                 sure = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
                 is_over = False
-                if (
-                    pid not in processes
-                    and pid != me
-                    and (stat := read_stat(pid))
-                    and is_running(stat)
-                ):
-                    processes[pid] = stat
-        seen = {pid: stat.ticks for pid, stat in processes.items()}
+                if pid not in processes and pid != me and (member := _inspect(pid)[0]):
+                    processes[pid] = member
+        seen = {pid: member.key for pid, member in processes.items()}
         self._seen = seen if sure else {**self._seen, **seen}
         self._is_over = is_over and sure
         return processes, sure
 
-    def _is_member(self, stat: Stat) -> bool:
-        pid = stat.pid
-        if leaders.get(pid) is self.leader:
-            return True
-        tag = rlimit_tag.read_tag(pid)
-        if tag is not None and tag == self._rlimit_tag:
-            return True
-        if tag is not None and rlimit_tag.instance_prefix(tag) == self._instance_prefix:
-            return False  # of another handle
-        if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
-            return True
-        if self.leader.pid in (stat.group, stat.session):
-            return True
-        return self._seen.get(pid) == stat.ticks
-
-    def _is_of_another(self, pid: int) -> bool:
-        tag = rlimit_tag.read_tag(pid)
+    def _is_of_another(self, tag: int | None) -> bool:
         return (
             tag is not None
             and tag != self._rlimit_tag
             and rlimit_tag.instance_prefix(tag) == self._instance_prefix
         )
 
-    def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
-        """Open a pidfd of a process that is in the tree while it is open."""
-        pid = stat.pid
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError:
-            return None
-        now = read_stat(pid)
-        if now is not None and now.ticks == stat.ticks and not has_ended(pidfd):
-            if now.parent in among or (now.parent == os.getpid() and self._is_member(now)):
-                return pidfd
-            if self.cgroup is not None and pid in self.cgroup.procs():
-                return pidfd
-        os.close(pidfd)
-        return None
+    def _is_orphan(self, pid: int, tag: int | None) -> bool:
+        """True if this child of the daemon, with an rlimit tag of no other handle, is of the tree."""
+        if tag is not None and tag == self._rlimit_tag:
+            return True
+        if self.leader.pid in (_group_of(pid), _session_of(pid)):
+            return True
+        if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
+            return True
+        if pid not in self._seen:
+            return False
+        member, _ = _inspect(pid)
+        return member is not None and member.key == self._seen[pid]
 
-    def _send(
-        self, chosen: dict[int, Stat], signums: Iterable[int], among: dict[int, Stat] | None = None
-    ) -> int:
+    def _send(self, chosen: dict[int, _Member], signums: Iterable[int]) -> int:
         count = 0
-        for stat in chosen.values():
-            pidfd = self._open_verified(stat, chosen if among is None else among)
+        for member in chosen.values():
+            pidfd = _open_verified(member)
             if pidfd is None:
                 continue
             try:
@@ -323,11 +315,11 @@ class ProcessTree:
                 os.close(pidfd)
         return count
 
-    async def _wait(self, processes: dict[int, Stat]) -> None:
+    async def _wait(self, processes: dict[int, _Member]) -> None:
         held: list[int] = []
         try:
-            for stat in processes.values():
-                pidfd = self._open_verified(stat, processes)
+            for member in processes.values():
+                pidfd = _open_verified(member)
                 if pidfd is not None:
                     held.append(pidfd)
                     if len(held) == _MAX_PIDFDS or not has_room(pidfd, "wait"):
@@ -339,6 +331,43 @@ class ProcessTree:
         finally:
             for pidfd in held:
                 os.close(pidfd)
+
+
+def _inspect(pid: int) -> tuple[_Member | None, bool]:
+    """Return the process, None if it has ended, and True if it is there, be it dead."""
+    pidfd = open_pidfd(pid)
+    if pidfd is None:
+        return None, False
+    try:
+        return (None if has_ended(pidfd) else _Member(pid, pidfd_key(pid, pidfd))), True
+    finally:
+        os.close(pidfd)
+
+
+def _open_verified(member: _Member) -> int | None:
+    """Open a pidfd of this living process; None if gone."""
+    try:
+        pidfd = os.pidfd_open(member.pid)
+    except OSError:
+        return None
+    if pidfd_key(member.pid, pidfd) == member.key and not has_ended(pidfd):
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def command_of(pid: int) -> str:

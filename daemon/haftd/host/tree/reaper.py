@@ -71,7 +71,8 @@ class Reaper:
         own_tag = _own_tag()
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):
-            stat = read_stat(pid)
+            # `stat` of a living child may wait for its execve(2).
+            stat = read_stat(pid) if _has_ended(pid) else None
             if stat is None or stat.state != "Z":
                 continue
             if (leader := leaders.get(pid)) is not None:
@@ -84,6 +85,14 @@ class Reaper:
                 dead[pid] = stat.ticks
         self._dead = dead
         return bool(dead)
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return info is not None and info.si_code in ENDED
 
 
 def _own_tag() -> int | None:

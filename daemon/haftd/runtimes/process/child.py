@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
-from haftd.host import priority, pump, readiness
+from haftd.host import pump, readiness
 from haftd.host.late_event import LateEvent
 from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
@@ -30,14 +30,15 @@ from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellati
 
 from .failure_hint import FailureHint
 from .interpreter import Interpreter, ToolResult, exit_state
-from .resource_limits import ResourceLimits
+from .resource_limits import FIRST_PAUSE_S, ResourceLimits
 
 log = structlog.get_logger("haftd.runtimes.process.child")
 
 _DETACH_AFTER_S = 0.5
-_FIRST_POLL_S = 0.02
 _POLL_AFTER_OUTPUT_S = 0.5
 _TERM = 1 << 14
+_readers = trio.CapacityLimiter(4)
+"""Threads that read sums: such a read may wait for a process of the handle."""
 _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
@@ -146,8 +147,6 @@ class Child:
         limits.follow(call.mark, call.limit_group)
         try:
             await launched.confirm()
-            if limits.counts_processes:
-                priority.defer_session(launched.pid)
         except LaunchFailed as failed:
             child.close()
             raise StartFailed(failed.message, failed.reason) from None
@@ -385,16 +384,25 @@ class Child:
             nursery.cancel_scope.cancel()
 
     async def _watch_sums(self) -> None:
-        pause_s = _FIRST_POLL_S
+        pause_s = FIRST_PAUSE_S
         while True:
             self._pause = trio.CancelScope(deadline=trio.current_time() + pause_s)
             with self._pause:
                 await trio.sleep_forever()
-            limit = self._limits.passed(self.members())
+            limit = await self._passed_limit(self.members())
             if limit is not None:
                 self.pass_limit(limit)
                 return
-            pause_s = min(pause_s * 2, self._limits.longest_pause_s)
+            pause_s = self._limits.next_pause_s(pause_s)
+
+    async def _passed_limit(self, pids: Sequence[int]) -> str | None:
+        limits = self._limits
+        limit = limits.passed_count(pids)
+        if limit is None and limits.reads_may_wait:
+            return await trio.to_thread.run_sync(
+                limits.passed_sum, pids, abandon_on_cancel=True, limiter=_readers
+            )
+        return limits.passed_sum(pids) if limit is None else limit
 
     async def _watch_group(self, group: LimitGroup) -> None:
         self.pass_limit(await group.wait_passed())

@@ -15,6 +15,8 @@ from haftd.host.process import rlimit_tag, usage
 from haftd.lazy_pattern import lazy_pattern
 
 _TAIL = 4096
+FIRST_PAUSE_S = 0.02
+"""Pause until the first poll, and after a growth."""
 _LONGEST_PAUSE_S = (0.5, 4.0)
 """Longest pause between polls of a sum near a limit; and of a far one, or of sleeping processes."""
 _MEMORY_RATE = 1 << 30
@@ -37,8 +39,10 @@ class ResourceLimits:
     """Limits of one handle, over all its processes."""
 
     __slots__ = (
+        "_is_growing",
         "_limits",
         "_looked",
+        "_most_tasks",
         "_polled",
         "_printed",
         "_tag",
@@ -58,6 +62,8 @@ class ResourceLimits:
         self._polled = frozenset(limits.keys() & _SUMS) if limits else _NONE
         self.group: LimitGroup | None = None
         self._looked: tuple[Sequence[int], float] = (), 0.0
+        self._most_tasks = 1
+        self._is_growing = False
         self.longest_pause_s = _LONGEST_PAUSE_S[0]
         """Longest pause until the next poll."""
         self.wall_left: float | None = limits.get("wall_s")
@@ -100,18 +106,29 @@ class ResourceLimits:
         """True if no group counts the processes for a limit."""
         return "processes" in self._polled
 
-    def passed(self, pids: Sequence[int]) -> str | None:
-        """Return the limit passed by the handle's processes together, unless the kernel counts."""
+    def passed_count(self, pids: Sequence[int]) -> str | None:
+        """Return `processes` if the handle has more than its limit, unless the kernel counts."""
+        self._is_growing = False
+        if not self.counts_processes:
+            return None
+        count = usage.tasks(pids)
+        self._is_growing, self._most_tasks = count > self._most_tasks, max(count, self._most_tasks)
+        return "processes" if count > self._limits["processes"] else None
+
+    @property
+    def reads_may_wait(self) -> bool:
+        """True if `passed_sum` reads files that wait for a lock of a process."""
+        return not self._polled.isdisjoint(("cpu_s", "memory"))
+
+    def passed_sum(self, pids: Sequence[int]) -> str | None:
+        """Return the other limit passed by the processes together; set the pause until the next poll."""
         shortest, pause = _LONGEST_PAUSE_S
-        used_s = usage.cpu_s(pids)
-        before, self._looked = self._looked, (pids, used_s)
-        if "processes" in self._polled:
-            if usage.tasks(pids) > self._limits["processes"]:
-                return "processes"
-            if os.geteuid() == 0:
-                pause = shortest  # no rlimit bounds the starts until the next poll
+        before, self._looked = self._looked, (pids, usage.run_s(pids))
+        if self.counts_processes and os.geteuid() == 0:
+            pause = shortest  # no rlimit bounds the starts until the next poll
         if "cpu_s" in self._polled:
-            left_s = self._limits["cpu_s"] - used_s - (usage.ended[self._tag] if self._tag else 0.0)
+            ended_s = usage.ended.get(self._tag, 0.0) if self._tag else 0.0
+            left_s = self._limits["cpu_s"] - usage.cpu_s(pids) - ended_s
             if left_s < 0:
                 return "cpu_s"
             pause = min(pause, left_s / (os.cpu_count() or 1))
@@ -125,6 +142,15 @@ class ResourceLimits:
             _LONGEST_PAUSE_S[1] if before == self._looked else max(shortest, pause)
         )
         return None
+
+    def next_pause_s(self, pause_s: float) -> float:
+        """Return the pause until the next poll after one of `pause_s`.
+
+        After the highest count so far it is short: forks that double are counted while they are few.
+        """
+        if self._is_growing:
+            return FIRST_PAUSE_S
+        return min(pause_s * 2, self.longest_pause_s)
 
     def exceeded(self, exit: Exit) -> str | None:
         """Return the rlimit that ended a process, by status and last output."""
