@@ -60,7 +60,7 @@ class Desk:
         return caught.value
 
     def listed(self, root: str = "root") -> list[str]:
-        return [tool.name for tool in self.catalogue.list(self.root(root))]
+        return [tool.name for tool in self.catalogue.listing("generic", root=self.root(root))[0]]
 
     def said(self, root: str = "root") -> dict[str, str]:
         _, problems = self.catalogue.listing("generic", None, self.root(root))

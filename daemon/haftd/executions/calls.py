@@ -196,39 +196,20 @@ class Calls(msgspec.Struct):
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
         """Return a call of the daemon itself, with the desktop's environment."""
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
-
-        def env_of(mark: str) -> dict[str, str]:
-            return build(
-                self.settings.environ,
-                secret_env=self.secret_env,
-                overlay=desktop,
-                socket=self.settings.socket,
-                outer=self.settings.outer,
-                mark=mark,
-                call="",
-            )
-
+        env_of = partial(self._build, overlay=desktop)
         return self._of_program(name, tuple(argv), self.settings.root, env_of, limits, "pipe")
 
     def compiler(self, launch: LaunchSpec) -> Call:
         """Return the call of a compiling process, outside any session."""
-        order = {VARIABLE: launch.env[VARIABLE]}
-
-        def env_of(mark: str) -> dict[str, str]:
-            return build(
-                self.settings.environ,
-                secret_env=self.secret_env,
-                overlay=order,
-                socket=self.settings.socket,
-                outer=self.settings.outer,
-                mark=mark,
-                call="",
-                may_inherit=ALWAYS_INHERITED.__contains__,
-                is_confined=True,
-            )
-
-        call = self._of_program("wasm", launch.argv, launch.cwd, env_of, launch.limits, "null")
-        return replace(call, launch=call.launch._replace(sandbox=launch.sandbox))
+        env_of = partial(
+            self._build,
+            overlay={VARIABLE: launch.env[VARIABLE]},
+            may_inherit=ALWAYS_INHERITED.__contains__,
+            is_confined=True,
+        )
+        return self._of_program(
+            "wasm", launch.argv, launch.cwd, env_of, launch.limits, "null", launch.sandbox
+        )
 
     def server(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
@@ -244,17 +225,8 @@ class Calls(msgspec.Struct):
             if value is True and variable in environ:
                 base[variable] = environ[variable]
         overlay = {name: value for name, value in env.items() if isinstance(value, str)}
-
-        def env_of(mark: str) -> dict[str, str]:
-            return build(
-                base,
-                overlay={**dict.fromkeys(env, True), **overlay},
-                socket=self.settings.socket,
-                outer=self.settings.outer,
-                mark=mark,
-                call="",
-            )
-
+        overlay = {**dict.fromkeys(env, True), **overlay}
+        env_of = partial(self._build, base=base, secret_env=(), overlay=overlay)
         folder = self.settings.root if cwd in ("", "~") else cwd
         if folder.startswith("~/"):
             folder = f"{self.settings.root}/{folder[2:]}"
@@ -273,9 +245,10 @@ class Calls(msgspec.Struct):
         launch = resolved.launch._replace(terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
         env_of = partial(self._env, tool.name, replace(resolved, launch=launch), client)
-        call = self._of_program(tool.name, launch.argv, launch.cwd, env_of, limits, "null")
-        launch = call.launch._replace(sandbox=launch.sandbox)
-        return replace(call, launch=self._completed(resolved, launch, call.launch.env))
+        call = self._of_program(
+            tool.name, launch.argv, launch.cwd, env_of, limits, "null", launch.sandbox
+        )
+        return replace(call, launch=self._completed(resolved, call.launch, call.launch.env))
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for recovery."""
@@ -390,24 +363,17 @@ class Calls(msgspec.Struct):
             limits: Mapping[str, float],
         ) -> Call:
             def env_of(mark: str) -> dict[str, str]:
-                return build(
-                    environ,
+                return self._build(
+                    mark,
                     client=client,
-                    secret_env=self.secret_env,
                     overlay=dict.fromkeys(envs, True),
-                    socket=self.settings.socket,
-                    outer=self.settings.outer,
-                    mark=mark,
-                    call="",
                     may_inherit=ALWAYS_INHERITED.__contains__,
                     may_read=policy.may_read,
                     is_confined=True,
                     proxy=self._admitted(tool, sandbox, policy, mark),
                 )
 
-            call = self._of_program(tool, argv, folder, env_of, limits, "pipe")
-            launch = call.launch._replace(sandbox=self._with_port(sandbox))
-            return replace(call, launch=launch)
+            return self._of_program(tool, argv, folder, env_of, limits, "pipe", sandbox)
 
         access = HostAccess(root, policy, variables, {**variables, **passed})
         return Mediation(access, make_program, self.clear_up)
@@ -420,6 +386,7 @@ class Calls(msgspec.Struct):
         env_of: Callable[[str], dict[str, str]],
         limits: Mapping[str, float],
         stdin: Literal["pipe", "null"],
+        sandbox: Sandbox | None = None,
     ) -> Call:
         mark = self._mark()
         tag = str(mark)
@@ -443,6 +410,7 @@ class Calls(msgspec.Struct):
                 output="outcome",
                 limits=limits,
                 nofile=self.settings.nofile,
+                sandbox=self._with_port(sandbox),
             ),
             mark=tag,
             record=record,
@@ -475,21 +443,29 @@ class Calls(msgspec.Struct):
         mark: str,
     ) -> dict[str, str]:
         policy = resolved.policy
-        return build(
-            self.settings.environ,
+        return self._build(
+            mark,
             client=client,
-            secret_env=self.secret_env,
             overlay=resolved.env_overlay,
             terminal=resolved.launch.terminal,
             askpass=self.settings.askpass,
-            socket=self.settings.socket,
-            outer=self.settings.outer,
-            mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
             may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
             proxy=self._admitted(tool, resolved.launch.sandbox, policy, mark),
+        )
+
+    def _build(
+        self, mark: str, base: Mapping[str, str] | None = None, **more: Any
+    ) -> dict[str, str]:
+        """Build the environment of a process with this tag, from the tools' own without `base`."""
+        return build(
+            self.settings.environ if base is None else base,
+            socket=self.settings.socket,
+            outer=self.settings.outer,
+            mark=mark,
+            **{"secret_env": self.secret_env, "call": "", **more},
         )
 
     def _recorder(

@@ -63,7 +63,7 @@ def tools_reload(
         unlisted = sum(tool.self_describing for tool in catalogue.self_describing())
         if (lister := catalogue.lister("generic", None, None)) is not None:
             await run_in_thread(lister)
-        count = len(catalogue.list(None)) + unlisted
+        count = len(catalogue.listing("generic")[0]) + unlisted
         return ReloadResult(tools=count, problems=problems)
 
     return DeferredReply(reloaded)

@@ -54,7 +54,7 @@ def turn_end(
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)
-    live = [handle for handle in services.access.registry.list(session) if not handle.stopped]
+    live = services.access.registry.live(session)
     live = [handle for handle in live if caller.may_reach(handle.settings.may)]
     aborted: list[Execution] = []
     awaited: list[Handle] = []

@@ -43,13 +43,6 @@ TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 USER_SHELL = "user_shell"
 """Shell of `haft shell`, available with any toolpack."""
 
-
-# `Catalogue.list` shadows the builtin type inside the class.
-_Problems = list[Problem]
-_Documents = list[Document]
-_Layers = list[Layer]
-_Tools = list[Tool]
-_Names = list[str]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
@@ -165,7 +158,7 @@ class Catalogue:
         own = describe_own(name, surface)
         return describe(self.ready(name, root, (), surface), surface) if own is None else own
 
-    def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
+    def self_describing(self, name: str | None = None, root: str | None = None) -> list[Tool]:
         """Return the self-describing tools, or that of `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
@@ -180,7 +173,7 @@ class Catalogue:
         rules = [problem for problem in self.problems if is_about_rules(problem)]
         return (*rules, *undescribed, *self.server_problems)
 
-    def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
+    def unlisted_servers(self, name: str | None = None, root: str | None = None) -> list[str]:
         """Return the servers that must list their tools before this tool, or the whole list, is complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]
         if not unlisted or name in RESERVED_NAMES:
@@ -245,9 +238,6 @@ class Catalogue:
             if tool is None:
                 raise
             return self.descriptions.of(tool)
-
-    def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
-        return self.listing("generic", root=root)[0]
 
     def listing(
         self,
@@ -342,8 +332,8 @@ class Catalogue:
     def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
         """Read all definitions for `take`. Takes seconds; safe in a thread."""
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
-        problems: _Problems = []
-        layers: _Layers = []
+        problems: list[Problem] = []
+        layers: list[Layer] = []
         packed = self._packed(toolpack)
         packed_names = {name for document in packed for name in document.data.get("tools", ())}
         for document in (*packed, *packaged_functions(self._packages, packed_names, problems)):
@@ -376,7 +366,7 @@ class Catalogue:
             }
         self.own = UserTools(Toolset(tools), own.shared)
 
-    def _packed(self, toolpack: Sequence[str]) -> _Documents:
+    def _packed(self, toolpack: Sequence[str]) -> list[Document]:
         folder = Path(__file__).parent
         paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
         pack = [name for name in TOOLPACK if name in toolpack]
@@ -384,13 +374,13 @@ class Catalogue:
         # Any installer's files are trusted like the interpreter's own.
         return [_parse_packed(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
-    def _documents(self, problems: _Problems) -> tuple[_Documents, bool]:
+    def _documents(self, problems: list[Problem]) -> tuple[list[Document], bool]:
         """Return the readable documents, and True if modes or owners keep a file from being read.
 
         Such a file may demand approvals, of which a sandboxed tool could rid itself by changing
         modes.
         """
-        documents: _Documents = []
+        documents: list[Document] = []
         is_incomplete = False
 
         def skip(error: OSError) -> None:
