@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.runtimes.mcp.event_stream import Event, EventParser, TooLong
+from haftd.http_exchange import TooLong
+from haftd.runtimes.mcp.event_stream import Event, EventParser
 
 STREAM = b": hello\ndata: one\n\nid: 7\r\ndata: two\r\ndata:lines\r\n\r\nevent: x\rretry: 1500\rdata\r\r\n\n"
 EVENTS = [Event(b"one"), Event(b"two\nlines", "7"), Event(b"", "7")]

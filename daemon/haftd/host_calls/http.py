@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 from urllib.parse import urljoin
 
@@ -19,6 +18,7 @@ import trio
 
 from haft_protocol.errors import shown
 from haft_protocol.network_errors import first_reason
+from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
 
 from .decisions import Destination, HostAccess, destination, fill_headers, require_address
 from .files import Encoding, decoded, encoded
@@ -29,7 +29,6 @@ MAX_BODY = 4 << 20
 MAX_REDIRECTS = 5
 MAX_S = 120.0
 _CONNECT_S = 10.0
-_CHUNK = 65_536
 _MAX_ADDRESSES = 4
 _resolving = trio.CapacityLimiter(16)
 """Bounds all tools' threads together: a silent name server takes no thread of the daemon's others."""
@@ -56,7 +55,7 @@ class Post(Get, forbid_unknown_fields=True):
 
 class _Reply(msgspec.Struct):
     status: int
-    headers: list[tuple[str, str]]
+    headers: Headers
     body: bytes
     location: str = ""
 
@@ -132,7 +131,7 @@ class Http:
         self,
         method: str,
         params: Get,
-        headers: list[tuple[str, str]],
+        headers: Headers,
         secret: frozenset[str],
         body: bytes,
     ) -> dict[str, Any]:
@@ -176,7 +175,7 @@ class Http:
         self,
         method: str,
         to: Destination,
-        headers: list[tuple[str, str]],
+        headers: Headers,
         body: bytes,
         max_bytes: int,
     ) -> _Reply:
@@ -200,6 +199,8 @@ class Http:
             raise _unreachable(to, error) from None
         for address in addresses:
             require_address(self._access, to, address)
+        if to.scheme != "http" and self._tls is None:
+            self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
         failure: Exception = OSError("it has no address")
         for address in addresses[:_MAX_ADDRESSES]:
             with trio.move_on_after(_CONNECT_S):
@@ -208,20 +209,11 @@ class Http:
                 except OSError as error:
                     failure = error
                     continue
-                return stream if to.scheme == "http" else await self._secured(stream, to.host)
+                if self._tls is None or to.scheme == "http":
+                    return stream
+                return await secured(stream, self._tls, to.host)
             failure = TimeoutError()
         raise _unreachable(to, failure)
-
-    async def _secured(self, stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
-        try:
-            if self._tls is None:
-                self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
-            secure = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
-            await secure.do_handshake()
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        return secure
 
 
 def _uses(values: Any, name: str) -> bool:
@@ -232,60 +224,28 @@ async def _exchange(
     stream: trio.abc.Stream,
     method: str,
     to: Destination,
-    headers: list[tuple[str, str]],
+    headers: Headers,
     body: bytes,
     max_bytes: int,
 ) -> _Reply:
-    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
+    http = HttpExchange(stream)
     own = [("Host", to.authority), ("Connection", "close"), ("Accept-Encoding", "identity")]
     names = {name.lower() for name, _ in headers}
     own += [
         item for item in (("User-Agent", "haft"), ("Accept", "*/*")) if item[0].lower() not in names
     ]
-    if body or method == "POST":
-        own.append(("Content-Length", str(len(body))))
-    events = [h11.Request(method=method, target=to.target, headers=[*own, *headers])]
-    data = b"".join(http.send(event) or b"" for event in (*events, *_parts(body)))
-    with suppress(trio.BrokenResourceError):  # an answer may precede the end of the request
-        await stream.send_all(data)
-    while isinstance(event := await _next(http, stream), h11.InformationalResponse):
-        pass
-    if not isinstance(event, h11.Response):
-        raise h11.RemoteProtocolError("it closed the connection before it answered")
-    reply = _Reply(
-        event.status_code,
-        [(name.decode(), value.decode("latin-1")) for name, value in event.headers],
-        b"",
-    )
-    found = dict(reply.headers)
-    if reply.status in (301, 302, 303, 307, 308) and "location" in found:
-        reply.location = found["location"]
-        return reply
-    if found.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
+    await http.request(method, to.target, [*own, *headers], body)
+    location = http.header("location")
+    if http.status in (301, 302, 303, 307, 308) and location:
+        return _Reply(http.status, http.headers, b"", location)
+    if http.header("content-encoding").strip().lower() not in ("identity", ""):
         raise HostCallError("network", f"{to.host} answers compressed, which was not asked for.")
-    received = bytearray()
-    while isinstance(event := await _next(http, stream), h11.Data):
-        received += event.data
-        if len(received) > max_bytes:
-            raise HostCallError(
-                "too_large", f"The body of the answer has more than {max_bytes:,} bytes."
-            )
-    reply.body = bytes(received)
-    return reply
-
-
-def _parts(body: bytes) -> list[Any]:
-    return [*([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
-
-
-async def _next(http: h11.Connection, stream: trio.abc.Stream) -> Any:
-    while (event := http.next_event()) is h11.NEED_DATA:
-        try:
-            data = await stream.receive_some(_CHUNK)
-        except trio.BrokenResourceError:
-            data = b""
-        http.receive_data(bytes(data))
-    return event
+    try:
+        return _Reply(http.status, http.headers, await http.body(max_bytes))
+    except TooLong:
+        raise HostCallError(
+            "too_large", f"The body of the answer has more than {max_bytes:,} bytes."
+        ) from None
 
 
 def _unreachable(to: Destination, error: BaseException) -> HostCallError:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-
-class TooLong(Exception):
-    """An event exceeds the limit."""
+from haftd.http_exchange import TooLong
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -20,11 +20,12 @@ from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
+from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
-from .event_stream import EventParser, TooLong
+from .event_stream import EventParser
 from .header_marks import HeaderMarks, InvalidMark, argument_headers, encoded_value, read_marks
 from .peer import Disconnected, Peer, Pending, ServerError
 from .shapes import ErrorObject
@@ -33,7 +34,6 @@ log = structlog.get_logger("haftd.mcp")
 
 MAX_BODY = 64 << 20
 _MAX_ERROR = 65_536
-_CHUNK = 65_536
 _CONNECT_S = 30.0
 _RETRY_S = 3.0
 _MAX_RESUMED = 20
@@ -43,8 +43,6 @@ _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STREAM = "text/event-stream"
 _SUBJECTS = ("name", "uri", "taskId")
 """Params that a modern request repeats in a header: the first present."""
-
-Headers = list[tuple[str, str]]
 
 
 class _Refused(Exception):
@@ -186,7 +184,7 @@ class Endpoint:
         headers = [accept, ("Content-Type", "application/json"), *self._request_headers(request)]
         stream = await self._open()
         async with stream:
-            reply = _Reply(stream)
+            reply = HttpExchange(stream)
             await reply.request("POST", self._target(), self._all(headers), message)
             if method == "initialize":
                 self._session = reply.header("mcp-session-id")
@@ -198,7 +196,7 @@ class Endpoint:
         if resumed is not None and pending is not None:
             await self._resume(resumed, pending)
 
-    async def _read(self, reply: _Reply, pending: Pending | None) -> tuple[str, float] | None:
+    async def _read(self, reply: HttpExchange, pending: Pending | None) -> tuple[str, float] | None:
         """Read the reply; return where and when to resume a broken legacy stream."""
         kind = reply.header("content-type").partition(";")[0].strip().lower()
         if reply.status == 200 and kind == _STREAM:
@@ -213,7 +211,7 @@ class Endpoint:
         return None
 
     async def _read_stream(
-        self, reply: _Reply, pending: Pending | None
+        self, reply: HttpExchange, pending: Pending | None
     ) -> tuple[str, float] | None:
         parser = EventParser(MAX_BODY)
         last = ""
@@ -252,7 +250,7 @@ class Endpoint:
         headers = [("Accept", _STREAM), *([("Last-Event-ID", last)] if last else [])]
         stream = await self._open()
         async with stream:
-            reply = _Reply(stream)
+            reply = HttpExchange(stream)
             await reply.request("GET", self._target(), self._all(headers), b"")
             if reply.status != 200:
                 raise _Refused(reply.status, b"")
@@ -298,61 +296,7 @@ class Endpoint:
             stream = await trio.open_tcp_stream(host, port)
             if self._tls is None:
                 return stream
-            secure = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
-            try:
-                await secure.do_handshake()
-            except BaseException:
-                await trio.aclose_forcefully(secure)
-                raise
-            return secure
-
-
-class _Reply:
-    def __init__(self, stream: trio.abc.Stream) -> None:
-        self._stream = stream
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
-        self.status = 0
-        self._headers: dict[str, str] = {}
-
-    def header(self, name: str) -> str:
-        return self._headers.get(name, "")
-
-    async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
-        """Send the request; return when the reply has begun."""
-        sized = [*headers, ("Content-Length", str(len(body)))] if body else headers
-        head = self._http.send(h11.Request(method=method, target=target, headers=sized))
-        data = self._http.send(h11.Data(data=body)) if body else b""
-        end = self._http.send(h11.EndOfMessage())
-        await self._stream.send_all((head or b"") + (data or b"") + (end or b""))
-        while True:
-            event = await self._next()
-            if isinstance(event, h11.Response):
-                break
-            if not isinstance(event, h11.InformationalResponse):
-                raise h11.RemoteProtocolError("it closed the connection before it answered")
-        self.status = event.status_code
-        self._headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
-
-    async def chunk(self) -> bytes | None:
-        event = await self._next()
-        return bytes(event.data) if isinstance(event, h11.Data) else None
-
-    async def body(self, limit: int) -> bytes:
-        body = bytearray()
-        while isinstance(event := await self._next(), h11.Data):
-            body += event.data
-            if len(body) > limit:
-                raise TooLong
-        return bytes(body)
-
-    async def _next(self) -> Any:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            try:
-                data = await self._stream.receive_some(_CHUNK)
-            except trio.BrokenResourceError:
-                data = b""
-            self._http.receive_data(bytes(data))
-        return event
+            return await secured(stream, self._tls, host)
 
 
 def _status_text(status: int, body: bytes) -> str:
