@@ -259,7 +259,7 @@ def test_the_schema_accepts_exactly_the_valid_calls(call: dict[str, Any], right:
 
 
 def test_every_schema_is_valid() -> None:
-    for one in (*Catalogue().list(), AWAIT):
+    for one in (*Catalogue().listing("generic")[0], AWAIT):
         jsonschema.Draft202012Validator.check_schema(one.parameters)
         assert one.description
 

@@ -224,8 +224,7 @@ class Calls(msgspec.Struct):
         for variable, value in env.items():
             if value is True and variable in environ:
                 base[variable] = environ[variable]
-        overlay = {name: value for name, value in env.items() if isinstance(value, str)}
-        overlay = {**dict.fromkeys(env, True), **overlay}
+        overlay = {name: value if isinstance(value, str) else True for name, value in env.items()}
         env_of = partial(self._build, base=base, secret_env=(), overlay=overlay)
         folder = self.settings.root if cwd in ("", "~") else cwd
         if folder.startswith("~/"):
