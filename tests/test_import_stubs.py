@@ -28,6 +28,10 @@ def run(code: str) -> str:
         "jsonrpcserver.server",
         "oslash.maybe",
         "email.utils",
+        "idna.core",
+        "pickle",
+        "ssl",
+        "typing_extensions",
     ],
 )
 def test_a_stubbed_module_can_be_imported_afterwards(name: str) -> None:
@@ -47,7 +51,21 @@ def test_no_stub_is_left() -> None:
         "oslash",
         "email",
         "email.utils",
+        "idna",
+        "pickle",
+        "ssl",
         "twisted",
+        "typing_extensions",
     )
     code = f"import sys; {_LEAVE_OUT}print([n for n in {stubbed} if n in sys.modules])"
     assert run(code) == "[]"
+
+
+def test_tls_and_international_names_are_loaded_at_their_first_use_by_trio() -> None:
+    code = (
+        f"import sys; {_LEAVE_OUT}import trio, trio._ssl, trio._socket\n"
+        "print([n for n in ('ssl', 'idna') if n in sys.modules])\n"
+        "print(trio._socket._idna.encode('b\u00fccher').decode())\n"
+        "print(trio._ssl._stdlib_ssl.SSLWantReadError is __import__('ssl').SSLWantReadError)"
+    )
+    assert run(code).splitlines() == ["[]", "xn--bcher-kva", "True"]

@@ -13,17 +13,28 @@ from types import ModuleType
 
 def stub_unused_imports() -> None:
     """Import structlog without asyncio and the libraries that it supports, jsonschema_rs without
-    email, and trio without a search for libpthread.
+    email, trio without a search for libpthread, and without TLS and international names until they
+    are used, msgspec without typing_extensions.
 
     Call before any other import of these.
     """
+    _import_structlog()
+    _import_jsonschema()
+    _import_trio()
+    # Since Python 3.11 `typing` has all that it takes from there.
+    with stubbed("typing_extensions", None):
+        importlib.import_module("msgspec")
+
+
+def _import_structlog() -> None:
+    pickle = empty_module("pickle")
+    setattr(pickle, "PicklingError", Exception)  # noqa: B010
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stubbed("asyncio", empty_module("asyncio")))
+        for stub in (empty_module("asyncio"), pickle):
+            stack.enter_context(stubbed(stub.__name__, stub))
         for name in ("better_exceptions", "colorama", "greenlet", "rich", "twisted"):
             stack.enter_context(stubbed(name, None))
         importlib.import_module("structlog")
-    _import_jsonschema()
-    _import_trio()
 
 
 def _import_jsonschema() -> None:
@@ -44,10 +55,20 @@ def _import_trio() -> None:
         return
     ctypes.util = util
     try:
-        with stubbed("ctypes.util", util):
+        with contextlib.ExitStack() as stack:
+            for stub in (util, DeferredModule("ssl"), DeferredModule("idna")):
+                stack.enter_context(stubbed(stub.__name__, stub))
             import trio  # noqa: F401
     finally:
         del ctypes.util
+
+
+class DeferredModule(ModuleType):
+    """In place of a module that a library names at its import and uses later: loads it at the first
+    use of an attribute."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(importlib.import_module(self.__name__), name)
 
 
 def empty_module(name: str) -> ModuleType:

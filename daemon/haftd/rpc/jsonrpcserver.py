@@ -7,6 +7,7 @@ method's signature, half of its time, where the params are decoded into the meth
 from __future__ import annotations
 
 import logging
+import typing
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,7 @@ with (
     stubbed("jsonrpcserver", unexecuted_package("jsonrpcserver")),
     # It imports eighteen monads, of which the library uses one.
     stubbed("oslash", unexecuted_package("oslash")),
+    stubbed("typing_extensions", typing),
     warnings.catch_warnings(),
 ):
     # The library uses a call deprecated in Python 3.11.
