@@ -15,7 +15,7 @@ import structlog
 
 from tests.effort import FEW, MANY
 from tests.inherited_signals import accept_terminal_signals
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 pytest.register_assert_rewrite("haftd.testing")
 
@@ -45,10 +45,10 @@ LONGEST = (
     "tests/e2e/test_idle.py",
     "tests/e2e/test_mcp_servers.py",
     "tests/faults/test_orphans.py",
-    "tests/e2e/test_stopping.py",
-    "tests/e2e/test_working.py",
+    "tests/e2e/test_stop_signals.py",
+    "tests/e2e/test_busy_programs.py",
     "tests/cases/test_c_processes.py",
-    "tests/e2e/test_ends_recorded.py",
+    "tests/e2e/test_end_cleanup.py",
     "tests/faults/test_whole.py",
     "tests/faults/test_load.py",
     "tests/cases/test_k_l_p_start_and_environment.py",

@@ -17,8 +17,8 @@ from tests.gendocs.dialogues import PAGES as DIALOGUES
 from tests.gendocs.dialogues import dialogues, filled
 from tests.gendocs.page import PAGE, page, unused
 from tests.gendocs.typescript import DECLARATIONS, declarations
-from tests.running import RunningDaemon
-from tests.tools.making import read
+from tests.running_daemon import RunningDaemon
+from tests.tools.definition_kit import read
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -15,7 +15,7 @@ import haft.tools.descriptions
 import haft.tools.errors
 import haft.tools.host
 import haft_protocol
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 PROTOCOL = [
     importlib.import_module(f"haft_protocol.{module.name}")

@@ -254,7 +254,7 @@ def _elsewhere(options: argparse.Namespace, fault: RemoteError) -> str | None:
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:
     """Return True if no daemon listens on this machine; False for another machine's."""
-    from .blocking import BlockingConnection
+    from .blocking_connection import BlockingConnection
     from .cli.options import chosen_address
     from .daemon_socket import open_daemon
     from .errors import ConnectionLost, HaftError, NotRunning

@@ -20,7 +20,7 @@ from msgspec import Raw
 from haft_protocol.methods import InitializeResult
 
 from .address_choice import chosen_address
-from .blocking import PATIENCE_S, BlockingConnection
+from .blocking_connection import PATIENCE_S, BlockingConnection
 from .calls import Calls
 from .connection import open_connection
 from .daemon_socket import Socket

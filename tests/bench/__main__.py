@@ -13,19 +13,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.inherited_signals import accept_terminal_signals
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import (
     counts,
     growth,
+    host_calls,
     machine,
     mcp,
-    mediated,
     memory,
     readers,
     roundtrips,
     spawns,
-    starting,
+    startup,
     throughput,
     wasm,
 )
@@ -70,12 +70,12 @@ def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int
         "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
         "spawn": lambda: spawns.one(daemon, seconds),
         "wasm": lambda: wasm.call(folder, seconds),
-        "mediated": lambda: mediated.calls(folder, seconds),
+        "mediated": lambda: host_calls.calls(folder, seconds),
         "fifty": lambda: spawns.fifty(daemon, seconds),
         "flood": lambda: throughput.flood(daemon, folder, 2.5 * seconds),
         "readers": lambda: readers.beside_a_sleeper(folder, seconds),
         "memory": lambda: memory.held(folder),
-        "start": lambda: starting.commands(daemon, folder, seconds),
+        "start": lambda: startup.commands(daemon, folder, seconds),
         "mcp": lambda: mcp.host(daemon, folder, seconds),
         "drive": lambda: drive(daemon, folder, drive_runs),
     }

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
+from .interleaved_timer import Case, interleave
 from .report import spell
-from .sampling import Case, interleave
-from .starting import until_answered
+from .startup import until_answered
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("daemon", "protocol", "clients")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
 from .report import Section

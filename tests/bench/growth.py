@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 from . import wires
+from .interleaved_timer import Case, interleave
 from .report import Section, timings
-from .sampling import Case, interleave
 
 MANY = 1000
 _CONFIG = """\

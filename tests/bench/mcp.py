@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
 from .drive.mcp import Server, request
+from .interleaved_timer import Case, interleave
 from .report import Section, timings
-from .sampling import Case, interleave
 
 _LINE = "six times seven makes forty-two"
 

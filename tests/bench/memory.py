@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from .echo import server
 from .report import Section, kib, times

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
+from .interleaved_timer import percentile
 from .report import Section, spell
-from .sampling import percentile
 
 _SETTLED_S = 0.5
 """How long `yes` runs before the memory is looked at: the spool has all its memory by then."""

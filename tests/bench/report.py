@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .sampling import Case, ratio
+from .interleaved_timer import Case, ratio
 
 
 @dataclass(slots=True)

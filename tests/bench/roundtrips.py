@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
 from .echo import server
+from .interleaved_timer import Case, interleave
 from .report import Section, timings
-from .sampling import Case, interleave
 
 _LINE = b"six times seven makes forty-two\n"
 

@@ -6,11 +6,11 @@ import json
 import subprocess
 from collections.abc import Callable
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
+from .interleaved_timer import Case, interleave
 from .report import Section, timings
-from .sampling import Case, interleave
 
 _MANY = 50
 

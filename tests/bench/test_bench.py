@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
-from . import mediated, roundtrips, spawns, wasm
+from . import host_calls, roundtrips, spawns, wasm
 from .commits import Side, interval, ratios
+from .interleaved_timer import Case, interleave, percentile, ratio
 from .report import Section, markdown, replaced, spell, timings
-from .sampling import Case, interleave, percentile, ratio
 
 
 def test_every_case_runs_in_every_round_and_clears_up_after_each_step() -> None:
@@ -75,7 +75,7 @@ def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
         lambda daemon, folder: roundtrips.lines_to_cat(daemon, folder, 0),
         lambda daemon, folder: spawns.one(daemon, 0),
         lambda daemon, folder: wasm.call(folder, 0, functions=2),
-        lambda daemon, folder: mediated.calls(folder, 0),
+        lambda daemon, folder: host_calls.calls(folder, 0),
     ],
     ids=["calls", "lines", "spawns", "wasm", "mediated"],
 )

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from . import wires
+from .interleaved_timer import percentile
 from .report import Section, megabytes, spell, times
-from .sampling import percentile
 
 _FILE = 16 << 20
 _PIPED = 64  # times the file: 1 GiB

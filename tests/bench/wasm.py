@@ -16,12 +16,12 @@ from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.worker import VARIABLE, Order, cached_name
 from haftd.tools.definitions.runtime_names import engine_version
 from tests.patience import PATIENCE_S
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.runtimes import modules
 
 from . import wires
+from .interleaved_timer import Case, interleave
 from .report import Section, timings
-from .sampling import Case, interleave
 
 _TOOLS = """
 [tools.nothing]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 FIXTURES = Path(__file__).with_name("fixtures")

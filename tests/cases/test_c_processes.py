@@ -14,7 +14,7 @@ import pytest
 from tests.cases.conftest import Desk
 from tests.faults.harness import until
 from tests.processes import is_running
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 SUBREAPER = """
 import ctypes, os, signal, sys

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cases.conftest import FIXTURES, Desk, text
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 ENDED = -32008

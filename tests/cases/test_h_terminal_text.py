@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cases.conftest import Desk, text
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 MARKED = (
     r"\033[31mred\033[0m \033]8;;http://x.invalid\033\\link\033]8;;\033\\ "

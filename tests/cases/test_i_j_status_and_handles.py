@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cases.conftest import Desk, text
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cases.conftest import Desk, text
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 

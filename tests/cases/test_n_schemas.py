@@ -1,5 +1,5 @@
 """Public bug reports about tool schemas, arguments and names (RB-066 to RB-070). The acceptance
-of each provider is judged by `tests/schemas/accepting.py`."""
+of each provider is judged by `tests/schemas/provider_judges.py`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.lists.tool_list import listing
-from tests.running import RunningDaemon
-from tests.schemas.accepting import refusals
+from tests.running_daemon import RunningDaemon
+from tests.schemas.provider_judges import refusals
 from tests.wire import Refused, Wire
 
 from .conftest import Desk, text

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from tests.cases.conftest import Desk
 from tests.inquiries.fake import FakeBackend
 from tests.inquiries.test_router import Room
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 

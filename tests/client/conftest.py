@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.fake import FakeDaemon, Peer, hello
 from tests.client.person import Place
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _numbers = itertools.count(1)
 

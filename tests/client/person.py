@@ -17,7 +17,7 @@ from typing import Any
 
 from haftd.runtimes.terminal.screen import Screen
 from tests.forkserver import ForkedProcess, can_fork, fork_haft_on_terminal
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 DETACH = b"\x1cd"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.person import ASKS, DETACH, STARTED, Person, Place, same
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 
 def test_an_attached_user_types_sees_and_detaches_without_a_trace(place: Place) -> None:

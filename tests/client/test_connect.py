@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 CONNECT = [sys.executable, "-m", "haft", "connect"]
 

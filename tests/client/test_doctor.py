@@ -14,7 +14,7 @@ from haft.__main__ import main
 from haft.cli.commands import doctor, version
 from tests.client.conftest import Serve
 from tests.client.fake import FakeDaemon, Peer, Refuse, hello
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 

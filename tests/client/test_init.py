@@ -14,7 +14,7 @@ from haft.cli.commands.init import HAFTS_OWN, definition
 from haftd.tools.catalogue import TOOLPACK, USER_SHELL
 from haftd.tools.definitions.definition import BUILTIN
 from haftd.tools.definitions.fields import RESERVED
-from tests.tools.making import called, read, tool
+from tests.tools.definition_kit import called, read, tool
 
 Capture = pytest.CaptureFixture[str]
 

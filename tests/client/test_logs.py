@@ -18,7 +18,7 @@ from haft.cli.values import read_time
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
 from tests.effort import examples
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 

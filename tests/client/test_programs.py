@@ -23,7 +23,7 @@ ALLOWED = {
     *("_socket", "select", "errno", "signal", "haft.interrupts"),
     *("haft", "haft.__main__", "haft.cli", "haft.cli.commands"),
     *("haft.cli.options", "haft.cli.parsers", "haft.cli.replies", "haft.cli.show"),
-    *("haft.address_choice", "haft.blocking", "haft.connection", "haft.daemon_socket"),
+    *("haft.address_choice", "haft.blocking_connection", "haft.connection", "haft.daemon_socket"),
     *("haft.errors", "haft.exchange", "haft.json_exchange", "haft.local_address"),
     *("haft.request_params", "haft_protocol", "haft_protocol.constants", "haft_protocol.paths"),
 }

@@ -13,7 +13,7 @@ from haft.cli.commands.setup import _Running
 from haft.cli.service_units import quoted
 from haft.errors import SetupFailed
 from haft.usermanager import AbsentManager, UserManager
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 

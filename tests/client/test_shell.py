@@ -6,7 +6,7 @@ import os
 import sys
 
 from tests.client.person import DETACH, Person
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 CAREFUL = "[tools.careful]\noutput = 'raw'\ncommand = ['echo', 'done']\nrun = 'ask'\n"

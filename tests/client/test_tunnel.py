@@ -21,7 +21,7 @@ from haft.tunnel import announcement
 from tests.client.conftest import Serve
 from tests.client.fake import Peer, Refuse, running, stopped
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 Install = Callable[[str], None]

@@ -16,7 +16,7 @@ from haft.__main__ import main
 from haft.daemon_socket import _machine
 from haft_protocol.paths import machine_lock
 from tests.client.fake import FakeDaemon, Peer, Refuse
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 Answer = Callable[[dict[str, Any], Peer], Any]

@@ -21,7 +21,7 @@ from trio.testing import MockClock
 from haft import ConnectionLost, Haft, Unreachable, aio
 from haft.addresses import WebSocket
 from haft.websocket_relay import Secrets, _Relay, read_secrets
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 HERE = WebSocket("ws://127.0.0.1:1/", "127.0.0.1")
 THERE = WebSocket("wss://box/", "box")

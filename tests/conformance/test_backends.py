@@ -27,12 +27,12 @@ from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.static import StaticBackend
 from haftd.runtimes.base import Call
 from tests.inquiries.fake import FakeBackend
-from tests.inquiries.llm.judging import judge
-from tests.inquiries.llm.recording import recorded
-from tests.inquiries.llm.serving import Server, Step, serving
+from tests.inquiries.llm.recorded_conversations import recorded
+from tests.inquiries.llm.request_judges import judge
+from tests.inquiries.llm.scripted_provider import Server, Step, serving
 from tests.runtimes import kit
 
-from .answering import (
+from .backend_checker import (
     DECLINES,
     HANGS,
     LAWS,

@@ -20,7 +20,7 @@ from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PARTS, Part, check_runtime
 from tests.mcpserver import SERVER
-from tests.runtimes import kit, mediating
+from tests.runtimes import kit, mediated_tools
 from tests.runtimes.fake import (
     Ask,
     CannotStart,
@@ -34,7 +34,7 @@ from tests.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
-from tests.runtimes.mediating import sandboxed
+from tests.runtimes.mediated_tools import sandboxed
 
 
 def _lines(text: bytes) -> tuple[Step, ...]:
@@ -196,9 +196,9 @@ say(type="stopped", result=f"{answers[0]} {json.dumps(answers[1])}")
 say(type="stopped", error={"message": "no luck", "trace": ["here"], "transient": True})
 sys.exit(1)
 """,
-    "leaves": mediating.LEAVES + "leave('time.sleep(1000)', closes=True)",
-    "holds": mediating.LEAVES + "leave('time.sleep(1000)')",
-    "chatters": mediating.LEAVES
+    "leaves": mediated_tools.LEAVES + "leave('time.sleep(1000)', closes=True)",
+    "holds": mediated_tools.LEAVES + "leave('time.sleep(1000)')",
+    "chatters": mediated_tools.LEAVES
     + "leave('while True:\\n print(\"tick\", flush=True)\\n time.sleep(0.02)')",
 }
 
@@ -209,12 +209,12 @@ class VfsBench:
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         if part.name == "cannot start":
             call = kit.call("no-such-program", output="events")
-            return VfsRuntime(), mediating.mediated(call)
+            return VfsRuntime(), mediated_tools.mediated(call)
         script = MEDIATED.get(part.name)
         if script is None:
             return None
         head = f"import signal, time\nTEXT = {part.text.decode()!r}\n"
-        return VfsRuntime(), mediating.tool(head + script)
+        return VfsRuntime(), mediated_tools.tool(head + script)
 
     def left(self, call: Call) -> Sequence[int]:
         return kit.lives(call)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from .script import CONFIG, TOOLS, converse
 

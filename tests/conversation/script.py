@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
-from .recording import comparable, joined
+from .comparable import comparable, joined
 
 CONFIG = """\
 [daemon]

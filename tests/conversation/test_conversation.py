@@ -5,8 +5,8 @@ import json
 from haft_protocol.errors import CODES
 from haft_protocol.methods import METHODS
 
+from .comparable import comparable, joined
 from .record import RECORDED, record
-from .recording import comparable, joined
 
 WITHOUT_A_CLIENT = {
     "internal_error",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.joining import AskedClient, joined, serving
+from tests.e2e.session_clients import AskedClient, joined, serving
 from tests.methods.conftest import beside as beside
 from tests.methods.conftest import room as room
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client
+from tests.e2e.question_tools import Client
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 TOOLS = ""

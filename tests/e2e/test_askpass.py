@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 CANARY = "canary-41c9"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from haft import Haft, RemoteError
-from tests.e2e.inquiring import Client, Join, asking
+from tests.e2e.question_tools import Client, Join, asking
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 CLIENT = Client

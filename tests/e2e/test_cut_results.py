@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 SEQ = "".join(f"{n}\n" for n in range(1, 400_001))
 

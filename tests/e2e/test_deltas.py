@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 names = itertools.count()
 

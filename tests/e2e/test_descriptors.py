@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.faults.harness import until
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 MakeDaemon = Callable[..., RunningDaemon]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.processes import is_running
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 _sessions = itertools.count()

@@ -4,7 +4,7 @@ import json
 import select
 from collections.abc import Mapping
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.probing import Prober
-from tests.running import RunningDaemon
+from tests.e2e.latency_probe import Prober
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 MB = 1_000_000
@@ -80,7 +80,7 @@ def test_other_clients_are_answered_between_pieces_of_a_flood(
     """The lowest decile: a busy machine delays this client for any number of pieces, but a daemon
     that answers after larger pieces never answers after a smaller one. A flood that is drawn as
     fast as it is printed has pieces of the program's size: their bound per step of the loop is
-    that of `tests/runtimes/test_drawing.py`."""
+    that of `tests/runtimes/test_draw_turns.py`."""
     with shared_daemon.connect() as wire, shared_daemon.connect() as other:
         other.call("spawn", session="other", tool="run", id="cat", args={"argv": ["cat"]})
         other.call("apply", session="other", id="cat", input={"line": "there"}, wait="output")

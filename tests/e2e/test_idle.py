@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 WATCHED_S = 10.0
 PIPES = 25

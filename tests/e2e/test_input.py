@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.forkserver import leave_shared_server
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 _sessions = itertools.count()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client, Join, asking, tool
+from tests.e2e.question_tools import Client, Join, asking, tool
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 SELECT = {"Select": {"options": ["gently", "quickly", 3]}}

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from haftd.host.process.identity import every_pid
-from tests.e2e.inquiring import Client, asking, tool
+from tests.e2e.question_tools import Client, asking, tool
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 TOOLS = "".join(
     [

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import asking, tool
-from tests.running import RunningDaemon
+from tests.e2e.question_tools import asking, tool
+from tests.running_daemon import RunningDaemon
 
 Model = tuple[str, list[dict[str, Any]]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from haftd.host.cgroup import PREFIX
 from tests.faults.harness import BOMB, controllers, needs_controllers, until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 FORK = """

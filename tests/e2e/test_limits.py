@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Framing, Refused, Wire
 
 LIMITS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 BURN = "import time\nwhile time.process_time() < {}: pass\n"
 STAYS = f"""

@@ -16,7 +16,7 @@ import pytest
 
 from tests.mcpserver import SERVER
 from tests.patience import PATIENCE_S
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 

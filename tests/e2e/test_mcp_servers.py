@@ -18,7 +18,7 @@ from haftd.host.process.identity import every_pid, read_environ
 from tests.mcpserver import SERVER, server
 from tests.patience import PATIENCE_S
 from tests.processes import is_running
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 Make = Callable[..., RunningDaemon]

@@ -19,7 +19,7 @@ import pytest
 import haft
 from haftd.host.launch import landlock
 from tests.processes import is_running
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 pytestmark = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 SECRET = "hunter2-of-the-user"
 READS = """

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.e2e.inquiring import asking, tool
-from tests.running import RunningDaemon
+from tests.e2e.question_tools import asking, tool
+from tests.running_daemon import RunningDaemon
 
 ASSISTANT = '''
 import asyncio, itertools, json, os

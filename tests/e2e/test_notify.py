@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.harness import until
 from tests.methods.conftest import Room
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 TOOLS = "\n".join(
     f"""

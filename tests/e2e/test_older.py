@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 OLDER = Path(__file__).parent.parent / "tools" / "older"

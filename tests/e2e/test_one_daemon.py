@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.harness import Ground, needs_namespaces, until
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 MakeDaemon = Callable[..., RunningDaemon]

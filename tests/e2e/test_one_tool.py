@@ -14,7 +14,7 @@ import pytest
 import haft
 from tests.e2e.release_module import write_release
 from tests.mcp.host import Host, Legacy, Modern, text_of
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "tools.md"

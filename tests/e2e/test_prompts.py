@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.asking import ASKING, C_WAYS, Notes, compiled
 from tests.e2e.dialogues import DIALOGUES, Dialogue
-from tests.running import RunningDaemon
+from tests.e2e.prompt_programs import ASKING, C_WAYS, Notes, compiled
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 BOUND_MS = 60_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 TOOLS = '''

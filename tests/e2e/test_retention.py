@@ -11,7 +11,7 @@ import pytest
 
 from haftd.host.recovery.journal import read_records
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 MakeDaemon = Callable[..., RunningDaemon]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.approving import Host, Join, records
+from tests.e2e.approval_client import Host, Join, records
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 CANARY = "canary-51c9"

@@ -19,7 +19,7 @@ import pytest
 
 from haftd.host.launch import landlock
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 pytestmark = [

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from haftd.runtimes.terminal.screen import Screen
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 _sessions = itertools.count()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.by_hand import ByHand
-from tests.e2e.managed import Manager, start_managed
-from tests.running import RunningDaemon
+from tests.e2e.service_manager import Manager, start_managed
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 MakeDaemon = Callable[..., RunningDaemon]

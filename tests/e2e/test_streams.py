@@ -12,7 +12,7 @@ import pytest
 from haftd.core.output_tail import MAX_LAG
 from haftd.executions.execution import MAX_BACKLOG
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 PIPE = 1 << 18

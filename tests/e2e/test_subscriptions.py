@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.e2e.by_hand import ByHand
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 EVENTS = ["state", "output", "screen", "notification"]

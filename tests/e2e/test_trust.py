@@ -17,7 +17,7 @@ from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.methods.trust import trust_grant
 from haftd.tools.catalogue import Catalogue
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 X = """

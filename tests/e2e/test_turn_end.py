@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client, Join
+from tests.e2e.question_tools import Client, Join
 from tests.faults.harness import until
 from tests.forkserver import run_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 CLIENT = Client

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 MakeDaemon = Callable[..., RunningDaemon]

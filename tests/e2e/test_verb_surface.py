@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.repository import make_repository, staged
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 _numbers = count(1)

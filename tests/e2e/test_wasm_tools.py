@@ -18,7 +18,7 @@ from haftd.host.launch import landlock
 from haftd.runtimes.wasm.worker import cached_name
 from haftd.tools.definitions.runtime_names import engine_version
 from tests.patience import PATIENCE_S
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.runtimes import modules
 from tests.wire import Refused, Wire
 

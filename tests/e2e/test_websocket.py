@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.by_hand import ByHand
 from tests.faults.harness import until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
 ORIGIN = "https://panel.example.org"

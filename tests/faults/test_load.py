@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.faults.harness import Ground, until
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 MIB = 1 << 20

@@ -13,7 +13,7 @@ import pytest
 import wasmtime
 
 from tests.faults.harness import BOMB, controllers
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 EACH = 10

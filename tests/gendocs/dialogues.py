@@ -15,7 +15,7 @@ from typing import Any
 from tests.faults.harness import until
 from tests.mcp.transcript import transcript
 from tests.repository import make_repository
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 _ROOT = Path(__file__).parents[2]

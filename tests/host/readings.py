@@ -15,7 +15,7 @@ import trio
 
 from haftd.host.input_state.read_state import ReadState, of_terminal
 from haftd.host.launch.spawn import LaunchedProcess
-from tests.host.launching import plan, running
+from tests.host.launch_helpers import plan, running
 
 DEADLINE_S = 20
 PYTHON = (sys.executable, "-I", "-S", "-c")

@@ -25,8 +25,8 @@ from haftd.host.launch.program import LaunchFailed
 from haftd.launch_spec import LaunchSpec, Sandbox
 from tests.patience import PATIENCE_S
 
-from .launching import new_mark, open_fds, plan, run, running
-from .sandboxed import INTERPRETER, in_child_as
+from .launch_helpers import new_mark, open_fds, plan, run, running
+from .sandbox_attempts import INTERPRETER, in_child_as
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64"),

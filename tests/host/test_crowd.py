@@ -17,7 +17,7 @@ import trio.testing
 from haftd.host.cgroup import Cgroup
 from haftd.host.tree.process_tree import ProcessTree
 from tests.faults.harness import cgroup_base, needs_cgroup
-from tests.host.launching import new_mark, plan, running
+from tests.host.launch_helpers import new_mark, plan, running
 from tests.subreaper import subreaper
 
 

@@ -13,7 +13,7 @@ from haftd.host.input_state.fd_peers import (
     writes_to,
 )
 from haftd.host.tty import pseudo_terminal
-from tests.host.launching import open_fds
+from tests.host.launch_helpers import open_fds
 
 NOBODY = 0x7FFF_FFF0
 

@@ -26,7 +26,7 @@ from haftd.host.tree.process_tree import ProcessTree
 from haftd.host.tree.reaper import Reaper
 from haftd.launch_spec import LaunchSpec
 from tests.faults.harness import cgroup_base, needs_cgroup, until
-from tests.host.launching import (
+from tests.host.launch_helpers import (
     new_mark,
     output_of,
     plan,

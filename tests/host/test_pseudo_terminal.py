@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from haftd.host.tty import pseudo_terminal
-from tests.host.launching import open_fds, plan, read_line, running
+from tests.host.launch_helpers import open_fds, plan, read_line, running
 
 
 @pytest.fixture

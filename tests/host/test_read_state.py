@@ -15,7 +15,7 @@ from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.input_state.read_state import ReadState, of_terminal
 from haftd.host.tty import pseudo_terminal
-from tests.host.launching import status_of
+from tests.host.launch_helpers import status_of
 from tests.host.readings import needs, python, stage, syscall_of
 
 # -- real programs ----------------------------------------------------------------------------

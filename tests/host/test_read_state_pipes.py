@@ -9,7 +9,7 @@ import trio
 
 from haftd.host.input_state.read_state import ReadState, of_pipe
 from haftd.host.launch.spawn import LaunchedProcess
-from tests.host.launching import plan, running
+from tests.host.launch_helpers import plan, running
 from tests.host.readings import DEADLINE_S, python
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from haftd.host.input_state import read_state, thread_wait, wait_snapshot
 from haftd.host.input_state.read_state import ReadState
-from tests.host.launching import open_fds
+from tests.host.launch_helpers import open_fds
 from tests.host.readings import PYTHON, Stage, python, stage
 
 # -- unknown ------------------------------------------------------------------------------------

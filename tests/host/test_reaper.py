@@ -16,7 +16,7 @@ from haftd.host.launch.spawn import Exit, launch, leaders
 from haftd.host.process import ancestry
 from haftd.host.process.identity import read_stat
 from haftd.host.tree.reaper import Reaper
-from tests.host.launching import (
+from tests.host.launch_helpers import (
     new_mark,
     no_record,
     plan,

@@ -30,8 +30,8 @@ from haftd.host.tree.process_tree import ProcessTree
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 
 from .attacks import ATTEMPTS
-from .launching import new_mark, open_fds, plan, run
-from .sandboxed import READ, WRITE, attack, attack_as, make_folders, sandbox_of
+from .launch_helpers import new_mark, open_fds, plan, run
+from .sandbox_attempts import READ, WRITE, attack, attack_as, make_folders, sandbox_of
 
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64"),

@@ -31,7 +31,7 @@ from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.launch_spec import LaunchSpec
-from tests.host.launching import (
+from tests.host.launch_helpers import (
     new_mark,
     no_record,
     open_fds,

@@ -17,8 +17,8 @@ import pytest
 from haftd.host_calls.files import Files, Metadata, Place, Read, Rename, Write
 from haftd.host_calls.messages import HostCallError
 from haftd.host_calls.search import Grep, Search
-from haftd.runtimes.vfs.mediated import with_real_paths
-from tests.host.sandboxed import in_child_as
+from haftd.runtimes.vfs.mediated_call import with_real_paths
+from tests.host.sandbox_attempts import in_child_as
 
 from .rules import access_of
 

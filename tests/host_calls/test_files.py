@@ -24,7 +24,7 @@ from haftd.host_calls.files import (
 )
 from haftd.host_calls.messages import HostCallError
 from haftd.host_calls.search import Grep, Search
-from haftd.runtimes.vfs.mediated import RuleThroughLink, with_real_paths
+from haftd.runtimes.vfs.mediated_call import RuleThroughLink, with_real_paths
 
 from .rules import access_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _TRIES = 5
 

@@ -16,7 +16,7 @@ from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import ask_backend
-from tests.inquiries.asking import pending
+from tests.inquiries.tool_questions import pending
 
 PERSON = Caller("unix", 1, "person", inquiry=True)
 

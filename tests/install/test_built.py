@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.building import ROOT, build, names, unpacked_sdist
+from tests.install.builds import ROOT, build, names, unpacked_sdist
 
 PACKAGES = ("daemon/haftd", "protocol/haft_protocol", "clients/haft")
 DATA = {"haft/systemd": "systemd", "haft/nvim": "clients/nvim"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from haft.__main__ import main
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 
 @pytest.mark.parametrize("is_cached", [True, False])

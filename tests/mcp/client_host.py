@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.repository import make_repository, staged
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _PASSED_ON = ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp.host import Host, Legacy, Modern
 from tests.repository import make_repository
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _numbers = itertools.count(1)
 Open = Callable[..., Any]

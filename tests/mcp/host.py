@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.forkserver import ForkedProcess, can_fork, fork_haft
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 MODERN = "2026-07-28"
 _READ_S = 60.0

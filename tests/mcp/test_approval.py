@@ -8,7 +8,7 @@ import pytest
 
 from tests.mcp.conftest import Open
 from tests.mcp.host import Host, text_of
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 ASKS = """
 [tools.deploy]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.client_host import ClientHost, drive_across_two_kills
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _HOST = (sys.executable, str(Path(__file__).with_name("python_host.py")))
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.mcp.host import MODERN
 from tests.patience import PATIENCE_S
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 PREFIX = "io.modelcontextprotocol/"
 

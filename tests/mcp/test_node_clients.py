@@ -22,7 +22,7 @@ from tests.mcp.client_host import (
 )
 from tests.mcp.host import MODERN, Modern
 from tests.repository import make_repository, staged
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 pytestmark = pytest.mark.clients
 

@@ -12,7 +12,7 @@ import pytest
 from haft.mcp.stdio import MAX_LINE
 from tests.mcp.conftest import Open
 from tests.mcp.host import MODERN, Host, Legacy, McpError, Modern, text_of
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 HANDLE = "haft://handles/cat"
 

@@ -17,7 +17,7 @@ from haft.mcp.steps import Host as Declared
 from haft.mcp.steps import Steps
 from haft.mcp.tools import ROOTS_TIMEOUT_S, Options, Tools
 from tests.mcp.host import Host, Legacy, Modern
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 HOME = {"HOME": "/home/me"}
 PROJECT = {**HOME, "CLAUDE_PROJECT_DIR": "/claude"}

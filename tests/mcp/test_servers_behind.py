@@ -14,7 +14,7 @@ from haft.mcp.server_import import ServerImport
 from tests.mcp.host import Host, Modern
 from tests.mcpserver import SERVER, server
 from tests.repository import make_repository
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 
 @pytest.mark.parametrize("behind", ["modern", "legacy"])

@@ -14,7 +14,7 @@ import pytest
 from haft.mcp.hosts import entry_for
 from tests.mcp.host import MODERN, Legacy, text_of
 from tests.repository import make_repository, staged
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 SIX = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 MAX_TEXT = 2_048

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.mcp.host import Modern, text_of
 from tests.repository import make_repository
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 _AGE = re.compile(r", [\d.]+ (s|min|h)(?=[,\]:])")
 _OFFERED = re.compile(r"\[y,n,[^\]]*\]")

@@ -19,7 +19,7 @@ import pytest
 from haftd.host.process.identity import every_pid
 from tests.patience import PATIENCE_S
 from tests.repository import make_repository
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 pytestmark = pytest.mark.clients

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from haft_protocol.methods import Provider
-from tests.running import RunningDaemon
-from tests.schemas.accepting import JUDGES, refusals
+from tests.running_daemon import RunningDaemon
+from tests.schemas.provider_judges import JUDGES, refusals
 from tests.wire import Refused
 
 

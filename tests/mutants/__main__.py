@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 
 from .calls import PRODUCT, ROOT, CallMap, files_for, portions, update
-from .drawing import Mutant, draw, scope_at
 from .equivalents import read_equivalents
+from .fault_sample import Mutant, draw, scope_at
 from .jail import is_possible, run
 from .near import importers_of, mirrors_of, room_of
 

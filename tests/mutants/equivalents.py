@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .drawing import Key
+from .fault_sample import Key
 
 _FILE = Path(__file__).with_name("equivalents.toml")
 

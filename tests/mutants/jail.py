@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .drawing import Mutant
+from .fault_sample import Mutant
 
 _MOUNT = """
 set -e

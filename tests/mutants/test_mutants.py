@@ -7,8 +7,8 @@ import pytest
 
 from tests.mutants.__main__ import Journal, interval
 from tests.mutants.calls import PRODUCT, ROOT, FileCalls, files_for, portions, record
-from tests.mutants.drawing import Mutant, draw, faults_of, scope_at
 from tests.mutants.equivalents import read_equivalents
+from tests.mutants.fault_sample import Mutant, draw, faults_of, scope_at
 from tests.mutants.jail import failures_in, is_possible, run
 from tests.mutants.near import importers_of, mirrors_of, room_of
 

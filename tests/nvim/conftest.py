@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.nvim.editor import Editor
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 OpenEditor = Callable[[], Editor]
 

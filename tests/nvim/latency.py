@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.nvim.conftest import programs
 from tests.nvim.editor import Editor
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 IDLE = 200
 KEYS = 300

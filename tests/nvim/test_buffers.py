@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.nvim.editor import Editor
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 pytestmark = pytest.mark.clients
 

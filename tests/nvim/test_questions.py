@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.nvim.editor import Editor
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
 pytestmark = pytest.mark.clients

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.harness import until
 from tests.nvim.conftest import OpenEditor
 from tests.nvim.editor import Editor
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 pytestmark = pytest.mark.clients
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.faults.harness import until
 from tests.nvim.editor import PLUGIN
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.vscode.core import core_command
 
 ROWS, COLS = 24, 80

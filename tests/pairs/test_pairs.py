@@ -13,7 +13,7 @@ from tests.faults.harness import until
 from tests.nvim.test_questions import ASKING
 from tests.pairs import reporter
 from tests.pairs.drivers import Driver, drivers
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
 pytestmark = pytest.mark.clients

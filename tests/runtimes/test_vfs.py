@@ -18,7 +18,7 @@ from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PATIENCE_S, Recorder, perform
 from tests.runtimes import kit
 
-from .mediating import ask, mediated, outcome, rules, sandboxed, tool
+from .mediated_tools import ask, mediated, outcome, rules, sandboxed, tool
 
 pytestmark = sandboxed
 

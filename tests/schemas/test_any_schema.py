@@ -19,8 +19,8 @@ from haftd.schemas.normalization import normalize
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
-from .accepting import refusals
-from .generating import law, schemas, values
+from .provider_judges import refusals
+from .random_schemas import law, schemas, values
 
 
 def each(schema: dict[str, Any]) -> Iterator[tuple[str, Translated]]:

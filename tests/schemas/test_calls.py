@@ -13,8 +13,8 @@ from haft_protocol.inputs import read_input
 from haftd.schemas import PROVIDERS, UnsupportedSchema, translate
 from haftd.schemas.calls import AWAIT_PARAMETERS, INPUT, READING, stateful
 
-from .accepting import refusals
 from .definitions import NASTY
+from .provider_judges import refusals
 
 ALL = ("spawn", "fetch", "apply", "abort")
 OWN: dict[str, Any] = {

@@ -11,8 +11,8 @@ from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, exposed, tra
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool, compile_schema
 
-from .accepting import JUDGES, refusals
 from .definitions import NASTY, UNREADABLE
+from .provider_judges import JUDGES, refusals
 
 
 def expressed(schema: Any, provider: str, description: str = "Does it.") -> Translated:

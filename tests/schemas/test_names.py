@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from haftd.schemas import PROVIDERS, exposed, fits
 from haftd.schemas.names import exposed_properties, own_properties
 
-from .accepting import JUDGES
+from .provider_judges import JUDGES
 
 NAMES = st.lists(
     st.one_of(

@@ -26,7 +26,7 @@ from haftd.tools.definitions.access import (
 from haftd.tools.definitions.load import is_about_rules
 from haftd.tools.lists.full_description import describe
 
-from .making import environment, read, tool
+from .definition_kit import environment, read, tool
 
 NAMES = st.sampled_from(["a", "b", "ab"])
 PATHS = st.lists(NAMES, max_size=3).map(lambda names: "/" + "/".join(names))

@@ -8,7 +8,7 @@ from haft_protocol.approvals import PolicedAction
 from haftd.methods.approval_gate import definition_key
 from haftd.tools.definitions.approval_policy import mode_of, render, run_modes
 from haftd.tools.definitions.definition import Command, Each, Tool
-from tests.tools.making import read
+from tests.tools.definition_kit import read
 
 ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")
 

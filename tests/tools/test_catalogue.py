@@ -15,9 +15,9 @@ from haftd.tools.catalogue import TOOLPACK, Catalogue
 from haftd.tools.definitions.approval_policy import mode_of
 from haftd.tools.definitions.document import MAX_DOCUMENT_BYTES
 from haftd.tools.lists.tool_list import AWAIT, info
-from tests.host.sandboxed import in_child_as
+from tests.host.sandbox_attempts import in_child_as
 
-from .making import packed, tool
+from .definition_kit import packed, tool
 
 
 def names(catalogue: Catalogue) -> list[str]:

@@ -18,7 +18,7 @@ from haftd.tools.calls.environment import (
     path_of,
 )
 
-from .making import called, environment, tool
+from .definition_kit import called, environment, tool
 
 SECRETS = DaemonSettings().secret_env
 BASE = {"PATH": "/usr/bin:/bin", "HOME": "/home/a", "LANG": "de_DE.UTF-8", "MORE": "1"}

@@ -11,7 +11,7 @@ from haftd.tools.definitions import fields, runtime_names
 from haftd.tools.definitions.access import NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
 
-from .making import called, read, tool
+from .definition_kit import called, read, tool
 
 EVERYTHING = """
 [tools.x]

@@ -10,7 +10,7 @@ import pytest
 
 from haftd.tools.calls import loginpath
 
-from .making import program
+from .definition_kit import program
 
 SHELLS = [path for name in ("sh", "bash", "zsh", "fish") if (path := shutil.which(name))]
 POSIX = [path for path in SHELLS if path.endswith("sh") and not path.endswith(("zsh", "fish"))]

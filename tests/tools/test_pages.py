@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haftd.tools.lists.full_description import describe, page
 
-from .making import tool
+from .definition_kit import tool
 
 TEXT = """
 [tools.x]

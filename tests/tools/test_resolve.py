@@ -15,7 +15,7 @@ from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import NOTHING, AccessPolicy
 from tests.effort import examples
 
-from .making import called, packed, program, read, refused, run, tool
+from .definition_kit import called, packed, program, read, refused, run, tool
 from .test_shelltext import PAYLOADS
 
 ONE = """

@@ -8,7 +8,7 @@ import pytest
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
-from tests.tools.making import called, read, tool
+from tests.tools.definition_kit import called, read, tool
 
 OLDER = "[conversation.tools.x]\n"
 OURS = "[tools.x]\n"

@@ -20,7 +20,7 @@ from haftd.tools.definitions.server_tools import (
     server_of,
 )
 
-from .making import read
+from .definition_kit import read
 
 ADD = ServedTool(
     "add",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from haftd.tools.templates.shelltext import BadScript, place
 from tests.effort import examples
 
-from .making import called, read, run, tool
+from .definition_kit import called, read, run, tool
 
 SHELLS = [shell for shell in ("sh", "bash") if shutil.which(shell)]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from haftd.tools.definitions.self_description import Undescribed, read_description
-from tests.tools.making import read, tool
+from tests.tools.definition_kit import read, tool
 
 DECLARES = """
 options = { image = "i" }

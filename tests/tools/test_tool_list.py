@@ -13,10 +13,10 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.lists.full_description import describe
 from haftd.tools.lists.tool_list import info, listing
-from tests.schemas.accepting import JUDGES, refusals
 from tests.schemas.definitions import NASTY
+from tests.schemas.provider_judges import JUDGES, refusals
 
-from .making import packed, tool
+from .definition_kit import packed, tool
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 STYLES: tuple[Style | None, ...] = (None, *get_args(Style))

@@ -11,7 +11,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 
-from .making import PATH, OnTerminal, called, packed, program, refused, run
+from .definition_kit import PATH, OnTerminal, called, packed, program, refused, run
 
 pytestmark = pytest.mark.skipif(shutil.which("setsid") is None, reason="needs util-linux's setsid")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

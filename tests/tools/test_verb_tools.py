@@ -6,7 +6,7 @@ import pytest
 
 from haftd.tools.lists.verb_tools import start_names, start_parameters
 
-from .making import packed, tool
+from .definition_kit import packed, tool
 
 
 @pytest.mark.parametrize(

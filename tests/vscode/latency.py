@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.vscode.core import core_command
 
 IDLE = 200

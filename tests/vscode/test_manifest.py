@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 from tests.vscode import manifest
 
 ROOT = Path(__file__).parents[2]

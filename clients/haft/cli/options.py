@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ..addresses import Address
-    from ..blocking import BlockingConnection
+    from ..blocking_connection import BlockingConnection
     from ..client import Haft
     from ..daemon_socket import Socket
 
@@ -346,7 +346,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
 
 def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
     """Connect for a command that reads results without their types, and so without msgspec."""
-    from ..blocking import BlockingConnection
+    from ..blocking_connection import BlockingConnection
     from ..json_exchange import JsonExchange
 
     address = chosen_address(options)

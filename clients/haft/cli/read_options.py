@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..blocking import BlockingConnection
+    from ..blocking_connection import BlockingConnection
     from .show import Json
 
     Fields = Mapping[str, object]

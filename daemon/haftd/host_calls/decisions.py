@@ -13,7 +13,7 @@ import msgspec
 
 from haft_protocol.errors import shown
 from haftd.lazy_pattern import lazy_pattern
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.tools.definitions.access import (
     PORTS,
     AccessPolicy,

@@ -12,7 +12,7 @@ from haft_protocol.approvals import ASK_APPROVAL, Decision, PolicedAction, Remem
 from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import not_approved, shutting_down
 from haftd.core.handles import Handle
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .router import InquiryRouter

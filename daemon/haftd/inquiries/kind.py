@@ -13,7 +13,7 @@ from haft_protocol.approvals import Approval, Remember
 from haft_protocol.inquiries import Inquiry
 from haftd.caller import Caller, Permission
 from haftd.core.handles import Handle
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.tools.definitions.definition import QuestionPolicy
 
 Message = Inquiry | Approval

@@ -23,7 +23,7 @@ from haft_protocol.methods import Surface
 from haft_protocol.states import InputKind, LeftBehind, Screen, StyledRows, ToolError
 from haftd.core.termination import Termination
 from haftd.launch_spec import LaunchSpec
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 if TYPE_CHECKING:
     from haftd.core.text import Rendering

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pexpect
 
 from tests.bench.report import Section, spell
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from .account import Account
 from .expect import Expect

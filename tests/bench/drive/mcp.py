@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from .account import Account
 from .haft import Haft, Reply

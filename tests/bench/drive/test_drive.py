@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import RunningDaemon
+from tests.running_daemon import RunningDaemon
 
 from .account import Account
 from .compare import Outcome, once, table

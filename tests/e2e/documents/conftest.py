@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.inquiring import Client
-from tests.running import RunningDaemon
+from tests.e2e.question_tools import Client
+from tests.running_daemon import RunningDaemon
 
 Host = Callable[..., Client]
 _sessions = itertools.count(1)

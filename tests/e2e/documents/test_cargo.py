@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client
+from tests.e2e.question_tools import Client
 from tests.wire import Refused, Wire
 
 from .calls import batch_of, batched, called, replies_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.inquiring import Client
+from tests.e2e.question_tools import Client
 from tests.faults.harness import until
 
 from .conftest import Host

@@ -25,9 +25,9 @@ from haftd.inquiries.llm.sender import Sender
 from haftd.inquiries.router import ask_backend
 from tests.patience import PATIENCE_S
 
-from .judging import KEY, judge
-from .recording import NAMES, Recorded, recorded
-from .serving import CRUMBS, Raw, Server, Step, serving
+from .recorded_conversations import NAMES, Recorded, recorded
+from .request_judges import KEY, judge
+from .scripted_provider import CRUMBS, Raw, Server, Step, serving
 
 
 @dataclass

@@ -17,10 +17,10 @@ from haftd.inquiries.llm import prompt
 from haftd.inquiries.llm.backend import Groups, Member
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import ask_backend
-from tests.inquiries.asking import pending
+from tests.inquiries.tool_questions import pending
 from tests.patience import PATIENCE_S
 
-from .recording import NAMES, Recorded, recorded
+from .recorded_conversations import NAMES, Recorded, recorded
 from .test_backend import Stage, play
 
 KINDS: dict[str, tuple[AnswerType, object]] = {

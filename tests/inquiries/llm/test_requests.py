@@ -21,11 +21,11 @@ from haftd.inquiries.llm.provider import (
     read_context,
 )
 from haftd.schemas import exposed
-from tests.schemas.accepting import refusals
+from tests.schemas.provider_judges import refusals
 
-from .judging import judge
-from .recording import NAMES, Recorded, recorded
-from .serving import Asked
+from .recorded_conversations import NAMES, Recorded, recorded
+from .request_judges import judge
+from .scripted_provider import Asked
 
 PAUSED = "Tool paused: Create backup files?"
 RUNNING = "Still running."

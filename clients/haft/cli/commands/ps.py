@@ -12,7 +12,7 @@ from ..replies import handle_entries
 
 TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
-    from ...blocking import BlockingConnection
+    from ...blocking_connection import BlockingConnection
     from ..show import Json
 
 EPILOG = """\

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from haftd.config.inquiry_settings import LlmSettings
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.schemas import PROVIDERS, exposed, translate
 
 Message = dict[str, Any]

@@ -11,7 +11,7 @@ import msgspec
 
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.lazy_pattern import lazy_pattern
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 from .provider import dig
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from haft_protocol.runtime_paths import Runtime
 from haftd.lazy_pattern import lazy_pattern
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 _FORM = lazy_pattern(rb"[A-Za-z0-9_-]{43}\n?")
 

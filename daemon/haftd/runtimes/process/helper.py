@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.states import Exit
 from haftd.core.termination import Termination
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.runtimes.base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 
 from .child import Child, Output

@@ -13,7 +13,7 @@ class VfsRuntime:
         self._modules = modules
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        from .mediated import run_mediated  # imports TLS and HTTP, rarely needed
+        from .mediated_call import run_mediated  # imports TLS and HTTP, rarely needed
 
         if self._modules is not None and is_module(call):
             call = await self._modules.prepared(call)

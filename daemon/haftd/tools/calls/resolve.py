@@ -23,7 +23,7 @@ from haft_protocol.errors import (
     unsupported_source,
 )
 from haftd.launch_spec import LaunchSpec
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit

@@ -12,7 +12,7 @@ import msgspec
 from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments, shown
 from haft_protocol.methods import ID_FORM
 from haftd.lazy_pattern import lazy_pattern
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 from haftd.schemas import validation
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce

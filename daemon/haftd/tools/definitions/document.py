@@ -19,7 +19,7 @@ from msgspec import UNSET
 from haft_protocol.methods import Problem
 from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import foreign_owner, why_replaceable
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 """Larger files are no configuration."""

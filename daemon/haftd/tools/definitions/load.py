@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 from haftd.lazy_pattern import lazy_pattern
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 from . import fields, parameters
 from .access import NOTHING, AccessPolicy

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from haftd.redacted import Redacted
+from haftd.redaction import Redacted
 
 FOLDER = ".haft/tools"
 MAX_FILE_BYTES = 64 * 1024

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.e2e.question_tools import Client, asking, tool
+from tests.forkserver import run_haft
+from tests.running_daemon import RunningDaemon
+
+HAFT = [sys.executable, "-m", "haft"]
+SELECT = {"Select": {"options": ["a b", 2]}}
+TOOLS = "".join(
+    tool(name, question, stateful=True)
+    for name, question in {
+        "bool": {**asking("q", text="Really?\x1b[31m"), "pre_amble": "This cannot be undone."},
+        "text": {**asking("q", "Text"), "default": "Ada"},
+        "select": asking("q", SELECT),
+        "secret": asking("q", "Secret"),
+        "lasting": asking("q"),
+    }.items()
+)
+TOOLS += tool("two", asking("first", "Text"), asking("second", "Text"), stateful=True)
+
+
+class Desk:
+    """A daemon, a client whose tools ask, and the command line."""
+
+    def __init__(self, daemon: RunningDaemon) -> None:
+        self.daemon = daemon
+        self.client = Client(daemon, session="work", able=False)
+
+    def spawn(self, name: str, id: str) -> str:
+        """Start a tool that asks; return the id of its inquiry."""
+        self.client.call("spawn", tool=name, id=id, call_id=id, wait="input")
+        return f"tool_call.{name}.{id}"
+
+    def result(self, id: str) -> object:
+        state = self.client.call("fetch", id=id, wait="stopped")
+        return json.loads(state["result"])["q"]
+
+    def haft(self, *words: str, given: str = "") -> tuple[int, str, str]:
+        done = run_haft(words, env=self.daemon.env, given=given)
+        return done.returncode, done.stdout, done.stderr
+
+    def terminal(self, *words: str) -> pexpect.spawn[str]:
+        command, *rest = [*HAFT, *words]
+        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
+    daemon.tools(TOOLS)
+    desk = Desk(daemon.start())
+    yield desk
+    desk.client.close()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_questions_are_listed_with_their_input_forms(desk: Desk) -> None:
+    assert desk.haft("questions") == (0, "", "haft questions: there are no open questions\n")
+    inquiry = desk.spawn("bool", "list1")
+    desk.spawn("select", "list2")
+    status, out, _ = desk.haft("questions")
+    head, *rows = [line.split(None, 3) for line in out.splitlines()]
+    assert status == 0 and head == ["ID", "SESSION", "HANDLE", "QUESTION"]
+    asked = "This cannot be undone. Really? [31m [yes/no]"
+    assert rows[0] == [inquiry, "work", "list1", asked]
+    assert rows[1][3] == "q? [a b | 2]"
+    assert desk.haft("questions", "--session", "other")[1] == ""
+    listed = json.loads(desk.haft("questions", "--json")[1])["inquiries"]
+    assert [one["handle"] for one in listed] == ["list1", "list2"]
+    for id in ("list1", "list2"):
+        desk.client.call("abort", id=id)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "answer"),
+    [
+        ("bool", "yes", True),
+        ("bool", "N", False),
+        ("text", "true", "true"),
+        ("select", "a b", "a b"),
+        ("select", "2", 2),
+    ],
+)
+def test_an_answer_has_the_requested_type(
+    desk: Desk, name: str, value: str, answer: object
+) -> None:
+    id = f"{name}-{value.replace(' ', '_')}"
+    inquiry = desk.spawn(name, id)
+    assert desk.haft("answer", inquiry, value) == (0, "", "")
+    assert desk.result(id) == answer and type(desk.result(id)) is type(answer)
+
+
+def test_an_answer_can_be_remembered(desk: Desk) -> None:
+    inquiry = desk.spawn("lasting", "first")
+    assert desk.haft("answer", inquiry, "yes", "--remember", "session") == (0, "", "")
+    assert (
+        desk.client.call("spawn", tool="lasting", id="next", wait="stopped")["state"] == "stopped"
+    )
+    inquiry = desk.spawn("secret", "kept")
+    status, _, err = desk.haft("answer", inquiry, "-", "--remember", "session", given="canary\n")
+    assert status == 4 and "cannot be remembered" in err and "canary" not in err
+    desk.client.call("abort", id="kept")
+
+
+def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
+    desk.spawn("secret", "piped")
+    assert desk.haft("answer", "piped", "-", given="canary\n")[0] == 0
+    assert desk.result("piped") == "canary"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("nobody", "yes"), "there is no open question of 'nobody'"),
+        (("wrong", "perhaps"), "the question takes yes or no"),
+        (("wrong",), "no terminal to ask on; give the answer"),
+        (("hidden", "canary"), "other users can read command lines"),
+    ],
+)
+def test_an_impossible_answer_is_a_usage_error(
+    desk: Desk, words: tuple[str, ...], why: str
+) -> None:
+    for name, id in (("bool", "wrong"), ("secret", "hidden")):
+        desk.client.call("spawn", tool=name, id=id, wait="input")
+    status, out, err = desk.haft("answer", *words)
+    assert (status, out) == (2, "") and why in err and "canary" not in err
+    for id in ("wrong", "hidden"):
+        assert desk.client.call("abort", id=id)["ended_by"]["by"] == "abort"
+
+
+def test_on_a_terminal_the_question_is_shown_and_the_answer_read(desk: Desk) -> None:
+    desk.spawn("bool", "shown")
+    person = desk.terminal("answer", "shown")
+    person.expect_exact("This cannot be undone.")
+    person.expect_exact("Really? [31m [yes/no]")
+    person.sendline("yes")
+    person.expect(pexpect.EOF)
+    assert desk.result("shown") is True
+    desk.spawn("text", "default")
+    person = desk.terminal("answer", "default")
+    person.expect_exact("[text]")
+    person.sendline("")
+    person.expect(pexpect.EOF)
+    assert desk.result("default") == "Ada"
+
+
+def test_typed_input_answers_only_the_question_shown(desk: Desk) -> None:
+    desk.client.call("spawn", tool="two", id="two", wait="input")
+    person = desk.terminal("answer", "two")
+    person.expect_exact("first? [text]")
+    desk.client.call("apply", id="two", input="quicker", wait="input")
+    person.sendline("slower")
+    person.expect_exact("does not ask the question 'first' now")
+    person.expect(pexpect.EOF)
+    assert desk.client.call("fetch", id="two")["question"]["id"] == "second"
+    desk.client.call("abort", id="two")
+
+
+def test_on_a_terminal_a_secret_is_read_without_echo(desk: Desk) -> None:
+    desk.spawn("secret", "typed")
+    person = desk.terminal("answer", "typed")
+    person.expect_exact("secret: ")
+    person.sendline("canary-typed")
+    person.expect(pexpect.EOF)
+    assert "canary" not in (person.before or "")
+    assert desk.result("typed") == "canary-typed"
+
+
+def test_apply_asks_for_a_secret_without_echo(desk: Desk) -> None:
+    desk.spawn("secret", "asked")
+    person = desk.terminal("--session", "work", "apply", "asked", "--secret", "--wait", "stopped")
+    person.expect_exact("q?")
+    person.expect_exact("secret: ")
+    person.sendline("canary")
+    person.expect(pexpect.EOF)
+    assert (person.before or "").count("canary") == 1, "only in what the tool says"
+    assert desk.result("asked") == "canary"

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.faults.harness import until
+from tests.forkserver import run_haft
+from tests.running_daemon import RunningDaemon
+from tests.wire import Refused, Wire
+
+HAFT = [sys.executable, "-m", "haft"]
+TOOLS = """
+[tools.careful]
+source = "local"
+command = ["echo", "{{ tool.arguments.text }}"]
+parameters.text = { type = "string", required = true }
+run = "ask"
+
+[tools.typed]
+stateful = true
+command = ["cat"]
+run = { spawn = "unattended", apply = "ask" }
+
+[tools.looked_at]
+source = "local"
+command = ["sh", "-c", 'printf "%s" "$1"; exit "$2"', "sh", "{{ tool.arguments.text }}", "{{ tool.arguments.status }}"]
+output = "raw"
+parameters.text = { type = "string", required = true }
+parameters.status = { type = "integer", default = 0 }
+result = "ask"
+
+[tools.run]
+run = "ask"
+"""
+
+
+class Desk:
+    """A daemon, a client with calls that await approval, and the command line."""
+
+    def __init__(self, daemon: RunningDaemon, wire: Wire) -> None:
+        self.daemon = daemon
+        self.wire = wire
+
+    def begin(self, id: str, text: str = "hello") -> int:
+        """Begin a call; return once the call awaits approval."""
+        args = {"text": text}
+        number = self.wire.start(
+            "spawn", session="work", tool="careful", id=id, args=args, wait="stopped"
+        )
+        assert self.wire.call("ping") == {"pong": True}
+        return number
+
+    def haft(self, *words: str) -> tuple[int, str, str]:
+        done = run_haft(words, env=self.daemon.env)
+        return done.returncode, done.stdout, done.stderr
+
+    def terminal(self, *words: str) -> pexpect.spawn[str]:
+        command, *rest = [*HAFT, *words]
+        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        yield Desk(one, wire)
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
+    status, out, err = desk.haft("approvals")
+    assert (status, out) == (0, "") and "nothing awaits approval" in err
+    number = desk.begin("a")
+    status, out, _ = desk.haft("--json", "approvals")
+    (listed,) = json.loads(out)["approvals"]
+    status, out, _ = desk.haft("approvals")
+    assert status == 0
+    assert out.splitlines()[1].split() == [
+        listed["approval_id"], "work", "a", "careful", "spawn", '{"text":"hello"}',
+    ]  # fmt: skip
+    assert desk.haft("approve", listed["approval_id"], "--allow")[0] == 0
+    assert desk.wire.finish(number)["result"] == "hello\n"
+    status, _, err = desk.haft("approve", listed["approval_id"], "--allow")
+    assert status == 2 and "nothing awaits approval under" in err
+
+
+def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: Desk) -> None:
+    spawn = ["spawn", "careful", "--id", "p", "--arg", "text=x", "--wait", "none"]
+    status, out, err = desk.haft("--session", "work", *spawn)
+    assert (status, out) == (0, "") and err.endswith(", `haft approve p` decides\n")
+    assert desk.haft("approve", "p", "--allow")[0] == 0
+    assert desk.wire.call("fetch", session="work", id="p", wait="stopped")["result"] == "x\n"
+
+
+def test_a_detached_run_leaves_its_start_to_be_approved(desk: Desk) -> None:
+    status, out, err = desk.haft("--session", "run", "run", "-d", "--id", "r", "--", "echo", "x")
+    assert (status, out) == (0, "r\n") and err.endswith(", `haft approve r` decides\n")
+    assert desk.haft("approve", "r", "--allow")[0] == 0
+    assert desk.wire.call("fetch", session="run", id="r", wait="stopped")["result"] == "x\n"
+
+
+def test_each_decision_is_an_option(desk: Desk) -> None:
+    number = desk.begin("b")
+    assert desk.haft("approve", "b", "--deny", "--reason", "not today")[0] == 0
+    with pytest.raises(Refused, match="not today") as refused:
+        desk.wire.finish(number)
+    assert refused.value.code == -32007
+    number = desk.begin("c")
+    assert desk.haft("approve", "c", "--skip")[0] == 0
+    assert "was skipped" in desk.wire.finish(number)["result"]
+    number = desk.begin("d")
+    status, _, err = desk.haft("approve", "d", "--edit", '{"texts": 1}')
+    assert status == 4 and "did you mean `text`" in err
+    assert desk.haft("approve", "d", "--edit", '{"text": "changed"}')[0] == 0
+    assert desk.wire.finish(number)["result"] == "changed\n"
+
+
+def test_a_decision_can_hold_for_the_session(desk: Desk) -> None:
+    number = desk.begin("e")
+    status, _, err = desk.haft("approve", "e")
+    (listed,) = json.loads(desk.haft("--json", "approvals")[1])["approvals"]
+    assert status == 2 and f"haft approve {listed['approval_id']} --allow" in err
+    status, out, _ = desk.haft("status")
+    (waiting,) = [line for line in out.splitlines() if line.startswith("approval")]
+    assert f"spawn of e (careful); `haft approve {listed['approval_id']}` decides" in waiting
+    assert desk.haft("approve", "e", "--allow", "--remember", "session")[0] == 0
+    desk.wire.finish(number)
+    assert desk.wire.finish(desk.begin("f"))["result"] == "hello\n"
+    desk.wire.call("session/close", session="work")
+    status, out, _ = desk.haft("audit", "e")
+    assert status == 0 and "allow spawn of careful for the session" in out
+
+
+@pytest.mark.parametrize(("typed", "done"), [("y", True), ("no", False)])
+def test_the_call_is_shown_at_a_terminal(desk: Desk, typed: str, done: bool) -> None:
+    number = desk.begin("g", text="a\u202eb")
+    person = desk.terminal("approve", "g")
+    person.expect_exact("careful: spawn work/g")
+    person.expect_exact("command: echo 'a b'")
+    person.expect_exact("folder: /")
+    person.expect_exact('  "text": "a\\u202eb"')
+    person.sendline(typed)
+    person.expect_exact(f"work/g: spawn {'allowed' if done else 'denied'}")
+    person.expect(pexpect.EOF)
+    if done:
+        assert desk.wire.finish(number)["result"] == "a\u202eb\n"
+    else:
+        with pytest.raises(Refused):
+            desk.wire.finish(number)
+
+
+def test_a_result_review_is_decided_the_same_way(desk: Desk) -> None:
+    def call(text: str, status: int = 0) -> int:
+        arguments = {"text": text, "status": status}
+        number = desk.wire.start(
+            "tools/call", session="work", tool="looked_at", arguments=arguments
+        )
+        until(lambda: desk.wire.call("approvals/list", session="work")["approvals"], "a result")
+        return number
+
+    def id() -> str:
+        (one,) = json.loads(desk.haft("--json", "approvals")[1])["approvals"]
+        assert one["action"] == "result"
+        return str(one["approval_id"])
+
+    number = call("x")
+    assert desk.haft("approve", id(), "--edit", '{"text": "y"}')[0] == 0
+    assert desk.wire.finish(number)["result"] == "y"
+    number = call("x")
+    assert desk.haft("approve", id(), "--deny")[0] == 0
+    with pytest.raises(Refused, match="withheld"):
+        desk.wire.finish(number)
+    number = call("a\u202eb", 3)
+    person = desk.terminal("approve", id())
+    person.expect_exact("(it has failed)")
+    person.expect_exact("exited with code 3")
+    person.expect_exact("a\\u202eb")
+    person.sendline("s")
+    person.expect(pexpect.EOF)
+    assert "was not handed out" in desk.wire.finish(number)["result"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("spawn", "careful", "--id", "h", "--arg", "text=a"),
+        ("apply", "typed", "--line", "a"),
+    ],
+)
+def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
+    desk: Desk, words: tuple[str, ...]
+) -> None:
+    if words[0] == "apply":
+        desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
+    person = desk.terminal("--session", "work", *words)
+    id = "typed" if words[0] == "apply" else "h"
+    person.expect_exact(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
+    assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
+    person.expect_exact("a\r\n")
+    person.expect(pexpect.EOF)
