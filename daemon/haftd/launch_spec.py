@@ -69,6 +69,11 @@ def shown_command(argv: Sequence[str]) -> str:
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
+def is_within(path: str, folder: str) -> bool:
+    """True if `path` is `folder` or below; both absolute, or relative to one folder, without `..`."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 class Grant(NamedTuple):
     """Rights at an absolute path and below: of `read`, `create`, `update`, `delete`, `execute`, and
     `control` (of devices)."""

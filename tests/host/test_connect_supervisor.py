@@ -346,3 +346,23 @@ def test_only_streams_of_the_internet_are_connected(family: int, kind: int, code
             assert error.errno == code
         else:
             assert not code
+
+
+def test_no_socket_is_connected_for_a_caller_that_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its pid, and so the address and the socket that were read, may be another process's by then."""
+
+    def gone(listener: int, request: int, data: object) -> int:
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr("fcntl.ioctl", gone)
+    target = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s", 8080, bytes([127, 0, 0, 1]))
+    monkeypatch.setattr(connect_supervisor, "_wanted_address", lambda question: target)
+    monkeypatch.setattr(connect_supervisor, "_connect", lambda sock, port: (0, True))
+    with socket.socket() as sock:
+        question = connect_supervisor._Question(1, threading.get_native_id(), sock.fileno(), 0, 0)
+        made = connect_supervisor._connected(-1, question, 8080)
+        assert made.sock is not None
+        made.sock.close()
+        assert made.code == errno.ENOENT

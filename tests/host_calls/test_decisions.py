@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from haftd.host_calls.calls import HostCalls, Run, RunResult
 from haftd.host_calls.decisions import command
-from haftd.host_calls.messages import HostCallError, read_request
+from haftd.host_calls.messages import HostCallError, Request, read_request
 from haftd.host_calls.redaction import Redaction
 
 from .rules import access_of
@@ -95,3 +99,25 @@ def test_a_longer_value_is_replaced_before_one_within() -> None:
     assert redaction.text("password password-long") == "${A} ${B}"
     assert Redaction({"A": "ab"}).text("ab") == "ab"
     assert "password" not in repr(redaction)
+
+
+async def test_a_program_s_output_has_no_value_of_its_variables(tmp_path: Path) -> None:
+    """Also in the errors, and however short the value of a variable that the program was given."""
+
+    async def run(params: Run, envs: tuple[str, ...], folder: str) -> RunResult:
+        return RunResult("out s3cr3t-value 42 77", "err s3cr3t-value 42 77", 0)
+
+    access = access_of(
+        'commands.show = { args = [["**"]], envs = ["PIN"] }',
+        tmp_path,
+        {"TOKEN": "s3cr3t-value", "PIN": "42", "OTHER": "77"},
+    )
+    calls = HostCalls(access, run)
+    calls.open()
+    try:
+        params = msgspec.Raw(msgspec.json.encode({"program": "show", "args": ["x"]}))
+        answer = msgspec.json.decode(await calls.answer(Request(1, "process.run", params)))
+    finally:
+        calls.close()
+    assert answer["result"]["stdout"] == "out ${TOKEN} ${PIN} 77"
+    assert answer["result"]["stderr"] == "err ${TOKEN} ${PIN} 77"

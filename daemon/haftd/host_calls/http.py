@@ -6,7 +6,6 @@ credentials, stay with their origin. No proxy, cookies or compression.
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -24,14 +23,13 @@ from .decisions import Destination, HostAccess, destination, fill_headers, requi
 from .files import Encoding, decoded, encoded
 from .messages import HostCallError
 from .redaction import Redaction
+from .resolver import resolve_addresses
 
 MAX_BODY = 4 << 20
 MAX_REDIRECTS = 5
 MAX_S = 120.0
 _CONNECT_S = 10.0
 _MAX_ADDRESSES = 4
-_resolving = trio.CapacityLimiter(16)
-"""Bounds all tools' threads together: a silent name server takes no thread of the daemon's others."""
 _CREDENTIALS = frozenset(["authorization", "cookie"])
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -60,14 +58,6 @@ class _Reply(msgspec.Struct):
     location: str = ""
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    def look_up() -> list[str]:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-    return await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=_resolving)
-
-
 async def connect(address: str, port: int) -> trio.abc.Stream:
     """Connect to an address without resolving; raises OSError."""
     family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
@@ -87,7 +77,7 @@ class Http:
         self,
         access: HostAccess,
         redaction: Redaction,
-        resolve: Resolver = resolve,
+        resolve: Resolver = resolve_addresses,
         connect: Connector = connect,
     ) -> None:
         self._access = access

@@ -16,6 +16,7 @@ import structlog
 import trio
 
 from haftd.host_calls.addresses import is_public
+from haftd.host_calls.resolver import resolve_addresses
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.access import AccessPolicy, canonical_host
 
@@ -245,17 +246,6 @@ def _kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
         head.host, address, head.port, "http", head.path, is_public=is_public(address)
     )
     return frozenset({"http"} if may else ())
-
-
-async def resolve_addresses(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name, in the system's order; raises OSError."""
-    try:
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise OSError(errno.ENOENT, error.strerror) from None
-    except UnicodeError:
-        raise OSError(errno.EINVAL, "it is no name of a host") from None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def _connect(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from haftd.launch_spec import is_within
 from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import steps
 
@@ -124,10 +125,6 @@ def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
 
 def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
     return one[0] == other[0] and (is_within(one[1], other[1]) or is_within(other[1], one[1]))
-
-
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _unescaped(text: str) -> str:

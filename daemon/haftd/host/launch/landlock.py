@@ -15,8 +15,15 @@ from collections.abc import Iterable
 from functools import cache
 
 from haftd.host.launch.python_installation import python_grants
-from haftd.host.launch.rule_path import UntrustedLink, is_within, open_path
-from haftd.launch_spec import NETWORK_FILES, PROGRAM_FOLDERS, SYSTEM_FILES, Grant, Sandbox
+from haftd.host.launch.rule_path import UntrustedLink, open_path
+from haftd.launch_spec import (
+    NETWORK_FILES,
+    PROGRAM_FOLDERS,
+    SYSTEM_FILES,
+    Grant,
+    Sandbox,
+    is_within,
+)
 
 MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""

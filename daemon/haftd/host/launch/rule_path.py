@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable
 
-from haftd.launch_spec import PROGRAM_FOLDERS
+from haftd.launch_spec import PROGRAM_FOLDERS, is_within
 
 _MAX_LINKS = 40
 _OF_SYSTEM = ("/", "/home", "/var", "/etc", "/etc/alternatives", "/proc")
@@ -61,10 +61,6 @@ def open_path(
         os.close(folder)
         raise
     return folder, at
-
-
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _joined(folder: str, name: str) -> str:

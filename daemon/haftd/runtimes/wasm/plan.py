@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from haftd.launch_spec import Grant, LaunchSpec, Sandbox
+from haftd.launch_spec import Grant, LaunchSpec, Sandbox, is_within
 from haftd.tools.definitions.runtime_names import engine_folder
 
 from . import worker
@@ -102,16 +102,12 @@ def folders_of(grants: Iterable[Grant], cwd: str) -> tuple[tuple[str, str, bool]
     for grant in grants:
         is_writable = bool(grant.rights & _WRITE)
         folders[grant.path] = grant.path, is_writable
-        if _is_within(cwd, grant.path) and len(grant.path) > len(covering):
+        if is_within(cwd, grant.path) and len(grant.path) > len(covering):
             covering = grant.path
             folders["."] = cwd, is_writable
-        elif _is_within(grant.path, cwd):
+        elif is_within(grant.path, cwd):
             folders[os.path.relpath(grant.path, cwd)] = grant.path, is_writable
     return tuple((path, name, is_writable) for name, (path, is_writable) in folders.items())
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _whole(value: float | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from haft_protocol.errors import RpcError, shown, spawn_failed
-from haftd.launch_spec import Grant, Sandbox
+from haftd.launch_spec import Grant, Sandbox, is_within
 from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.module_access import unenforceable
@@ -37,14 +37,7 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
         return None
     if runtime not in CONFINED_RUNTIMES:
         raise _refusal(tool, f"the runtime {shown(runtime)} enforces none")
-    network = policy.network
-    return Sandbox(
-        root,
-        grants_of(policy),
-        network == "all",
-        denials_of(policy),
-        is_proxied=network == "proxy",
-    )
+    return _sandbox(policy, root, policy.network)
 
 
 def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
@@ -58,7 +51,10 @@ def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
     The proxy sees no path of a URL within TLS: such rules leave the program without a network.
     """
     has_paths = any(rule.path_prefix is not None for rule in policy.net or ())
-    network = "none" if has_paths else policy.network
+    return _sandbox(policy, root, "none" if has_paths else policy.network)
+
+
+def _sandbox(policy: AccessPolicy, root: str, network: str) -> Sandbox:
     return Sandbox(
         root,
         grants_of(policy),
@@ -90,8 +86,7 @@ def _sandbox_of_mediated(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox
         raise _refusal(tool, why)
     grants = []
     for rule in policy.fs or ():
-        is_within = rule.path == root or rule.path.startswith(f"{root.rstrip('/')}/")
-        if not is_within and rule.grants - {"execute"} and not policy.commands:
+        if not is_within(rule.path, root) and rule.grants - {"execute"} and not policy.commands:
             raise _refusal(
                 tool,
                 f"the rule for {rule.path!r} lies outside of the root {root!r}, which host calls do not "

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec.structs import replace
 
-from haftd.launch_spec import PROGRAM_FOLDERS
+from haftd.launch_spec import PROGRAM_FOLDERS, is_within
 from haftd.lazy_pattern import lazy_pattern
 
 Right = Literal["read", "create", "update", "delete", "execute"]
@@ -327,7 +327,7 @@ def covers(rule: str, path: str) -> bool:
     """
     if rule == ".":
         return not path.startswith(("/", "$", "~"))
-    return path == rule or path.startswith(rule.rstrip("/") + "/")
+    return is_within(path, rule)
 
 
 def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
