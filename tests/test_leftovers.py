@@ -17,12 +17,12 @@ from haftd.core.views import handle_state
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.launch_spec import LaunchSpec
-from haftd.methods.base import DeferredReply
-from haftd.methods.wait import until
-from haftd.rpc.replies import PendingRequest
+from haftd.methods.base import DeferredReply, HandleWait
+from haftd.rpc.replies import PendingRequest, Reply
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.runtimes.terminal.runtime import TerminalRuntime
+from tests.pending_replies import result_of
 from tests.rpc.rig import Echo, Rig, request
 from tests.runtimes.fake import Emit, FakeRuntime, TakeInput
 from tests.runtimes.kit import shell
@@ -83,8 +83,8 @@ async def test_a_forgotten_handle_is_freed_without_a_collector(kind: str) -> Non
 async def test_an_awaited_call_is_freed_without_a_collector(autojump_clock: MockClock) -> None:
     async def wait() -> None:
         handle = handle_of("h")
-        holds = lambda: True if handle.stopped else None  # noqa: E731
-        assert await until((handle,), holds, deadline=5.0, look_again=lambda: 6.0) is None
+        wait = HandleWait((handle,), lambda: handle.stopped or None, str, 5.0, lambda: 6.0)
+        assert await result_of(wait) == "None"
 
     before = living()
     await wait()
@@ -106,7 +106,7 @@ async def test_a_refused_call_is_freed_without_a_collector(waits: bool) -> None:
     dispatcher = Rig().rpc_context.dispatcher
     if waits:
         reply = await dispatcher.finish(PendingRequest(b"1", 1, "m", DeferredReply(late)))
-        assert reply is not None and reply.error is not None
+        assert isinstance(reply, Reply) and reply.error is not None
     else:
         dispatcher._methods.add("refuse", Echo, refuse)
         assert isinstance(dispatcher.receive(Caller("unix"), request("refuse"), 8), bytes)

@@ -66,6 +66,10 @@ class _Standing:
         return 64.0
 
 
+def _fail() -> None:
+    raise AssertionError("it was cancelled")
+
+
 def _nothing() -> None:
     """Do nothing."""
 
@@ -113,6 +117,22 @@ async def test_a_callback_may_reschedule_itself() -> None:
     timer.call_in(0.0001, ring)
     with trio.fail_after(PATIENCE_S):
         await done.wait()
+
+
+async def test_a_cancelled_callback_does_not_come_and_the_timer_is_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = _Kernel(timer._libc)
+    monkeypatch.setattr(timer, "_libc", kernel)
+    timer.call_in(0.0001, _fail)
+    timer.cancel(_fail)
+    timer.cancel(_fail)
+    assert kernel.asked_ns[1:] == [0], "the kernel wakes the loop no more"
+    timer.call_in(0.0001, _fail)
+    ringing = _ringing(0.0002, 0.001)
+    timer.call_in(0.001, _nothing)
+    timer.cancel(_fail)
+    await ringing
 
 
 def test_a_loop_has_one_timer_and_none_after_it() -> None:

@@ -18,7 +18,8 @@ from haftd.core.termination import Termination
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.router import InquiryRouter
 from haftd.methods.approval_gate import approved
-from haftd.methods.base import HandleServices, result_of
+from haftd.methods.base import HandleServices
+from tests.pending_replies import result_of
 
 PARAMS: dict[str, Any] = {
     "abort": AbortParams(id="h"),

@@ -18,9 +18,10 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.termination import Termination
 from haftd.methods.apply import apply
-from haftd.methods.base import DeferredReply
+from haftd.methods.base import HandleWait
 from haftd.runtimes.base import Input, Wanted
 from tests.core.disks import make
+from tests.pending_replies import result_of
 
 
 class Starting:
@@ -60,7 +61,7 @@ def pending() -> Handle:
     return Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
 
 
-def give(handle: Handle, execution: Starting, line: str, wait: Wait = "none") -> DeferredReply:
+def give(handle: Handle, execution: Starting, line: str, wait: Wait = "none") -> HandleWait:
     services: Any = SimpleNamespace(
         access=SimpleNamespace(find=lambda caller, params, id: handle),
         supervisor=SimpleNamespace(execution_of=lambda handle: execution),
@@ -68,7 +69,7 @@ def give(handle: Handle, execution: Starting, line: str, wait: Wait = "none") ->
     )
     params = ApplyParams(id="h", input={"line": line}, wait=wait, timeout_ms=5000)
     reply = apply(services, Caller("unix"), params)
-    assert isinstance(reply, DeferredReply)
+    assert isinstance(reply, HandleWait)
     return reply
 
 
@@ -80,7 +81,7 @@ async def test_lines_wait_for_the_start_and_are_given_in_order(autojump_clock: M
     execution.begin()
     assert execution.written == ["one", "two"]
     for reply in replies:
-        state = await reply.run()
+        state = await result_of(reply)
         assert isinstance(state, Running)
 
 
@@ -88,7 +89,7 @@ async def test_a_start_that_takes_longer_than_the_call_is_reported_as_pending(
     autojump_clock: MockClock,
 ) -> None:
     began = trio.current_time()
-    state = await give(pending(), Starting(), "one").run()
+    state = await result_of(give(pending(), Starting(), "one"))
     assert isinstance(state, Pending) and trio.current_time() - began == pytest.approx(5)
 
 
@@ -98,7 +99,7 @@ async def test_input_that_is_not_taken_before_the_deadline_is_reported_so(
     handle, execution = pending(), Starting(takes=False)
     handle.start(0.0)
     began = trio.current_time()
-    state = await give(handle, execution, "one", wait="output").run()
+    state = await result_of(give(handle, execution, "one", wait="output"))
     assert isinstance(state, Running) and state.waited == "deadline"
     assert trio.current_time() - began == pytest.approx(5)
     assert execution.written == ["one"]
@@ -110,7 +111,7 @@ async def test_a_failed_start_fails_the_calls_that_waited() -> None:
     handle.end(Termination(by=EndedBy("abort")), 0.0)
     execution.begin()
     with pytest.raises(RpcError, match="has ended") as caught:
-        await reply.run()
+        await result_of(reply)
     assert caught.value.kind == "handle_stopped" and execution.written == []
 
 
@@ -121,5 +122,5 @@ async def test_a_rejected_start_fails_the_calls_that_waited_with_the_same_error(
     handle.reject(error, 0.0)
     execution.begin()
     with pytest.raises(RpcError) as caught:
-        await reply.run()
+        await result_of(reply)
     assert caught.value is error and execution.written == []

@@ -18,10 +18,10 @@ from haftd.core.sessions import Turns
 from haftd.core.termination import Termination
 from haftd.inquiries.kind import Message
 from haftd.inquiries.router import InquiryRouter
-from haftd.methods.base import DeferredReply
 from haftd.methods.turn import turn_end
 from tests.core.disks import make
 from tests.inquiries.fake import FakeBackend
+from tests.pending_replies import result_of
 
 TIMEOUT_S = 10
 ANSWERED_S = 9
@@ -58,8 +58,7 @@ async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, f
     )
     params = TurnEndParams(timeout_ms=1_000 * TIMEOUT_S)
     later = turn_end(services, Turns(), nursery, Caller("unix"), params)
-    assert isinstance(later, DeferredReply)
-    result = await later.run()
+    result = await result_of(later)
     assert isinstance(result, TurnEndResult)
     return result, trio.current_time() - began
 

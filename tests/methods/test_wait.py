@@ -1,14 +1,19 @@
-"""Waiting calls on a simulated clock."""
+"""Waits for handles on a simulated clock."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from math import inf
 from typing import Any, cast
 
+import pytest
 import trio
 import trio.testing
 
-from haftd.methods.wait import until
+from haftd.methods import wait as wait_module
+from haftd.methods.base import HandleWait, then
+from haftd.methods.wait import RegisteredWait, _waits, register
 
 
 class Bell:
@@ -18,50 +23,239 @@ class Bell:
         self.listeners: list[Callable[[], object]] = []
         self.listen_for_reply = self.listeners.append
         self.unlisten_for_reply = self.listeners.remove
+        self.rings_itself = False
 
     def ring(self) -> None:
         for listener in tuple(self.listeners):
             listener()
 
 
-def test_a_condition_is_awaited_until_it_holds() -> None:
-    async def main() -> tuple[int, int]:
-        bell = Bell()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(until, (cast(Any, bell),), lambda: None)
-            await trio.testing.wait_all_tasks_blocked()
-            during = len(bell.listeners)
-            nursery.cancel_scope.cancel()
-        return during, len(bell.listeners)
+def wait_at(
+    bell: Bell,
+    holds: Callable[[], object],
+    found: list[object],
+    deadline_s: float = 200.0,
+    look_again: Callable[[], float] | None = None,
+    **more: Any,
+) -> RegisteredWait:
+    """Register a wait that appends its value, or its exception, to `found`."""
 
-    assert trio.run(main) == (1, 0)
+    def settle(go_on: Callable[[], object]) -> None:
+        try:
+            found.append(go_on())
+        except ZeroDivisionError as fault:
+            found.append(fault)
+
+    deadline = trio.current_time() + deadline_s
+    handles = (cast(Any, bell),)
+    return register(
+        HandleWait(handles, holds, lambda value: value, deadline, look_again), settle, **more
+    )
+
+
+def test_a_wait_is_settled_once_and_after_the_change() -> None:
+    async def main() -> tuple[list[object], list[object], int]:
+        bell, found, values = Bell(), list[object](), list[object]()
+
+        def holds() -> object:
+            if values and not bell.rings_itself:
+                bell.rings_itself = True
+                bell.ring()  # the evaluation itself changes the handle
+            return values[0] if values else None
+
+        wait_at(bell, holds, found)
+        bell.ring()
+        await trio.testing.wait_all_tasks_blocked()
+        values.append("output")
+        bell.ring()
+        bell.ring()
+        at_once = list(found)
+        await trio.testing.wait_all_tasks_blocked()
+        return at_once, found, len(bell.listeners)
+
+    assert trio.run(main) == ([], ["output"], 0)
+
+
+def test_a_wait_whose_condition_holds_already_is_settled_in_a_later_step() -> None:
+    async def main() -> tuple[list[object], list[object]]:
+        found = list[object]()
+        wait_at(Bell(), lambda: "now", found)
+        at_once = list(found)
+        await trio.testing.wait_all_tasks_blocked()
+        return at_once, found
+
+    assert trio.run(main) == ([], ["now"])
+
+
+def test_a_wait_ends_at_its_deadline_and_leaves_none_behind() -> None:
+    async def main() -> tuple[list[object], float]:
+        bell, found, values = Bell(), list[object](), list[object]()
+        wait_at(bell, lambda: None, found, 3)
+        wait_at(bell, lambda: values[0] if values else None, found, 2)
+        await trio.sleep(1)
+        values.append("first")
+        bell.ring()
+        await trio.sleep(1.5)
+        before = list(found)
+        await trio.sleep(1)
+        assert before == ["first"]
+        return found, _waits.get()._scope.deadline
+
+    found, deadline = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert found == ["first", None]
+    assert deadline == inf, "an idle daemon is not woken"
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_wait_is_evaluated_again_at_its_time(others: int) -> None:
+    async def main() -> float:
+        bell, found = Bell(), list[object]()
+        due, began = [5.0], trio.current_time()
+
+        def holds() -> float | None:
+            after = trio.current_time() - began
+            if after >= 5.0:
+                due[0] = 7.0  # the time has moved: the first evaluation is early
+            return after if after >= 7.0 else None
+
+        for number in range(others):
+            wait_at(Bell(), lambda: None, [], 4.9999 + number)
+        wait_at(bell, holds, found, look_again=lambda: began + due[0])
+        await trio.sleep(20)
+        (after,) = cast("list[float]", found)
+        return after
+
+    after = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 7.0 <= after < 7.1
 
 
 def test_a_change_brings_the_next_look_forward() -> None:
     """A program had long been inspected in vain; soon after its output comes another look."""
 
-    async def main() -> tuple[float, list[Any]]:
-        bell, due = Bell(), [100.0]
+    async def main() -> tuple[list[object], list[Any]]:
+        bell, due, found = Bell(), [100.0], list[object]()
         began = trio.current_time()
 
         def holds() -> float | None:
             after = trio.current_time() - began
             return after if after >= due[0] else None
 
-        async with trio.open_nursery() as nursery:
-
-            async def change() -> None:
-                await trio.sleep(10)
-                due[0] = 11.0
-                bell.ring()
-
-            nursery.start_soon(change)
-            found = await until(
-                (cast(Any, bell),), holds, deadline=began + 200, look_again=lambda: began + due[0]
-            )
-        assert found is not None
+        wait_at(bell, holds, found, look_again=lambda: began + due[0])
+        await trio.sleep(10)
+        due[0] = 11.0
+        bell.ring()
+        await trio.sleep(2)
         return found, bell.listeners
 
-    after, listeners = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-    assert 11.0 <= after < 11.1
+    (after,), listeners = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 11.0 <= cast(float, after) < 11.1
     assert not listeners
+
+
+def test_times_closer_than_the_loop_tells_apart_are_all_kept() -> None:
+    """One timer of the kernel has them all."""
+
+    async def main() -> list[str]:
+        began, found = trio.current_time(), list[object]()
+
+        def wait(name: str, after_s: float) -> None:
+            when = began + after_s
+            holds = lambda: name if trio.current_time() >= when else None  # noqa: E731
+            wait_at(Bell(), holds, found, look_again=lambda: when)
+
+        wait("last", 0.0009)
+        wait("first", 0.0002)
+        wait("second", 0.0005)
+        with trio.move_on_after(5):
+            while len(found) < 3:
+                await trio.lowlevel.checkpoint()
+        return cast("list[str]", found)
+
+    assert trio.run(main) == ["first", "second", "last"]
+
+
+def test_a_fault_of_a_condition_is_the_calls_own() -> None:
+    async def main() -> list[object]:
+        bell, found, is_rung = Bell(), list[object](), list[bool]()
+        wait_at(bell, lambda: 1 / 0 if is_rung else None, found)
+        wait_at(bell, lambda: "other" if is_rung else None, found)
+        wait_at(bell, lambda: None, found, look_again=lambda: 1 / 0)
+        is_rung.append(True)
+        bell.ring()
+        await trio.testing.wait_all_tasks_blocked()
+        return found
+
+    found = trio.run(main)
+    assert sum(isinstance(fault, ZeroDivisionError) for fault in found) == 2
+    assert found.count("other") == 1
+
+
+def test_a_withdrawn_wait_is_never_settled() -> None:
+    async def main() -> tuple[list[object], bool, bool, int]:
+        bell, found, is_rung = Bell(), list[object](), list[bool]()
+        first, second = (
+            wait_at(bell, lambda: is_rung[0] if is_rung else None, found) for _ in "ab"
+        )
+        is_withdrawn = first.withdraw()
+        is_rung.append(True)
+        bell.ring()
+        is_too_late = not second.withdraw()
+        await trio.testing.wait_all_tasks_blocked()
+        return found, is_withdrawn, is_too_late, len(bell.listeners)
+
+    assert trio.run(main) == ([True], True, True, 0)
+
+
+def test_ended_waits_take_no_memory_until_their_deadlines() -> None:
+    async def main() -> int:
+        bell, found = Bell(), list[object]()
+        wait_at(bell, lambda: None, found, 1)
+        for _ in range(2000):
+            wait_at(bell, lambda: None, found, 1000).withdraw()
+        return len(_waits.get()._times)
+
+    assert trio.run(main) < 500
+
+
+def test_many_settled_waits_leave_other_tasks_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_module, "_TURN_S", 0)
+
+    async def main() -> list[int]:
+        bell, found, turns, is_rung = Bell(), list[object](), list[int](), list[bool]()
+        for _ in range(10):
+            wait_at(bell, lambda: True if is_rung else None, found)
+        is_rung.append(True)
+        bell.ring()
+        while len(found) < 10:
+            await trio.lowlevel.checkpoint()
+            turns.append(len(found))
+        return turns
+
+    turns = trio.run(main)
+    # Trio runs the tasks of a pass in any order.
+    assert max(after - before for before, after in pairwise(turns)) <= 2
+
+
+def test_a_wait_that_goes_on_is_settled_in_its_batch_by_the_conditions_of_batches() -> None:
+    async def main() -> tuple[list[object], list[object]]:
+        alone, batched = list[object](), list[object]()
+        wait = HandleWait(
+            (cast(Any, Bell()),), lambda: "alone", str, holds_in_batch=lambda: "in a batch"
+        )
+        for found, is_in_batch in ((alone, False), (batched, True)):
+            register(wait, lambda go_on, found=found: found.append(go_on()), in_batch=is_in_batch)  # type: ignore[misc]
+        await trio.testing.wait_all_tasks_blocked()
+        return alone, batched
+
+    assert trio.run(main) == (["alone"], ["in a batch"])
+
+
+def test_a_reply_goes_on_with_the_result_of_its_last_wait() -> None:
+    last = HandleWait((), lambda: 2, lambda value: f"last {value}")
+    first = HandleWait((), lambda: 1, lambda _: last)
+    reply = then(first, lambda result: f"{result} and on")
+    assert isinstance(reply, HandleWait)
+    reply = reply.then(reply.holds())
+    assert isinstance(reply, HandleWait)
+    assert reply.then(reply.holds()) == "last 2 and on"
+    assert then("now", lambda result: f"{result} and on") == "now and on"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 import structlog
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from haft_protocol.errors import RpcError, handle_exists, invalid_answer
 from haft_protocol.methods import Empty, InitializeParams, LimitsResult, PingResult, SpawnParams
 from haftd.caller import Caller
-from haftd.methods.base import DeferredReply, MethodHandler
+from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher, Verdicts
 from haftd.rpc.transports.handshake import Gatekeeper
@@ -62,6 +63,26 @@ class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
+class Bell:
+    """A handle that changes when a test rings; `then` continues its calls."""
+
+    def __init__(self) -> None:
+        self.is_rung = False
+        self.cancelled = 0
+        self.then: Callable[[object], object] = lambda _: "rung"
+        self.listeners: list[Callable[[], object]] = []
+        self.listen_for_reply = self.listeners.append
+        self.unlisten_for_reply = self.listeners.remove
+
+    def ring(self) -> None:
+        self.is_rung = True
+        for listener in tuple(self.listeners):
+            listener()
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
 @dataclass
 class Rig:
     """The effects of the toy methods, and the events that the waiting ones await."""
@@ -77,6 +98,7 @@ class Rig:
     moved: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     taken: set[str] = field(default_factory=set)
     given_up: list[str] = field(default_factory=list)
+    bells: defaultdict[str, Bell] = field(default_factory=lambda: defaultdict(Bell))
 
     def __post_init__(self) -> None:
         def capture(_logger: object, method: str, event: Any) -> Any:
@@ -91,6 +113,7 @@ class Rig:
             "ping": (Empty, lambda caller, params: PingResult()),
             "echo": (Echo, lambda caller, params: params.text or "x" * params.size),
             "wait": (Name, self.wait),
+            "await_bell": (Name, self.await_bell),
             "late": (Late, self.late),
             "fail_later": (Empty, self.fail_later),
             "boom": (Empty, self.boom),
@@ -143,6 +166,13 @@ class Rig:
             return params.name
 
         return DeferredReply(run)
+
+    def await_bell(self, caller: Caller, params: Name) -> HandleWait:
+        """Wait without a task, until the test rings the bell."""
+        bell = self.bells[params.name]
+        return HandleWait(
+            (cast(Any, bell),), lambda: bell.is_rung or None, bell.then, on_cancel=bell.cancel
+        )
 
     def late(self, caller: Caller, params: Late) -> DeferredReply:
         wait = self.wait(caller, Name(params.name))

@@ -12,10 +12,12 @@ import trio.testing
 
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
-from haftd.rpc.connection import serve_connection
+from haftd.methods.base import DeferredReply
+from haftd.rpc.connection import Connection, serve_connection
 from haftd.rpc.wire import Disconnected
+from tests.patience import PATIENCE_S
 
-from .rig import Rig, limits, request
+from .rig import Name, Rig, limits, request
 
 
 class Told:
@@ -155,6 +157,172 @@ async def test_nothing_is_kept_of_an_answered_call(nursery: trio.Nursery) -> Non
     for name, left in (("a", 1), ("b", 0)):
         rig.gates[name].set()
         await trio.testing.wait_all_tasks_blocked()
-        assert len(connection._scopes.get(1, ())) == left
-    assert connection._scopes == {} and connection._in_flight == 0
+        assert len(connection._pending.get(1, ())) == left
+    assert connection._pending == {} and connection._in_flight == 0
     wire.over.set()
+
+
+async def _await_bells(
+    rig: Rig, nursery: trio.Nursery, *messages: bytes
+) -> tuple[Told, Connection]:
+    wire = Told(*messages)
+    wire.reads.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    await trio.testing.wait_all_tasks_blocked()
+    (connection,) = rig.rpc_context.connections._open
+    return wire, connection
+
+
+@pytest.mark.parametrize("result", ["short", "long" * 100_000, DeferredReply, ZeroDivisionError])
+async def test_a_call_without_a_task_is_answered_once_its_condition_holds(
+    nursery: trio.Nursery, result: object
+) -> None:
+    async def later() -> str:
+        return "later"
+
+    def then(_: object) -> object:
+        if result is ZeroDivisionError:
+            raise ZeroDivisionError("secret detail")
+        return DeferredReply(later) if result is DeferredReply else result
+
+    rig = Rig()
+    rig.bells["g"].then = then
+    wire, connection = await _await_bells(
+        rig, nursery, request("await_bell", 1, name="g"), request("ping", 2)
+    )
+    assert list(wire.replies()) == [2] and connection._in_flight == 1
+    rig.bells["g"].ring()
+    with trio.fail_after(PATIENCE_S):
+        while 1 not in wire.replies():
+            await trio.lowlevel.checkpoint()
+    reply = wire.replies()[1]
+    if result is ZeroDivisionError:
+        assert reply["error"]["data"]["kind"] == "internal_error"  # type: ignore[index]
+    else:
+        assert reply["result"] == ("later" if result is DeferredReply else result)
+    await trio.testing.wait_all_tasks_blocked()
+    assert connection._pending == {} and connection._in_flight == 0
+    assert not connection._waits and not rig.bells["g"].listeners
+    wire.over.set()
+
+
+async def test_calls_of_a_batch_wait_without_tasks_and_are_answered_together(
+    nursery: trio.Nursery,
+) -> None:
+    rig = Rig()
+    calls = [request("await_bell", n, name=name) for n, name in enumerate("abc")]
+    wire, connection = await _await_bells(rig, nursery, b"[" + b",".join(calls) + b"]")
+    assert len(connection._waits) == 3
+    for name in "ca":
+        rig.bells[name].ring()
+        await trio.testing.wait_all_tasks_blocked()
+    assert not wire.written
+    cancel = b'{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}}'
+    connection._accept_answer(rig.rpc_context.dispatcher.receive(connection._caller, cancel, 64))
+    await trio.testing.wait_all_tasks_blocked()
+    replies = json.loads(wire.written)
+    assert [reply.get("result", reply.get("error", {}).get("code")) for reply in replies] == [
+        "rung",
+        -32800,
+        "rung",
+    ]
+    assert [rig.bells[name].cancelled for name in "abc"] == [0, 1, 0]
+    assert connection._pending == {} and connection._in_flight == 0
+    wire.over.set()
+
+
+async def test_a_cancellation_ends_a_call_without_a_task_that_is_not_due(
+    nursery: trio.Nursery,
+) -> None:
+    rig = Rig()
+    cancel = b'{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}}'
+    rig.bells["due"].is_rung = True
+    wire, connection = await _await_bells(
+        rig, nursery, *(request("await_bell", 1, name=name) for name in ("g", "due")), cancel
+    )
+    replies = [json.loads(line) for line in wire.written.splitlines()]
+    assert [reply.get("result", reply.get("error", {}).get("code")) for reply in replies] == [
+        -32800,
+        "rung",
+    ]
+    assert (rig.bells["g"].cancelled, rig.bells["due"].cancelled) == (1, 0)
+    assert connection._in_flight == 0
+    wire.over.set()
+
+
+async def test_a_call_that_always_goes_on_is_cancelled_all_the_same(nursery: trio.Nursery) -> None:
+    """As a hostile pattern over much output: it is due at any time, and never answered."""
+    rig = Rig()
+    bell = rig.bells["g"]
+    bell.is_rung = True
+    bell.then = lambda _: rig.await_bell(Caller("unix"), Name(name="g"))
+    wire = Told(request("await_bell", 1, name="g"))
+    wire.reads.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    cancel = b'{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}}'
+    with trio.fail_after(PATIENCE_S):
+        while not any(connection._waits for connection in rig.rpc_context.connections._open):
+            await trio.lowlevel.checkpoint()
+        (connection,) = rig.rpc_context.connections._open
+        connection._accept_answer(
+            rig.rpc_context.dispatcher.receive(connection._caller, cancel, 64)
+        )
+        while not wire.written:
+            await trio.lowlevel.checkpoint()
+    assert wire.replies()[1]["error"]["code"] == -32800  # type: ignore[index]
+    assert bell.cancelled == 1 and not bell.listeners and connection._in_flight == 0
+    wire.over.set()
+
+
+async def test_a_late_call_reads_nothing_for_a_peer_that_is_gone(nursery: trio.Nursery) -> None:
+    """Its output is still there for the next reader."""
+    rig, read = Rig(), list[object]()
+    for name in ("due", "g"):
+        rig.bells[name].then = read.append
+    wire, connection = await _await_bells(
+        rig, nursery, *(request("await_bell", 1, name=name) for name in ("due", "g"))
+    )
+    rig.bells["due"].ring()
+    connection._gone("planted")
+    rig.bells["g"].ring()
+    await rig.until(lambda: rig.gone)
+    assert not read and not wire.written
+    assert [rig.bells[name].cancelled for name in ("due", "g")] == [1, 1]
+    assert not rig.bells["g"].listeners and connection._in_flight == 0
+
+
+async def test_a_wait_that_follows_a_task_of_a_peer_that_is_gone_is_never_registered(
+    nursery: trio.Nursery,
+) -> None:
+    rig = Rig()
+
+    async def run() -> object:
+        connection._gone("planted")
+        return rig.await_bell(connection._caller, Name(name="g"))
+
+    rig.rpc_context.dispatcher._methods.add("wait", Name, lambda caller, params: DeferredReply(run))
+    _, connection = await _await_bells(rig, nursery)
+    call = request("wait", 1, name="g")
+    connection._accept_answer(rig.rpc_context.dispatcher.receive(connection._caller, call, 64))
+    await rig.until(lambda: rig.gone)
+    assert rig.bells["g"].cancelled == 1 and not rig.bells["g"].listeners
+
+
+async def test_a_fault_of_one_settled_call_ends_its_connection_and_no_other(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig()
+    call = request("await_bell", 1, name="g")
+    other, kept = await _await_bells(rig, nursery, call)
+    wire = Told(call)
+    wire.reads.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    await trio.testing.wait_all_tasks_blocked()
+    monkeypatch.setattr(wire, "frame", lambda _: 1 / 0)
+    rig.bells["g"].ring()
+    await rig.until(lambda: rig.gone)
+    assert rig.rpc_context.connections.refused["fault"] == 1
+    assert other.replies()[1]["result"] == "rung" and list(rig.rpc_context.connections._open) == [
+        kept
+    ]
+    other.over.set()

@@ -15,7 +15,7 @@ from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
 from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
-from haftd.rpc.replies import Cancel, PendingBatch, PendingRequest
+from haftd.rpc.replies import Cancel, PendingBatch, PendingRequest, Reply
 from tests.rpc.rig import Echo, Rig, batch, notification, request
 
 
@@ -166,7 +166,7 @@ async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> 
     reply = await rig.rpc_context.dispatcher.finish(
         PendingRequest(b"1", 1, "m", DeferredReply(run))
     )
-    assert reply is not None
+    assert isinstance(reply, Reply)
     assert plain(rig.rpc_context.dispatcher.encode(reply))["error"]["code"] == -32603
 
 

@@ -367,10 +367,13 @@ class Execution:
         return self.control is not None and self.control.hides_input()
 
     def begin(self) -> None:
+        is_first = not self.begun.is_set()
         self.begun.set()
         early, self._early = self._early, ()
         for act in early:
             act()
+        if is_first:
+            self.handle.wake()
 
     def kill(self) -> None:
         self.grace_s = 0.0

@@ -1,5 +1,8 @@
 """Callbacks for readable descriptors: one task of the loop waits for all of them. A callback must
-not raise. `unwatch` comes before the descriptor is closed. `LoopLocal` has such a value of each loop."""
+not raise. `unwatch` comes before the descriptor is closed. `LoopLocal` has such a value of each loop.
+
+`call_after` saves a pass of the loop for the consequences of several callbacks.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,8 @@ class _Watch:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
+        self.after: list[Callable[[], None]] | None = None
+        """Calls after the callbacks that run now; None while none runs."""
         trio.lowlevel.spawn_system_task(self._run)
 
     def add(self, fd: int, callback: Callable[[], None]) -> None:
@@ -56,10 +61,15 @@ class _Watch:
                 self._call_back()
 
     def _call_back(self) -> None:
+        after: list[Callable[[], None]] = []
+        self.after = after
         for fd, _ in self._epoll.poll(0, _MAX_EVENTS):
             # An earlier callback may have ended this watch.
             if (callback := self._callbacks.get(fd)) is not None:
                 callback()
+        self.after = None
+        for call in after:
+            call()
 
 
 _watch = LoopLocal("readable descriptors", _Watch)
@@ -68,6 +78,15 @@ _watch = LoopLocal("readable descriptors", _Watch)
 def watch(fd: int, callback: Callable[[], None]) -> None:
     """Call `callback` in each pass in which `fd` is readable, until `unwatch`; raise OSError."""
     _watch.get().add(fd, callback)
+
+
+def call_after(call: Callable[[], None]) -> bool:
+    """Call `call` once after the callbacks that run now; return False if none does."""
+    after = _watch.get().after
+    if after is None:
+        return False
+    after.append(call)
+    return True
 
 
 def unwatch(fd: int) -> None:

@@ -1,7 +1,7 @@
 """High-resolution timer: trio's deadlines have epoll's milliseconds.
 
-Each trio run has one timerfd, for its earliest callback. If the kernel grants none, no callback is
-called: callers also set a trio deadline.
+Each trio run has one timerfd, for its earliest callback, called among those of readable
+descriptors. If the kernel grants none, no callback is called: callers also set a trio deadline.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import trio
 
-from haftd.host.readiness import LoopLocal
+from haftd.host import readiness
 
 LOOP_RESOLUTION_S = 0.001
 """Resolution of trio's deadlines, which are rounded up; use them from this delay on."""
@@ -22,6 +22,7 @@ LOOP_RESOLUTION_S = 0.001
 _CLOCK_MONOTONIC = 1
 _NEVER = float("inf")
 _SPEC = struct.Struct("=qqqq")
+_DISARMED = bytes(_SPEC.size)
 _NS = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -32,12 +33,25 @@ class _Timer:
         self._callbacks: dict[Callable[[], object], float] = {}
         self._armed = _NEVER
         if self.fd >= 0:
-            trio.lowlevel.spawn_system_task(self._run)
+            readiness.watch(self.fd, self._ring)
+            trio.lowlevel.spawn_system_task(self._close_at_end)
+
+    async def _close_at_end(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            os.close(self.fd)
+            self.fd = -1
 
     def set(self, callback: Callable[[], object], when: float) -> None:
         self._callbacks[callback] = when
         if when < self._armed:
             self._arm(when)
+
+    def cancel(self, callback: Callable[[], object]) -> None:
+        if self._callbacks.pop(callback, None) is not None and not self._callbacks:
+            self._armed = _NEVER
+            _libc.timerfd_settime(self.fd, 0, _DISARMED, None)
 
     def _arm(self, when: float) -> None:
         self._armed = when
@@ -45,34 +59,30 @@ class _Timer:
         ns = max(1, int((when - time.monotonic()) * _NS))
         _libc.timerfd_settime(self.fd, 0, _SPEC.pack(0, 0, ns // _NS, ns % _NS), None)
 
-    async def _run(self) -> None:
+    def _ring(self) -> None:
         try:
-            while True:
-                await trio.lowlevel.wait_readable(self.fd)
-                try:
-                    os.read(self.fd, 8)
-                except BlockingIOError:
-                    continue  # set to a later time after the descriptor became readable
-                self._armed = _NEVER
-                now = time.monotonic()
-                for callback in [due for due, when in self._callbacks.items() if when <= now]:
-                    del self._callbacks[callback]
-                    callback()
-                if self._callbacks and (first := min(self._callbacks.values())) < self._armed:
-                    self._arm(first)
-        finally:
-            os.close(self.fd)
-            self.fd = -1
+            os.read(self.fd, 8)
+        except BlockingIOError:
+            return  # set to a later time after the descriptor became readable
+        self._armed = _NEVER
+        now = time.monotonic()
+        for callback in [due for due, when in self._callbacks.items() if when <= now]:
+            if self._callbacks.pop(callback, None) is not None:
+                callback()
+        if self._callbacks and (first := min(self._callbacks.values())) < self._armed:
+            self._arm(first)
 
 
-_timer = LoopLocal("timer", _Timer)
+_timer = readiness.LoopLocal("timer", _Timer)
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> None:
-    """Call `callback` once after `seconds`; an equal callback's time is replaced.
-
-    No cancellation: the callback runs even if its task has ended. It must not raise.
-    """
+    """Call `callback` once after `seconds`; an equal callback's time is replaced. It must not raise."""
     timer = _timer.get()
     if timer.fd >= 0:
         timer.set(callback, time.monotonic() + seconds)
+
+
+def cancel(callback: Callable[[], object]) -> None:
+    """Cancel a callback, if it is still to come: an idle loop is not woken."""
+    _timer.get().cancel(callback)

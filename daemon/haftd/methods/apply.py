@@ -22,10 +22,9 @@ from haftd.executions.execution import Execution
 from haftd.inquiries.kind import Answered
 
 from .approval_gate import approved
-from .base import DeferredReply, HandleServices, result_of
+from .base import HandleServices, HandleWait
 from .conditions import Reading
 from .read import answer, look, plain_state, plan
-from .wait import until
 
 _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")
@@ -186,20 +185,16 @@ def _send_input(call: _Application, form: Input) -> object:
     if execution.written_to >= number or call.reading.wait == "none":
         return call.read(since, text)
 
-    async def when_written() -> object:
-        done = await until(
-            (handle,),
-            lambda: True if execution.written_to >= number or handle.stopped else None,
-            deadline=call.deadline,
-        )
-        return await result_of(call.read(since, text)) if done else call.late()
-
-    return DeferredReply(when_written)
+    return HandleWait(
+        (handle,),
+        lambda: execution.written_to >= number or handle.stopped or None,
+        lambda is_written: call.read(since, text) if is_written else call.late(),
+        call.deadline,
+    )
 
 
-def _send_on_start(call: _Application, form: Input) -> DeferredReply:
+def _send_on_start(call: _Application, form: Input) -> HandleWait:
     results: list[object] = []
-    ready = trio.Event()
 
     def act() -> None:
         try:
@@ -210,18 +205,17 @@ def _send_on_start(call: _Application, form: Input) -> DeferredReply:
             results.append(_send_input(call, form))
         except Exception as error:
             results.append(error)  # this call's error, not the starting one's
-        ready.set()
 
     call.execution.when_begun(act)
 
-    async def on_start() -> object:
-        with trio.move_on_at(call.deadline):
-            await ready.wait()
+    def reply_of(results: list[object] | None) -> object:
         if not results:
             return call.late()
-        reply = results[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return await result_of(reply)
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return results[0]
 
-    return DeferredReply(on_start)
+    # Without a reply the end is a notice: the reply reads no end.
+    return HandleWait(
+        (call.handle,), lambda: results or None, reply_of, call.deadline, is_reader=False
+    )

@@ -35,7 +35,7 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import escape_invisible, mode_of, render
 from haftd.tools.definitions.definition import Command, Tool
 
-from .base import DeferredReply, HandleServices, StartServices, result_of
+from .base import DeferredReply, HandleServices, StartServices
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
@@ -140,7 +140,7 @@ def approved(
         if decision is not None and decision.decision == "skip":
             return _skipped(handle, decision.reason)
         changed = None if decision is None else decision.edited
-        return await result_of(serve(params if changed is None else changed))
+        return serve(params if changed is None else changed)
 
     return DeferredReply(later)
 

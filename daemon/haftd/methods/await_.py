@@ -15,9 +15,8 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 
-from .base import DeferredReply, HandleServices
+from .base import HandleServices, HandleWait
 from .read import plain_state, read_plain
-from .wait import until
 
 NO_IDS = "at least one id is needed, in `any` or `all`"
 
@@ -45,16 +44,13 @@ def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> obj
         return _result(services.supervisor, handles, is_reader)
     timeout_s = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
-    async def wait() -> AwaitResult:
-        is_over = await until(
-            handles.values(),
-            wait_is_over,
-            deadline=trio.current_time() + timeout_s,
-            is_reader=is_reader,
-        )
-        return _result(services.supervisor, handles, is_reader, timed_out=not is_over)
-
-    return DeferredReply(wait)
+    return HandleWait(
+        tuple(handles.values()),
+        wait_is_over,
+        lambda is_over: _result(services.supervisor, handles, is_reader, timed_out=not is_over),
+        trio.current_time() + timeout_s,
+        is_reader=is_reader,
+    )
 
 
 def _result(

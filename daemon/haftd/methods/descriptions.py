@@ -6,7 +6,6 @@ A call that lacks none is decided at once; undescribed tools are refused or left
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sized
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from haftd.runtimes.mcp.servers import LIST_S, Servers
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 
-from .base import DeferredReply, MethodHandler, result_of
+from .base import DeferredReply, MethodHandler
 
 if TYPE_CHECKING:
     from haftd.runtimes.mcp.server import Server
@@ -124,10 +123,10 @@ def described(
         if ready is None:
             return serve(caller, params)
 
-        async def later(*, in_batch: bool = False) -> object:
+        async def later() -> object:
             await ready()
-            return await result_of(serve(caller, params), in_batch=in_batch)
+            return serve(caller, params)
 
-        return DeferredReply(later, partial(later, in_batch=True))
+        return DeferredReply(later)
 
     return decide

@@ -7,7 +7,7 @@ and no candidate replies `waiting`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from math import inf
 from typing import Any, TypeVar
 
@@ -37,10 +37,9 @@ from haftd.tools.definitions.definition import Tool
 
 from .access import Access
 from .apply import is_beside
-from .base import DeferredReply, StartServices
+from .base import HandleWait, StartServices
 from .read import look
 from .spawn import start, vars_of
-from .wait import until
 
 P = TypeVar("P")
 
@@ -119,7 +118,7 @@ def run_to_end(
     id: str = "",
     bound_s: float = inf,
     max_bytes: int = _SIZE_THRESHOLD,
-) -> DeferredReply:
+) -> HandleWait:
     """Run the tool to its end.
 
     With `bound_s`, a longer run, or a question without a candidate, continues as the handle `id`
@@ -149,29 +148,36 @@ def run_to_end(
         ready = ready.with_stdin("null")
     handle, execution = start(services, caller, ready, params.context, one_shot=True)
 
-    def has_ended() -> bool:
-        return handle.stopped and handle.output_complete
+    def has_ended() -> bool | None:
+        return (handle.stopped and handle.output_complete) or None
 
-    async def ended(holds: Callable[[], bool] = has_ended) -> object:
-        try:
-            if execution is not None:
-                with trio.move_on_after(bound_s) as bound:
-                    await execution.begun.wait()
-                if bound.cancelled_caught:
-                    execution.hold()
-                    return look(services.supervisor, as_spawn, handle)
-                if handle.rejection is not None:
-                    raise handle.rejection
-            deadline = trio.current_time() + bound_s
-            while not holds() and trio.current_time() < deadline:
-                await until((handle,), lambda: holds() or None, deadline=deadline)
-        except trio.Cancelled:
-            if execution is not None and execution.leave() and not handle.stopped:
-                by = EndedBy("abort", caller.label)
-                services.supervisor.abandon(execution, by)
-                services.supervisor.end(execution, by)
-                services.audit.record_action("abort", caller, handle)
-            raise
+    def has_ended_or_asks() -> bool | None:
+        return has_ended() or (execution is not None and execution.is_unclaimed) or None
+
+    def abort() -> None:
+        if execution is not None and execution.leave() and not handle.stopped:
+            by = EndedBy("abort", caller.label)
+            services.supervisor.abandon(execution, by)
+            services.supervisor.end(execution, by)
+            services.audit.record_action("abort", caller, handle)
+
+    def started(has_begun: bool | None) -> object:
+        if execution is not None:
+            if not has_begun:
+                execution.hold()
+                return look(services.supervisor, as_spawn, handle)
+            if handle.rejection is not None:
+                raise handle.rejection
+        return HandleWait(
+            (handle,),
+            has_ended if bound_s == inf else has_ended_or_asks,
+            ended,
+            trio.current_time() + bound_s,
+            on_cancel=abort,
+            holds_in_batch=has_ended_or_asks,
+        )
+
+    def ended(_: bool | None) -> object:
         if execution is not None and not handle.stopped:
             execution.hold()  # continues as a handle
         state = look(services.supervisor, as_spawn, handle)
@@ -179,9 +185,11 @@ def run_to_end(
             raise handle.refusal
         return state
 
-    async def ended_or_asks() -> object:
-        return await ended(
-            lambda: has_ended() or (execution is not None and execution.is_unclaimed)
-        )
-
-    return DeferredReply(ended, ended_or_asks) if bound_s == inf else DeferredReply(ended_or_asks)
+    return HandleWait(
+        (handle,),
+        lambda: execution is None or execution.begun.is_set() or None,
+        started,
+        trio.current_time() + bound_s,
+        is_reader=False,
+        on_cancel=abort,
+    )

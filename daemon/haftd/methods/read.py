@@ -36,9 +36,8 @@ from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.runtimes.base import Wanted
 
-from .base import DeferredReply
-from .conditions import Condition, Reading, condition_of
-from .wait import until
+from .base import DeferredReply, HandleWait, PendingReply
+from .conditions import Reading, condition_of
 
 _TEXTS = ("content", "result", "output")
 DEADLINE_MS = 10_000
@@ -105,7 +104,7 @@ def look(
     typed: TypedInput | None = None,
     *,
     is_reader: bool = True,
-) -> HandleState | DeferredReply:
+) -> HandleState | PendingReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
     A long text defers the reply. `wanted` is the input state just read, `typed` the call's own
@@ -277,7 +276,7 @@ def answer(
     since: int,
     began: float | None = None,
     typed: TypedInput | None = None,
-) -> HandleState | DeferredReply:
+) -> HandleState | PendingReply:
     """Reply at once if the condition holds or no wait is requested, else later.
 
     New output starts at `since`, the bound at `began` (trio's clock, default now). A pattern does
@@ -297,23 +296,19 @@ def answer(
         waited = reason if reading.announced else UNSET
         return look(supervisor, params, handle, waited, wanted, typed, is_reader=reading.is_reader)
 
-    async def wait_and_look() -> HandleState | DeferredReply:
-        reason = await _wait(condition, deadline)
+    def look_after(reason: Waited | None) -> HandleState | PendingReply:
         wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        return look(supervisor, params, handle, reason, wanted, typed, is_reader=reading.is_reader)
+        waited = reason or "deadline"
+        return look(supervisor, params, handle, waited, wanted, typed, is_reader=reading.is_reader)
 
-    return DeferredReply(wait_and_look)
-
-
-async def _wait(condition: Condition, deadline: float) -> Waited:
-    reason: Waited | None = await until(
-        (condition.handle,),
+    return HandleWait(
+        (handle,),
         condition.check,
-        deadline=deadline,
-        look_again=condition.look_again,
-        is_reader=condition.reading.is_reader,
+        look_after,
+        deadline,
+        condition.look_again,
+        is_reader=reading.is_reader,
     )
-    return "deadline" if reason is None else reason
 
 
 def _answer_match(
@@ -324,8 +319,9 @@ def _answer_match(
     since: int,
     deadline: float,
     typed: TypedInput | None,
-) -> HandleState | DeferredReply:
-    """Reply when the pattern matches; checkpoints separate slices, as a hostile pattern is slow."""
+) -> HandleState | PendingReply:
+    """Reply when the pattern matches; other calls have turns between slices, as a hostile pattern
+    is slow."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
@@ -333,7 +329,7 @@ def _answer_match(
     echo = b"" if typed is None else typed.text.encode()
     watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
 
-    def look_now(waited: Waited) -> HandleState | DeferredReply:
+    def look_now(waited: Waited) -> HandleState | PendingReply:
         return look(supervisor, params, handle, waited, typed=typed, is_reader=reading.is_reader)
 
     if watch.scan_spool(spool):
@@ -341,31 +337,26 @@ def _answer_match(
     if not watch.has_unread(spool) and (handle.stopped or reading.timeout_s == 0):
         return look_now(_matched(watch, handle))
 
-    async def match_and_look() -> HandleState | DeferredReply:
-        return look_now(await _match(handle, watch, deadline, reading.is_reader))
+    def match_more(has_more: bool | None) -> HandleState | PendingReply:
+        if has_more and watch.has_unread(spool):
+            watch.scan_spool(spool)
+        is_over = not has_more or trio.current_time() >= deadline
+        is_whole = handle.stopped and not watch.has_unread(spool)
+        if watch.match_range is not None or is_over or is_whole:
+            return look_now(_matched(watch, handle))
+        return more
 
-    return DeferredReply(match_and_look)
+    more = HandleWait(
+        (handle,),
+        lambda: watch.has_unread(spool) or handle.stopped or None,
+        match_more,
+        deadline,
+        is_reader=reading.is_reader,
+    )
+    return more
 
 
 def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
     if watch.finish():
         return "matched"
     return "stopped" if handle.stopped else "deadline"
-
-
-async def _match(handle: Handle, watch: OutputMatcher, deadline: float, is_reader: bool) -> Waited:
-    while True:
-        while watch.has_unread(handle.spool) and not watch.scan_spool(handle.spool):
-            await trio.lowlevel.checkpoint()
-            if trio.current_time() >= deadline:
-                return _matched(watch, handle)
-        if watch.match_range is not None or handle.stopped:
-            return _matched(watch, handle)
-        more = await until(
-            (handle,),
-            lambda: True if watch.has_unread(handle.spool) or handle.stopped else None,
-            deadline=deadline,
-            is_reader=is_reader,
-        )
-        if not more:
-            return _matched(watch, handle)

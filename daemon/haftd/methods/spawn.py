@@ -32,7 +32,7 @@ from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
 
 from .approval_gate import approver_of, definition_key, reviewer_of
-from .base import DeferredReply, StartServices, result_of
+from .base import HandleWait, StartServices
 from .read import answer, plan, read_plain
 
 _CHECKED_IN_A_ROW = 8
@@ -72,26 +72,27 @@ def spawn(
     if handle.is_awaiting_approval and not isinstance(patience_ms, UnsetType):
         held_after_s = min(held_after_s, patience_ms / 1000)
 
-    async def started() -> object:
-        try:
-            if held_after_s == inf:
-                await execution.begun.wait()
-            else:
-                with trio.move_on_after(held_after_s) as bound:
-                    await execution.begun.wait()
-                if bound.cancelled_caught:
-                    execution.hold()
-                    return read_plain(handle)
-        except trio.Cancelled:
-            if execution.leave():
-                services.supervisor.abandon(execution, EndedBy("abort", caller.label))
-            raise
+    def started(has_begun: bool | None) -> object:
+        if not has_begun:
+            execution.hold()
+            return read_plain(handle)
         execution.leave()
         if handle.rejection is not None:
             raise handle.rejection
-        return await result_of(answer(services.supervisor, params, handle, reading, since=0))
+        return answer(services.supervisor, params, handle, reading, since=0)
 
-    return DeferredReply(started)
+    def abandon() -> None:
+        if execution.leave():
+            services.supervisor.abandon(execution, EndedBy("abort", caller.label))
+
+    return HandleWait(
+        (handle,),
+        lambda: execution.begun.is_set() or None,
+        started,
+        trio.current_time() + held_after_s,
+        is_reader=False,
+        on_cancel=abandon,
+    )
 
 
 def _source_of(

@@ -37,7 +37,7 @@ from haftd.tools.lists.tool_list import AWAIT
 from .abort import abort
 from .apply import apply, is_beside
 from .await_ import NO_IDS, await_
-from .base import DeferredReply, StartServices, result_of
+from .base import DeferredReply, PendingReply, StartServices, then
 from .fetch import fetch
 from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
@@ -99,15 +99,8 @@ def _with_notices(
     more = partial(
         _with_notices, services, queues, session, call_id, as_text=as_text, is_tail=is_tail
     )
-    if isinstance(reply, DeferredReply):
-        later = reply
-
-        async def with_notices(*, in_batch: bool = False) -> object:
-            result = await result_of(later, in_batch=in_batch)
-            reply = await result_of(result)
-            return await result_of(more(reply))
-
-        return DeferredReply(with_notices, partial(with_notices, in_batch=True))
+    if isinstance(reply, PendingReply):
+        return then(reply, more)
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
         raise AssertionError("a verb on a handle answers with a state, `await` with several")
     if as_text and (unrouted := _unrouted(services.supervisor, session, reply)):

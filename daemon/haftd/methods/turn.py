@@ -5,7 +5,7 @@ Decisions survive a disconnect; undecided handles are aborted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 from msgspec import UnsetType
@@ -30,9 +30,8 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.turn_end import TurnEnd
 
 from .access import Access
-from .base import DeferredReply, HandleServices
+from .base import DeferredReply, HandleServices, HandleWait
 from .read import plain_state
-from .wait import until
 
 
 def turn_begin(
@@ -78,7 +77,7 @@ def turn_end(
     deadline = trio.current_time() + timeout_s
     inquiries = _ask(services, nursery, caller, session, params, asked)
 
-    async def ended() -> TurnEndResult:
+    async def ended() -> object:
         for pending in inquiries:
             await pending.settled.wait()
         decided = _decided(inquiries)
@@ -88,14 +87,14 @@ def turn_end(
             *(execution for execution in executions if execution is not None),
         ):
             await execution.done.wait()
-        await until(
-            awaited, lambda: all(handle.stopped for handle in awaited) or None, deadline=deadline
-        )
         waited = [handle for handle in asked if decided.get(handle) == "wait"]
-        bound = trio.current_time() + timeout_s
-        await until(
-            waited, lambda: all(handle.stopped for handle in waited) or None, deadline=bound
+        return _when_stopped(
+            awaited,
+            deadline,
+            lambda: _when_stopped(waited, trio.current_time() + timeout_s, result),
         )
+
+    def result() -> TurnEndResult:
         services.supervisor.wake_expiry()
         return TurnEndResult(
             turn,
@@ -104,6 +103,17 @@ def turn_end(
         )
 
     return DeferredReply(ended)
+
+
+def _when_stopped(
+    handles: list[Handle], deadline: float, go_on: Callable[[], object]
+) -> HandleWait:
+    return HandleWait(
+        tuple(handles),
+        lambda: all(handle.stopped for handle in handles) or None,
+        lambda _: go_on(),
+        deadline,
+    )
 
 
 def _ask(

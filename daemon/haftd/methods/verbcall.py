@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import trio
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.errors import (
     RpcError,
@@ -52,7 +52,7 @@ from .abort import abort
 from .access import Access
 from .apply import apply
 from .await_ import await_
-from .base import DeferredReply, StartServices, result_of
+from .base import DeferredReply, HandleWait, StartServices, then
 from .fetch import fetch
 from .handles_list import handles_list
 from .model_text import MAX_TEXT
@@ -90,16 +90,21 @@ def serve_verb(serve: Callable[[], object]) -> object:
         reply = serve()
     except RpcError as error:
         raise _reworded(error) from None
+    if isinstance(reply, HandleWait):
+        wait = reply
+        return replace(wait, then=lambda value: serve_verb(lambda: wait.then(value)))
     if not isinstance(reply, DeferredReply):
         return reply
+    awaited = reply.run
 
-    async def run(*, in_batch: bool = False) -> object:
+    async def run() -> object:
         try:
-            return await result_of(reply, in_batch=in_batch)
+            result = await awaited()
         except RpcError as error:
             raise _reworded(error) from None
+        return serve_verb(lambda: result)
 
-    return DeferredReply(run, partial(run, in_batch=True))
+    return DeferredReply(run)
 
 
 def _reworded(error: RpcError) -> RpcError:
@@ -125,11 +130,7 @@ def verb_call(
     run = run_to_end(
         services, caller, tool, params, session, call_id, id=id, bound_s=bound, max_bytes=MAX_TEXT
     )
-
-    async def ended(*, in_batch: bool = False) -> object:
-        return _without_handle(services, params, session, await result_of(run, in_batch=in_batch))
-
-    return DeferredReply(ended, partial(ended, in_batch=True))
+    return then(run, lambda state: _without_handle(services, params, session, state))
 
 
 def _start(
@@ -169,14 +170,13 @@ def _start(
     line = start_arguments.get("command")
     is_named = "id" in start_arguments
 
-    async def opened() -> object:
-        state = await result_of(spawned)
+    def opened(state: object) -> object:
         if line and isinstance(state, Running):
             typed = {"id": state.id, "line": line, "wait_s": wait_s}
-            return await result_of(_send(services, caller, params, typed))
+            return _send(services, caller, params, typed)
         return state if is_named else _without_handle(services, params, session, state)
 
-    return DeferredReply(opened)
+    return then(spawned, opened)
 
 
 def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
@@ -362,7 +362,9 @@ def _stop(
         states: dict[int, HandleState] = {}
 
         async def wait(number: int, end: object) -> None:
-            state = await result_of(end)
+            state = end
+            while isinstance(state, DeferredReply):
+                state = await state.run()
             if not isinstance(state, HandleState):
                 raise AssertionError("an abort answers with a state")
             states[number] = state

@@ -1,99 +1,218 @@
-"""Waiting for handles: the one place where a call blocks. A handle's changes evaluate the
-condition; only a true one wakes the call."""
+"""Waits for handles, the one place where a call waits for them. No wait has a task: a handle's
+changes evaluate the condition, and one task settles the waits whose condition holds, and has their
+deadlines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
 
 import trio
 
-from haftd.core.handles import Handle
-from haftd.host import timer
+from haftd.host import readiness, timer
 
-T = TypeVar("T")
+from .base import HandleWait
 
+_TURN_S = 0.001
+"""Of settled waits, between turns of other tasks."""
+_MAX_STALE = 256
 
-async def until(
-    handles: Iterable[Handle],
-    holds: Callable[[], T | None],
-    *,
-    deadline: float = float("inf"),
-    look_again: Callable[[], float] | None = None,
-    is_reader: bool = True,
-) -> T | None:
-    """Return the first value of `holds` other than None, or None at the deadline.
-
-    `look_again` returns the time (trio's clock) of the next evaluation without an event. A session
-    reader's reply reports the end, in place of a notice.
-    """
-    value = holds()
-    if value is not None:
-        return value
-    wait = _Wait(holds, deadline, look_again)
-    watched = tuple(handles)
-    for handle in watched:
-        (handle.listen_for_reply if is_reader else handle.listen)(wait.ring)
-    try:
-        return await wait.run()
-    finally:
-        for handle in watched:
-            (handle.unlisten_for_reply if is_reader else handle.unlisten)(wait.ring)
+Settle = Callable[[Callable[[], object]], None]
+"""Called once with the function that continues the call: it returns a result or pending reply, or
+raises. Must not raise."""
 
 
-class _Wait(Generic[T]):
-    """Waiting call; closures would be a cycle, left to the garbage collector."""
+def register(wait: HandleWait, settle: Settle, *, in_batch: bool = False) -> RegisteredWait:
+    """Call `settle` in a later step of the loop, when the condition holds or at the deadline."""
+    return RegisteredWait(_waits.get(), wait, settle, in_batch=in_batch)
 
-    __slots__ = ("_bell", "_deadline", "_holds", "_look_again", "_over", "_timer", "_value")
 
-    def __init__(
-        self,
-        holds: Callable[[], T | None],
-        deadline: float,
-        look_again: Callable[[], float] | None,
-    ) -> None:
-        self._holds = holds
-        self._deadline = deadline
-        self._look_again = look_again
-        self._bell = trio.Event()
-        self._timer = trio.CancelScope()
-        self._value: T | None = None
-        self._over = False
+class RegisteredWait:
+    """Wait until it is settled or withdrawn."""
+
+    __slots__ = ("_fault", "_holds", "_is_over", "_settle", "_time", "_value", "_wait", "_waits")
+
+    def __init__(self, waits: _Waits, wait: HandleWait, settle: Settle, *, in_batch: bool) -> None:
+        self._waits = waits
+        self._wait = wait
+        self._holds = (in_batch and wait.holds_in_batch) or wait.holds
+        self._settle = settle
+        self._is_over = False
+        """True once due or withdrawn."""
+        self._value: object = None
+        self._fault: Exception | None = None
+        self._time: _Time | None = None
+        """Entry of the next evaluation without a change."""
+        waits.count += 1
+        for handle in wait.handles:
+            (handle.listen_for_reply if wait.is_reader else handle.listen)(self.ring)
+        self.ring()
 
     def ring(self) -> None:
-        if self._value is not None or self._over:
+        if self._is_over:
             return
-        self._value = self._holds()
-        if self._value is not None:
-            self._bell.set()
-        elif self._look_again is not None:
-            when = self._look_again()
-            # The time may move later; an early timer finds that out.
-            if when < self._deadline:
-                if when < self._timer.deadline:
-                    self._timer.deadline = when
-                self._be_rung_at(when)
-
-    async def run(self) -> T | None:
         try:
-            while True:
-                self._timer = trio.CancelScope(deadline=self._due())
-                self._be_rung_at(self._timer.deadline)
-                with self._timer:
-                    await self._bell.wait()
-                if self._value is None:
-                    self._value = self._holds()
-                if self._value is not None or trio.current_time() >= self._deadline:
-                    return self._value
-        finally:
-            self._over = True
+            value = self._holds()
+            if value is None:
+                self._set_time()
+                return
+        except Exception as fault:
+            self._put(None, fault)
+        else:
+            self._put(value)
 
-    def _due(self) -> float:
-        return (
-            self._deadline if self._look_again is None else min(self._deadline, self._look_again())
-        )
+    def ring_at(self, now: float) -> None:
+        """Evaluate at the time set, which may have moved later."""
+        self._time = None
+        self.ring()
+        if now >= self._wait.deadline:
+            self._put(None)
 
-    def _be_rung_at(self, when: float) -> None:
-        left = when - trio.current_time()
-        if left < timer.LOOP_RESOLUTION_S:
-            timer.call_in(left, self.ring)
+    def _set_time(self) -> None:
+        when = self._wait.deadline
+        if self._wait.look_again is not None:
+            when = min(when, self._wait.look_again())
+        if when != inf and (self._time is None or when < self._time[0]):
+            self._drop_time()
+            self._time = self._waits.add_time(when, self)
+
+    def _drop_time(self) -> None:
+        if self._time is not None:
+            self._time[2] = None
+            self._time = None
+
+    def _put(self, value: object, fault: Exception | None = None) -> None:
+        # An evaluation may change the handle, which has then put it.
+        if not self._is_over:
+            self._is_over, self._value, self._fault = True, value, fault
+            self._waits.put(self)
+
+    def withdraw(self) -> bool:
+        """End the wait unsettled; return False if it is due already."""
+        if self._is_over:
+            return False
+        self._is_over = True
+        self._leave()
+        return True
+
+    def finish(self) -> None:
+        settle = self._settle
+        self._leave()
+        settle(self._go_on)
+
+    def _go_on(self) -> object:
+        if self._fault is not None:
+            raise self._fault
+        return self._wait.then(self._value)
+
+    def _leave(self) -> None:
+        self._waits.count -= 1
+        self._drop_time()
+        for handle in self._wait.handles:
+            (handle.unlisten_for_reply if self._wait.is_reader else handle.unlisten)(self.ring)
+        self._settle = _ignore  # no cycle for the garbage collector
+
+
+_Time = list[Any]
+"""Time of an evaluation, a unique number, and its wait; None once the wait needs it no more."""
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+class _Waits:
+    """Registered waits of a run, and the task that settles them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._due: deque[RegisteredWait] = deque()
+        self._times: list[_Time] = []
+        self._number = 0
+        self._scope = trio.CancelScope()
+        self._is_parked = False
+        self._is_settling = False
+        self._is_timed = False
+        self._task = trio.lowlevel.spawn_system_task(self._run)
+
+    def put(self, wait: RegisteredWait) -> None:
+        self._due.append(wait)
+        if len(self._due) > 1 or self._is_settling:
+            return
+        if not readiness.call_after(self._settle):
+            self._unpark()
+
+    def add_time(self, when: float, wait: RegisteredWait) -> _Time:
+        if len(self._times) > 2 * self.count + _MAX_STALE:
+            self._times = [time for time in self._times if time[2] is not None]
+            heapify(self._times)
+        self._number += 1
+        time: _Time = [when, self._number, wait]
+        heappush(self._times, time)
+        if when < self._scope.deadline:
+            self._arm()
+        return time
+
+    async def _run(self) -> None:
+        while True:
+            with trio.CancelScope() as self._scope:
+                self._arm()
+                while True:
+                    if self._due:
+                        await trio.lowlevel.checkpoint()
+                    else:
+                        self._is_parked = True
+                        await trio.lowlevel.wait_task_rescheduled(self._abort)
+                    self._settle()
+            self._ring_in_time()
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._is_parked = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _unpark(self) -> None:
+        if self._is_parked:
+            self._is_parked = False
+            trio.lowlevel.reschedule(self._task)
+
+    def _settle(self) -> None:
+        """Settle due waits for a turn."""
+        until = trio.current_time() + _TURN_S
+        self._is_settling = True
+        while self._due:
+            self._due.popleft().finish()
+            if self._due and trio.current_time() >= until:
+                self._unpark()
+                break
+        self._is_settling = False
+        self._arm()
+
+    def _ring_in_time(self) -> None:
+        now = trio.current_time()
+        while self._times and self._times[0][0] <= now:
+            _, _, wait = heappop(self._times)
+            if wait is not None:
+                wait.ring_at(now)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the time of the first evaluation, none without one: an idle daemon is not woken."""
+        times = self._times
+        while times and times[0][2] is None:
+            heappop(times)
+        first = times[0][0] if times else inf
+        if first != self._scope.deadline:
+            self._scope.deadline = first
+            left = first - trio.current_time()
+            if left < timer.LOOP_RESOLUTION_S:
+                self._is_timed = True
+                timer.call_in(left, self._ring_in_time)
+            elif self._is_timed:
+                self._is_timed = False
+                timer.cancel(self._ring_in_time)
+
+
+_waits = readiness.LoopLocal("waits", _Waits)

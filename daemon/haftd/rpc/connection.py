@@ -14,14 +14,16 @@ from typing import Literal, TypeVar
 import msgspec
 import trio
 
-from haft_protocol.encoding import encode_error
-from haft_protocol.errors import RpcError, limit_exceeded
+from haft_protocol.encoding import encode_error, is_long
+from haft_protocol.errors import RpcError, limit_exceeded, request_cancelled
 from haft_protocol.json_text import ValueCounter
 from haft_protocol.methods import LimitsResult
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
 from haftd.host.process.peer_process import PeerProcess
 from haftd.logs import Log
+from haftd.methods.base import HandleWait
+from haftd.methods.wait import RegisteredWait, register
 
 from .dispatch import Dispatcher
 from .outbox import Outbox
@@ -154,7 +156,11 @@ class Connection:
         self._long = min(
             _LONG_MESSAGE, rpc_context.limits.max_values
         )  # shorter messages cannot have too many values
-        self._scopes: dict[object, list[trio.CancelScope]] = {}
+        self._pending: dict[object, list[_PendingCall]] = {}
+        """Calls by their ids' values."""
+        self._waits: set[_PendingCall] = set()
+        """Calls without a task."""
+        self._is_over = False
         self._answered: trio.lowlevel.ParkingLot | None = None
 
     def finish(self) -> None:
@@ -163,20 +169,35 @@ class Connection:
         self._reading.cancel()
 
     async def run(self) -> None:
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self._outbox = Outbox(self._wire, nursery, self._context.limits.max_queued, self._gone)
-            try:
-                await self._listen()
-                await self._deliver()
-            except Disconnected as why:
-                self._gone(str(why))
-            nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self._outbox = Outbox(
+                    self._wire, nursery, self._context.limits.max_queued, self._gone
+                )
+                try:
+                    await self._listen()
+                    await self._deliver()
+                except Disconnected as why:
+                    self._gone(str(why))
+                nursery.cancel_scope.cancel()
+        finally:
+            self._withdraw()
 
     def _gone(self, why: str) -> None:
         self._context.log.debug("client gone", client=self._caller.label, why=why)
         self.graceful = False
         self._nursery.cancel_scope.cancel()
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        """Cancel the calls without a task: a late one must not read output for a peer that is gone."""
+        self._is_over = True
+        calls, self._waits = self._waits, set()
+        for call in calls:
+            call.end_wait()
+            self._context.dispatcher.settle(call.request, call.cancelled)
+            self._note_answer()
 
     async def _listen(self) -> None:
         wire, outbox, clients = self._wire, self._outbox, self._context.clients
@@ -259,8 +280,8 @@ class Connection:
         return None
 
     def _cancel(self, cancel: Cancel) -> None:
-        for scope in self._scopes.get(cancel.key, ()):
-            scope.cancel()
+        for call in tuple(self._pending.get(cancel.key, ())):
+            self._cancel_call(call)
         for deferred in self._deferred:
             deferred.withdraw(cancel)
 
@@ -280,32 +301,90 @@ class Connection:
         finally:
             self._note_answer()
 
-    def _start(self, waiting: PendingRequest, batch: PendingBatch | None) -> None:
-        scope = trio.CancelScope()
+    def _start(self, request: PendingRequest, batch: PendingBatch | None) -> None:
         self._in_flight += 1
-        if waiting.id is not None:
-            self._scopes.setdefault(waiting.key, []).append(scope)
-        self._nursery.start_soon(self._wait, waiting, scope, batch)
+        call = _PendingCall(self, request, batch)
+        if request.id is not None:
+            self._pending.setdefault(request.key, []).append(call)
+        self._go_on(call)
 
-    async def _wait(
-        self, waiting: PendingRequest, scope: trio.CancelScope, batch: PendingBatch | None
-    ) -> None:
-        dispatcher = self._context.dispatcher
-        answer: Reply | None = None
+    def _go_on(self, call: _PendingCall) -> None:
+        """Await the call's pending reply, in a task only if it needs one."""
+        later = call.request.later
+        if self._is_over:
+            self._context.dispatcher.settle(call.request, call.cancelled)
+            self._note_answer()
+        elif call.is_cancelled:
+            cancelled = self._context.dispatcher.settle(call.request, call.cancelled)
+            self._accept_result(call, cancelled)
+        elif isinstance(later, HandleWait):
+            self._waits.add(call)
+            call.wait = register(later, call.settle, in_batch=call.request.in_batch)
+        else:
+            call.scope = trio.CancelScope()
+            self._nursery.start_soon(self._run, call, call.scope)
+
+    async def _run(self, call: _PendingCall, scope: trio.CancelScope) -> None:
+        answer: Reply | PendingRequest | None = None
         try:
             with scope:
-                answer = await dispatcher.finish(waiting)
-            if scope.cancelled_caught:
-                answer = waiting.cancelled()
-            if waiting.id is not None:
-                self._forget(waiting.key, scope)
-            reply: bytes | None = None
-            if batch is not None:
-                batch.put(waiting, answer)
-                if batch.is_whole:
-                    reply = await _run_steps(dispatcher.join(batch.slots))
-            elif answer is not None:
-                reply = await dispatcher.encode_later(answer)
+                answer = await self._context.dispatcher.finish(call.request)
+        except BaseException:
+            self._note_answer()
+            raise
+        call.scope = None
+        if scope.cancelled_caught:
+            answer = call.request.cancelled()
+        self._accept_result(call, answer)
+
+    def settle(self, call: _PendingCall, result_of: Callable[[], object]) -> None:
+        """Take the result of a call without a task, unless the peer is gone. Never raises."""
+        if call not in self._waits:
+            return
+        self._waits.remove(call)
+        call.end_wait()
+        try:
+            self._accept_result(call, self._context.dispatcher.settle(call.request, result_of))
+        except Exception as fault:
+            self._nursery.start_soon(_raise, fault)  # this connection's, and no other's
+
+    def _cancel_call(self, call: _PendingCall) -> None:
+        """Cancel a call at once, or, if it is due, unless it is answered then."""
+        call.is_cancelled = True
+        if call.scope is not None:
+            call.scope.cancel()
+        elif call.wait is not None and call.wait.withdraw():
+            self.settle(call, call.cancelled)
+
+    def _accept_result(self, call: _PendingCall, answer: Reply | PendingRequest | None) -> None:
+        """Await the call's next reply, or send its last one, in a task if that may wait."""
+        if isinstance(answer, PendingRequest):
+            self._go_on(call)
+            return
+        batch = call.batch
+        if call.request.id is not None:
+            self._forget(call)
+        if batch is not None:
+            batch.put(call.request, answer)
+            if batch.is_whole:
+                self._nursery.start_soon(self._send_batch, batch)
+                return
+        elif answer is not None and (is_long(answer.result) or not self._outbox.has_room):
+            self._nursery.start_soon(self._send_reply, answer)
+            return
+        elif answer is not None:
+            self._outbox.send(self._wire.frame(self._context.dispatcher.encode(answer)))
+        self._note_answer()
+
+    async def _send_reply(self, reply: Reply) -> None:
+        try:
+            await self._send(await self._context.dispatcher.encode_later(reply))
+        finally:
+            self._note_answer()
+
+    async def _send_batch(self, batch: PendingBatch) -> None:
+        try:
+            reply = await _run_steps(self._context.dispatcher.join(batch.slots))
             if reply is not None:
                 await self._send(reply)
         finally:
@@ -331,11 +410,12 @@ class Connection:
         finally:
             self._held -= size
 
-    def _forget(self, key: object, scope: trio.CancelScope) -> None:
-        scopes = self._scopes[key]
-        scopes.remove(scope)
-        if not scopes:
-            del self._scopes[key]
+    def _forget(self, call: _PendingCall) -> None:
+        key = call.request.key
+        calls = self._pending[key]
+        calls.remove(call)
+        if not calls:
+            del self._pending[key]
 
     async def _deliver(self) -> None:
         if not self._in_flight and not self._outbox.queued:
@@ -351,6 +431,39 @@ class Connection:
     async def _watch(self) -> None:
         await self._wire.hung_up()
         self._gone("hung up")
+
+
+class _PendingCall:
+    """Call that waits: registered at handles, or in a task with `scope`."""
+
+    __slots__ = ("_connection", "batch", "is_cancelled", "request", "scope", "wait")
+
+    def __init__(
+        self, connection: Connection, request: PendingRequest, batch: PendingBatch | None
+    ) -> None:
+        self._connection = connection
+        self.request = request
+        self.batch = batch
+        self.scope: trio.CancelScope | None = None
+        self.wait: RegisteredWait | None = None
+        self.is_cancelled = False
+
+    def settle(self, result_of: Callable[[], object]) -> None:
+        self._connection.settle(self, result_of)
+
+    def end_wait(self) -> None:
+        if self.wait is not None:
+            self.wait.withdraw()
+            self.wait = None
+
+    def cancelled(self) -> object:
+        if isinstance(self.request.later, HandleWait):
+            self.request.later.on_cancel()
+        raise request_cancelled()
+
+
+async def _raise(fault: Exception) -> None:
+    raise fault
 
 
 async def _run_steps(steps: Generator[None, None, T]) -> T:

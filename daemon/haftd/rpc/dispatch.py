@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import msgspec
 import trio
@@ -42,7 +43,7 @@ from haft_protocol.rpc import (
 from haftd.caller import Caller
 from haftd.core.truncation import FindHandle, truncate_batch
 from haftd.logs import Log
-from haftd.methods.base import DeferredReply, MethodHandler, result_of
+from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
 
 from .jsonrpcserver import MethodTable
 from .replies import (
@@ -77,6 +78,10 @@ _PLAIN_SPAWN: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = {
 def _drop_traceback(error: RpcError) -> RpcError:
     """Drop the traceback: its frames would keep the request alive."""
     return error.with_traceback(None)
+
+
+def _raise(fault: Exception) -> NoReturn:
+    raise fault
 
 
 def _always_ready(method: str, params: object) -> Ready | None:
@@ -155,16 +160,32 @@ class Dispatcher:
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)
 
-    async def finish(self, waiting: PendingRequest) -> Reply | None:
-        """Wait for a pending request's reply. Raises only a cancellation."""
+    async def finish(self, waiting: PendingRequest) -> Reply | PendingRequest | None:
+        """Run a deferred reply; return the reply, or the request if the result is pending too.
+        Raises only a cancellation."""
+        if not isinstance(waiting.later, DeferredReply):
+            raise AssertionError("a wait for handles has no task")
+        try:
+            result = await waiting.later.run()
+        except Exception as fault:
+            return self.settle(waiting, partial(_raise, fault))
+        return self.settle(waiting, lambda: result)
+
+    def settle(
+        self, waiting: PendingRequest, result_of: Callable[[], object]
+    ) -> Reply | PendingRequest | None:
+        """Return the same for `result_of`, which returns the result. Never raises."""
         error: RpcError | None = None
         result: object = None
         try:
-            result = await result_of(waiting.later, in_batch=waiting.in_batch)
+            result = result_of()
         except RpcError as refused:
             error = _drop_traceback(refused)
         except Exception as fault:
             error = self._fail(waiting.method, fault)
+        if type(result) is HandleWait or type(result) is DeferredReply:
+            waiting.later = result
+            return waiting
         return None if waiting.id is None else Reply(waiting.id, waiting.method, result, error)
 
     def encode(self, reply: Reply) -> bytes:
@@ -228,7 +249,7 @@ class Dispatcher:
             error = _drop_traceback(refused)
         except Exception as fault:
             error = self._fail(name, fault)
-        if type(result) is DeferredReply:
+        if type(result) is HandleWait or type(result) is DeferredReply:
             return PendingRequest(request.id, key_of(request), name, result)
         return None if request.id is None else Reply(request.id, name, result, error)
 

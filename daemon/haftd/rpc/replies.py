@@ -14,7 +14,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, invalid_request, request_cancelled
 from haft_protocol.rpc import Invalid, Request, Response, read_params
-from haftd.methods.base import DeferredReply
+from haftd.methods.base import PendingReply
 
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"
@@ -35,7 +35,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     id: bytes | None
     key: object
     method: str
-    later: DeferredReply
+    later: PendingReply
     in_batch: bool = False
 
     def cancelled(self) -> Reply | None:
