@@ -43,7 +43,9 @@ def screen(*lines: str, revision: int = 5) -> Any:
         scrollback=0,
         lines=lines,
     )
-    return SimpleNamespace(screen=lambda since=None: shown, is_suspended=lambda: False)
+    return SimpleNamespace(
+        picture=lambda: shown, screen=lambda since=None: shown, is_suspended=lambda: False
+    )
 
 
 ANSWER = FetchParams(id="h", view="answer")

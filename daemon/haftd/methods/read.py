@@ -244,7 +244,7 @@ def _prompt(handle: Handle, execution: Execution) -> str:
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line
-    screen = execution.screen()
+    screen = execution.picture()
     lines = () if screen is None else screen.lines
     return next((text for text in reversed(lines) if text), "")
 
