@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
+from haftd.host.launch.gate import best_gate
 from haftd.host.launch.spawn import Exit, launch, leaders
 from haftd.host.process import ancestry
 from haftd.host.process.identity import read_stat
@@ -36,6 +39,16 @@ def adopting() -> Iterator[None]:
     assert not [pid for pid in ancestry.list_children(os.getpid()) if pid not in zombies()]
     for child in zombies():
         os.waitpid(child, 0)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold SIGCHLD back until the end, when one is delivered for all."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def zombies() -> list[int]:
@@ -93,6 +106,67 @@ async def test_an_unawaited_leader_is_reaped_and_keeps_its_status() -> None:
             while launched.exit is None:
                 await trio.sleep(0.001)
         assert launched.exit == Exit(code=8) and launched.pid not in leaders
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_awaited_end_costs_the_reaper_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    best_gate()  # tried by a process that no task awaits
+    turns: list[Reaper] = []
+    reap = Reaper.reap
+
+    def count(reaper: Reaper) -> bool:
+        turns.append(reaper)
+        return reap(reaper)
+
+    monkeypatch.setattr(Reaper, "reap", count)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper().run)
+        await wait_all_tasks_blocked()
+        async with running(script("read x")) as (it, _):
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(it.wait_exit)
+                await wait_all_tasks_blocked()
+                it.close_stdin()
+            await wait_all_tasks_blocked()
+            assert it.exit == Exit(code=1) and len(turns) == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_orphan_behind_an_awaited_end_is_reaped() -> None:
+    """The leader, adopted first, hides it from waitid; and the signal of both is one."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper().run)
+        orphaned = "exec 3<&0; pid=$(cat <&3 >/dev/null & echo $!); echo $pid; read x"
+        async with running(script(orphaned)) as (it, _):
+            assert it.stdout is not None
+            await trio.lowlevel.wait_readable(it.stdout)
+            orphan = int(os.read(it.stdout, 100))
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(it.wait_exit)
+                await wait_all_tasks_blocked()
+                with signals_held():
+                    it.close_stdin()
+                    for pid in (it.pid, orphan):
+                        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            with trio.fail_after(PATIENCE_S):
+                while zombies():
+                    await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_end_that_is_no_longer_awaited_is_reaped() -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper().run)
+        async with running(script("read x")) as (it, _):
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(it.wait_exit)
+                await wait_all_tasks_blocked()
+                it.close_stdin()
+                os.waitid(os.P_PID, it.pid, os.WEXITED | os.WNOWAIT)
+                waiting.cancel_scope.cancel()
+            with trio.fail_after(PATIENCE_S):
+                while it.exit is None:
+                    await trio.sleep(0.001)
         nursery.cancel_scope.cancel()
 
 

@@ -238,10 +238,18 @@ class LaunchedProcess:
             unwatched = self._unwatched = LateEvent()
             try:
                 await trio.lowlevel.wait_readable(self.pidfd)
+                self.reap()
             finally:
                 self._unwatched = None
                 unwatched.set()
+                if self._exit is None:
+                    _look_for_ends()
         return exit
+
+    @property
+    def is_watched(self) -> bool:
+        """True while a task waits for the end, and will take the status."""
+        return self._unwatched is not None
 
     def reap(self) -> Exit | None:
         """Take the exit status; None while the process lives. No other code may take it."""
@@ -267,6 +275,7 @@ class LaunchedProcess:
             del leaders[self.pid]
         if self._closed:
             self._close("pidfd", is_watched=self._unwatched is not None)
+        _look_for_ends()
         return self._exit
 
     def is_exiting(self) -> bool:
@@ -315,6 +324,14 @@ class LaunchedProcess:
 
 leaders: Final[dict[int, LaunchedProcess]] = {}
 """Leaders without a taken status, by pid. Global, as the kernel's table of children."""
+
+ends_seen: Final[list[Callable[[], None]]] = []
+"""Called once a leader's end hides no other child's from waitid any more, or no task awaits it."""
+
+
+def _look_for_ends() -> None:
+    for look in ends_seen:
+        look()
 
 
 def _is_exiting(pid: int, tid: int) -> bool:

@@ -10,7 +10,7 @@ import signal
 
 import trio
 
-from haftd.host.launch.spawn import ENDED, leaders
+from haftd.host.launch.spawn import ENDED, ends_seen, leaders
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.ancestry import child_lister, helpers
 from haftd.host.process.identity import read_stat
@@ -23,15 +23,24 @@ class Reaper:
     other may be a library's, and is reaped once dead for `linger_s`.
     """
 
-    __slots__ = ("_dead", "_linger_s")
+    __slots__ = ("_dead", "_linger_s", "_wakened")
 
     def __init__(self, linger_s: float = 0.25) -> None:
         self._linger_s = linger_s
         self._dead: dict[int, int] = {}
+        self._wakened = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Reap until cancelled, in the main thread (SIGCHLD)."""
-        with trio.open_signal_receiver(signal.SIGCHLD) as signals:
+        token = trio.lowlevel.current_trio_token()
+
+        def look() -> None:
+            if self._has_ended():
+                token.run_sync_soon(self._wake, idempotent=True)
+
+        before = signal.signal(signal.SIGCHLD, lambda signum, frame: look())
+        ends_seen.append(look)
+        try:
             task_status.started()
             pending = self.reap()
             while True:
@@ -41,8 +50,27 @@ class Reaper:
                     await trio.lowlevel.checkpoint()
                     await trio.lowlevel.checkpoint()
                 else:
-                    await signals.__anext__()
+                    await self._wakened.wait()
+                self._wakened = trio.Event()
                 pending = self.reap()
+        finally:
+            ends_seen.remove(look)
+            signal.signal(signal.SIGCHLD, before)
+
+    def _wake(self) -> None:
+        self._wakened.set()
+
+    def _has_ended(self) -> bool:
+        """Return True if the first ended child is none that a task awaits by its pidfd: this task's
+        turn for each leader would cost more than the end itself. A signal handler calls this."""
+        try:
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if info is None:
+            return False
+        leader = leaders.get(info.si_pid)
+        return leader is None or not leader.is_watched
 
     def reap(self) -> bool:
         """Reap the ended children; return True if some must be checked again."""
