@@ -78,6 +78,7 @@ from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.runtimes.wasm.runtime import CompiledModules, WasmRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
+from haftd.tools.calls.environment import Variables
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definitions.definition import BUILTIN
 from haftd.tools.definitions.runtime_names import added_runtimes, runtime_problems
@@ -102,7 +103,7 @@ class Parts(msgspec.Struct, frozen=True):
     journal: Journal
     report: Report
     containment: Containment
-    environ: dict[str, str]
+    environ: Variables
     nofile: int
     """Tools' soft limit of descriptors."""
     descriptors: int

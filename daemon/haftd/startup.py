@@ -33,6 +33,7 @@ from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Recovery, Report
 from haftd.rpc.transports.credentials import Credentials
 from haftd.tools.calls import loginpath
+from haftd.tools.calls.environment import Variables
 from haftd.upkeep import Listener
 
 EXIT_HELD = 75
@@ -190,7 +191,7 @@ def remove_saved(paths: Paths) -> None:
     sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 
-async def environment(paths: Paths) -> dict[str, str]:
+async def environment(paths: Paths) -> Variables:
     """Return the tools' default environment: the daemon's, with a login PATH if its own is minimal."""
     environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
@@ -199,7 +200,7 @@ async def environment(paths: Paths) -> dict[str, str]:
         )
         if learnt:
             environ["PATH"] = learnt
-    return environ
+    return Variables(environ)
 
 
 def unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Listener]:

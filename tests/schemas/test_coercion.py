@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import event, example, given
+from hypothesis import strategies as st
 
 from haftd.schemas import PROVIDERS, translate
-from haftd.schemas.coercion import Steps, coerce
+from haftd.schemas.coercion import Steps, _is_plain, coerce
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
 
@@ -15,6 +17,43 @@ from haftd.tools.definitions.definition import Tool
 def fitted(schema: Any, value: Any) -> Any:
     """Return the converted value of one property."""
     return coerce({"v": value}, {"type": "object", "properties": {"v": schema}})["v"]
+
+
+_TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", ["string", "null"]])
+_FORMS = st.one_of(
+    st.fixed_dictionaries({"type": _TYPES}),
+    st.fixed_dictionaries({"type": _TYPES, "default": st.sampled_from(["x", 1, None])}),
+    st.sampled_from([{}, {"enum": ["x", 1]}, {"type": "string", "enum": ["1"]}]),
+)
+_VALUES: st.SearchStrategy[Any] = st.sampled_from(["x", "1", '"x"', 1, 1.0, True, None, ["1"]])
+_OBJECTS = st.sampled_from(
+    [
+        {"type": "object"},
+        {"type": "object", "required": ["a"], "additionalProperties": False},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}]},
+    ]
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("ab"), _FORMS, max_size=2),
+    st.dictionaries(st.sampled_from("abc"), _VALUES, max_size=2),
+    _OBJECTS,
+)
+@example({"a": {"type": "string", "default": "x"}}, {}, {"type": "object"})
+@example({}, {"a": "1"}, {"type": "object", "additionalProperties": {"type": "integer"}})
+@example({"a": {"type": "integer"}}, {"a": 1.0}, {"type": "object"})
+@example({"a": {"type": "integer"}}, {"a": "1"}, {"type": "object"})
+@example({"a": {"type": "string"}}, {"a": "x"}, {"type": "object"})
+def test_plain_values_are_those_that_coercion_leaves_alone(
+    properties: dict[str, Any], value: dict[str, Any], schema: dict[str, Any]
+) -> None:
+    schema = {**schema, "properties": properties}
+    event(f"plain: {_is_plain(value, schema)}")
+    slowly = coerce(value, schema, Steps())
+    assert repr(coerce(value, schema)) == repr(slowly)
+    assert not _is_plain(value, schema) or repr(slowly) == repr(value)
 
 
 def test_null_for_an_optional_property_is_left_out() -> None:

@@ -12,6 +12,7 @@ from haft_protocol.errors import RpcError
 from haftd.config.settings import DaemonSettings
 from haftd.tools.calls.environment import (
     MAX_CALL_BYTES,
+    Variables,
     build,
     call_value,
     granted_variables,
@@ -47,6 +48,17 @@ def test_X05_secrets_of_the_daemon_do_not_reach_tools() -> None:
         child = dumped(env)
         assert "canary" not in str(child)
         assert child["MORE"] == "1"
+
+
+def test_remembered_variables_give_the_same_environment() -> None:
+    base = {**BASE, "A_TOKEN": "canary", "BAD=NAME": "x"}
+    for variables in (Variables(base), Variables({**base, "PATH": "/bin"})):
+        for _ in range(2):
+            assert made(variables) == made(dict(variables))
+            assert path_of(variables) == path_of(dict(variables))
+    env = made(variables)
+    env["PATH"] = "changed"
+    assert made(variables)["PATH"] == "/bin"
 
 
 def test_X05_a_definition_passes_a_secret_on_by_name() -> None:

@@ -30,6 +30,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "integer": (int,),
 }
+_SCALARS = {name: _TYPES[name] for name in ("string", "boolean", "number", "integer")}
+_PLAIN_VALUE = frozenset(["type", "title", "description"])
+_PLAIN_OBJECT = _PLAIN_VALUE | {"properties", "required", "additionalProperties"}
+_MAX_PLAIN = 64
+"""Properties of a plain schema."""
 _Schema = Mapping[str, Any]
 # Shared: subschemas are cached by identity.
 _NOTHING: _Schema = {}
@@ -56,12 +61,38 @@ def coerce(
     value: Any, schema: _Schema, steps: Steps | None = None, *, with_defaults: bool = True
 ) -> Any:
     """Return the coerced value; the input is unchanged."""
+    if steps is None and _is_plain(value, schema):
+        return dict(value)
     try:
         return _Coercion(schema, steps or Steps(), with_defaults=with_defaults).coerce(
             value, schema
         )
     except _Spent:
         return value
+
+
+def _is_plain(value: Any, schema: _Schema) -> bool:
+    """Return True if coercion would change nothing: an object of scalars, each of its declared type,
+    and a schema without other keywords. Most calls are, and take a tenth of the time."""
+    if (
+        type(value) is not dict
+        or not schema.keys() <= _PLAIN_OBJECT
+        or schema.get("type") != "object"
+    ):
+        return False
+    properties = schema.get("properties", _NOTHING)
+    if not isinstance(properties, Mapping) or len(properties) > _MAX_PLAIN:
+        return False
+    found = 0
+    for name, form in properties.items():
+        if type(form) is not dict or not form.keys() <= _PLAIN_VALUE:
+            return False
+        if name in value:
+            kind = form.get("type")
+            if not isinstance(kind, str) or type(value[name]) not in _SCALARS.get(kind, ()):
+                return False
+            found += 1
+    return found == len(value)
 
 
 def _values(schema: _Schema) -> list[Any] | None:

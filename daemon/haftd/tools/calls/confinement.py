@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from haft_protocol.errors import RpcError, shown, spawn_failed
 from haftd.launch_spec import Grant, Sandbox, is_within
 from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable
@@ -13,7 +15,7 @@ CONFINED_RUNTIMES = ("stdio", "pty", "wasm")
 """Runtimes that start a process by `host/launch`, which applies the sandbox."""
 
 
-def policy_in_force(tool: Tool, root: str, variables: dict[str, str]) -> AccessPolicy | None:
+def policy_in_force(tool: Tool, root: str, variables: Mapping[str, str]) -> AccessPolicy | None:
     """Return the tool's policy with absolute paths; raises `RpcError`."""
     if tool.policy is None:
         return None

@@ -53,6 +53,16 @@ _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = lazy_pattern(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
 
+class Variables(dict[str, str]):
+    """Environment that nobody changes: derived ones are remembered by its identity, for which no
+    value is read."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+_Source = Variables | tuple[tuple[str, str], ...]
+
+
 @lru_cache(maxsize=16)
 def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     """Compile shell patterns into one expression that ignores case."""
@@ -61,26 +71,32 @@ def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-@lru_cache(maxsize=16)
-def _valid(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return {name: value for name, value in variables if _is_valid(name, value)}
+def _key(variables: Mapping[str, str]) -> _Source:
+    return variables if isinstance(variables, Variables) else tuple(variables.items())
+
+
+def _pairs(source: _Source) -> Iterable[tuple[str, str]]:
+    return source.items() if isinstance(source, Variables) else source
 
 
 @lru_cache(maxsize=16)
-def _inherited(
-    variables: tuple[tuple[str, str], ...], secret_env: tuple[str, ...]
-) -> Mapping[str, str]:
+def _valid(source: _Source) -> Variables:
+    return Variables((name, value) for name, value in _pairs(source) if _is_valid(name, value))
+
+
+@lru_cache(maxsize=16)
+def _inherited(source: _Source, secret_env: tuple[str, ...]) -> Mapping[str, str]:
     secret = secret_pattern(secret_env)
     return {
         name: value
-        for name, value in variables
+        for name, value in _pairs(source)
         if name not in _REMOVED and not name.startswith("HAFT_") and not secret.match(name)
     }
 
 
 def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> Mapping[str, str]:
     if client is None:
-        return _valid(tuple(base.items()))
+        return _valid(_key(base))
     for name, value in client.items():
         if not _is_valid(name, value or ""):
             raise invalid_params(
@@ -97,6 +113,7 @@ def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) ->
     return env
 
 
+@lru_cache(maxsize=16)
 def _path(value: str | None) -> str:
     """Remove entries that depend on the working folder: empty, `.`, relative."""
     kept = [folder for folder in (value or "").split(os.pathsep) if folder.startswith("/")]
@@ -157,7 +174,7 @@ def build(
     reachable; `proxy` is then the only one.
     """
     source = _source(base, client)
-    inherited = _inherited(tuple(source.items()), tuple(secret_env))
+    inherited = _inherited(_key(source), tuple(secret_env))
     env = {
         name: value for name, value in inherited.items() if may_inherit is None or may_inherit(name)
     }

@@ -85,7 +85,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         return _server_call(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
-    policy = policy_in_force(tool, context.root, dict(context.variables))
+    policy = policy_in_force(tool, context.root, context.variables)
     # The older format's programs know their rules as written.
     in_force = tool.access if policy is None or tool.older else policy.as_data()
     call: dict[str, dict[str, Any]] = {

@@ -52,6 +52,7 @@ _GLOBALS = frozenset(
 
 _MAX_SPAN_LENGTH = 2_000
 _MAX_STATEMENTS = 500
+_ARGUMENT = lazy_pattern(r"tool\.arguments\.([A-Za-z_][A-Za-z0-9_]*)")
 _RAW = lazy_pattern(r"\{%[-+]?\s*raw\b")
 
 _MAX_GROWTH = 64
@@ -136,6 +137,7 @@ class Scope:
 
     def __init__(self, tool: Mapping[str, Any], context: Mapping[str, Any], path: str) -> None:
         self.path = path
+        self.arguments: Mapping[str, Any] = tool.get("arguments", {})
         self.variables: dict[str, Any] = {
             "tool": dict(tool),
             "context": dict(context),
@@ -198,11 +200,22 @@ def _expression(source: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)
+def _argument_name(expression: str) -> str | None:
+    match = _ARGUMENT.fullmatch(expression)
+    return None if match is None else match[1]
+
+
 def value_of(source: str, scope: Scope) -> str | None:
     """Render as `render` does; None for a single expression without a value."""
     expression = _expression(source)
     if expression is None:
         return render(source, scope)
+    name = _argument_name(expression)
+    if name is not None:
+        text = scope.arguments.get(name)
+        if type(text) is str and text.isascii():
+            return text  # as minijinja does, in a tenth of its time
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
