@@ -9,6 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.patience import PATIENCE_S
+
 Framing = Literal["lines", "headers"]
 
 
@@ -25,7 +27,9 @@ class Refused(Exception):
 class Wire:
     """A connection; `call` sends a request and waits for its reply, keeping other messages."""
 
-    def __init__(self, path: str | Path, framing: Framing = "lines", timeout: float = 20.0) -> None:
+    def __init__(
+        self, path: str | Path, framing: Framing = "lines", timeout: float = 2 * PATIENCE_S
+    ) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(timeout)
         try:
@@ -86,7 +90,10 @@ class Wire:
         return json.loads(body[:length])
 
     def start(self, method: str, **params: Any) -> int:
-        """Send a request and return its id."""
+        """Send a request and return its id. A request that waits does so for `PATIENCE_S` unless
+        given another `timeout_ms`: the daemon's 10 s are over on a machine that is busy enough."""
+        if params.get("wait", "none") != "none":
+            params.setdefault("timeout_ms", round(PATIENCE_S * 1000))
         number = next(self._ids)
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number

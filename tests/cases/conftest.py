@@ -65,6 +65,15 @@ class Desk:
         assert state["state"] == "stopped", state
         return state
 
+    def complete(self, handle: str) -> dict[str, Any]:
+        """Wait until the output of a stopped handle is complete; return the state of then."""
+        followed = self._call("subscribe", events=["state"], handles=[handle])
+        state: dict[str, Any] = {}
+        while not state.get("output_complete"):
+            state = self.wire.told("handle/state")["params"]
+        self._call("unsubscribe", subscription=followed["subscription"])
+        return state
+
     def left_behind(self, handle: str, expected: list[str]) -> None:
         """Check the commands left behind, once those that a shell forked have executed theirs."""
         end = time.monotonic() + 20

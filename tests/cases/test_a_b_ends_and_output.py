@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 
 import pytest
 
@@ -30,8 +29,7 @@ def test_RB_001_a_background_child_does_not_delay_the_end(
         return
     assert len(state["left_behind"]) == 1
     desk.left_behind(handle, [f"sleep {sh.split()[1]}"])
-    while not desk.fetch(handle)["output_complete"]:
-        time.sleep(0.05)
+    desk.complete(handle)
     closed = desk.abort(handle)
     assert "left_behind" not in closed or closed["left_behind"] == []
 
@@ -41,8 +39,7 @@ def test_RB_002_output_of_a_background_child_is_detached(desk: Desk) -> None:
     state = desk.done(handle)
     assert state["exit"] == {"code": 0} and "fg-done" in text(state)
     assert state["left_behind"]
-    while not (state := desk.fetch(handle))["output_complete"]:
-        time.sleep(0.05)
+    state = desk.complete(handle)
     assert desk.fetch(handle, wait="quiet", quiet_ms=700)["cursor"] == state["cursor"]
     try:
         desk.abort(handle)

@@ -5,7 +5,6 @@ import os
 import pty
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cases.conftest import FIXTURES, Desk, text
+from tests.faults.harness import until
 from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
 
@@ -218,10 +218,7 @@ def test_RB_024_the_daemon_keeps_its_terminal(
         os.chdir("/")
         os.execvpe(sys.executable, [sys.executable, "-m", "haftd"], daemon.env)
     try:
-        end = time.monotonic() + 20
-        while not daemon.is_up():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        until(daemon.is_up, "an answering daemon")
         with daemon.connect() as wire:
             desk = Desk(daemon, wire, "default")
             state = desk.done(

@@ -34,8 +34,10 @@ def test_RB_043_an_abort_that_races_with_the_end_reports_the_actual_end(
 ) -> None:
     rng = random.Random(43)
     for _ in range(rounds):
-        handle = desk.spawn(sh="sleep 0.05; exit 7")
-        time.sleep(rng.uniform(0.03, 0.06))
+        handle = desk.spawn(sh="read line; exit 7")
+        desk.apply(handle, {"line": "go"}, wait="none")
+        for _ in range(rng.randrange(6)):
+            desk.wire.call("ping")
         try:
             state = desk.abort(handle)
         except Refused as refused:

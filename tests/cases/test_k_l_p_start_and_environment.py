@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cases.conftest import Desk, text
+from tests.faults.harness import until
 from tests.forkserver import run_haft
 from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
@@ -159,10 +159,10 @@ def test_RB_056_disconnecting_clients_harm_nothing(
         gone.close()
     assert [one["id"] for one in desk.list()] == [keep]
     assert desk.fetch(keep)["state"] == "running"
-    end = time.monotonic() + 20
-    while desk.wire.call("daemon/status")["connections"] > 1:
-        assert time.monotonic() < end, "connections of gone clients stay"
-        time.sleep(0.02)
+    until(
+        lambda: desk.wire.call("daemon/status")["connections"] == 1,
+        "the end of the gone clients' connections",
+    )
     assert len(os.listdir(f"/proc/{daemon.pid}/fd")) <= before + 1
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.cases.conftest import Desk
+from tests.faults.harness import until
 from tests.inquiries.fake import FakeBackend
 from tests.inquiries.test_router import Room
 from tests.running_daemon import RunningDaemon
@@ -69,12 +69,10 @@ def test_RB_071_a_call_without_a_user_to_ask_is_not_empty(desk: Desk) -> None:
     )
     with desk.daemon.connect() as wire:
         other = Desk(desk.daemon, wire, desk.session)
-        end = time.monotonic() + 20
-        while not (found := other._call("inquiries/list")["inquiries"]):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: other._call("inquiries/list")["inquiries"], "a question")
+        (found,) = other._call("inquiries/list")["inquiries"]
         assert desk.wire._kept == []
-        answer(other, found[0], "a")
+        answer(other, found, "a")
     assert desk.wire.finish(number)["result"] == "a"
 
 
@@ -88,9 +86,8 @@ async def test_RB_072_no_clock_ends_a_question(autojump_clock: MockClock) -> Non
 @pytest.mark.soak
 def test_RB_072_after_a_minute_it_is_still_open(desk: Desk) -> None:
     ask(desk, "q", "yes", "no")
-    time.sleep(65)
-    state = desk.fetch("q")
-    assert state["state"] == "waiting" and not said(state)
+    state = desk.fetch("q", wait="stopped", timeout_ms=65_000)
+    assert (state["state"], state["waited"]) == ("waiting", "deadline") and not said(state)
 
 
 def test_RB_072_an_expired_wait_answers_nothing(desk: Desk) -> None:

@@ -3,13 +3,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cases.conftest import FIXTURES, Desk, text
+from tests.faults.harness import until
 
 # -- RB-081: a terminal without an open descriptor is opened again
 
@@ -356,13 +356,11 @@ def test_RB_087_a_program_that_draws_changes_at_every_tick_is_running(desk: Desk
 
 def until_suspended(desk: Desk, handle: str, *, suspended: bool = True) -> dict[str, Any]:
     """Fetch until the input state becomes, or stops being, suspended."""
-    end = time.monotonic() + 20
-    while True:
-        state = desk.fetch(handle)
-        if state.get("suspended", False) == suspended:
-            return state
-        assert time.monotonic() < end, state
-        time.sleep(0.01)
+    until(
+        lambda: desk.fetch(handle).get("suspended", False) == suspended,
+        f"an input state with suspended={suspended}",
+    )
+    return desk.fetch(handle)
 
 
 @pytest.mark.parametrize("pty", [False, True], ids=["pipe", "terminal"])

@@ -62,6 +62,8 @@ class FakeDaemon:
         self.notifications: list[dict[str, Any]] = []
         self.replies: list[dict[str, Any]] = []
         self.peers: list[Peer] = []
+        self.accepted = threading.Semaphore(0)
+        """Released for each of `peers`."""
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen(64)
@@ -99,6 +101,7 @@ class FakeDaemon:
                 return
             peer = Peer(end)
             self.peers.append(peer)
+            self.accepted.release()
             thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
             self._threads.append(thread)
             thread.start()

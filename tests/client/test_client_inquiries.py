@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -268,8 +267,8 @@ async def test_a_question_before_the_programs_first_turn_is_answered(
 
     for number in range(1, 17):  # Which task has the first turn is left to chance.
         async with aio.connect(answer=answer):
-            while len(daemon.peers) < number:
-                time.sleep(0.001)
+            # The loop has no turn meanwhile.
+            assert daemon.accepted.acquire(timeout=PATIENCE_S)
             daemon.peers[-1].send(
                 {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             )

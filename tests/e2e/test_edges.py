@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forkserver import ForkedProcess
+from tests.patience import PATIENCE_S
 from tests.processes import is_running
 from tests.running_daemon import RunningDaemon
 from tests.wire import Refused
@@ -175,13 +180,14 @@ def test_of_daemons_started_at_once_one_serves_and_the_others_report_it(short_tm
     try:
         for one in many:
             one.start(wait=False)
-        left = [one for one in many if one.process is not None]
-        end = time.monotonic() + 60
-        while len(left) > 1 and time.monotonic() < end:
-            left = [one for one in left if one.process is not None and one.process.poll() is None]
-            time.sleep(0.02)
-        (winner,) = left
-        codes = [one.process.returncode for one in many if one is not winner and one.process]
+        left = {one.process: one for one in many if isinstance(one.process, ForkedProcess)}
+        codes = []
+        while len(left) > 1:
+            ended, _, _ = select.select([*left], [], [], PATIENCE_S)
+            assert ended, "more than one daemon goes on"
+            codes += [process.wait() for process in ended]
+            left = {process: one for process, one in left.items() if process not in ended}
+        (winner,) = left.values()
         assert codes == [75] * 4
         winner.wait_until_up()
         with winner.connect() as wire:
@@ -199,7 +205,8 @@ def test_repeated_stop_requests_still_exit_with_0(
     assert process is not None
     while process.poll() is None:
         process.terminate()
-        time.sleep(0.005)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.005)
     assert process.returncode == 0
 
 

@@ -428,7 +428,10 @@ def test_a_slow_subscriber_has_longer_than_a_client_with_unread_replies(
     with told_daemon.connect() as sleeper, told_daemon.connect() as wire:
         sleeper.call("subscribe", session=session, events=["output", "state"])
         run(wire, session, "yes", "yes")
-        time.sleep(15)
+        waited = wire.call(
+            "fetch", session=session, id="yes", wait="stopped", max_bytes=0, timeout_ms=15_000
+        )
+        assert waited["waited"] == "deadline"
         wire.call("abort", session=session, id="yes")
         messages = until_stopped(sleeper, "yes")
         assert any("omitted" in one for one in of(messages, "handle/output"))

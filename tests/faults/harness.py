@@ -29,6 +29,7 @@ from haftd.host.process.identity import Identity, every_pid, identify_child, rea
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
 from tests.forkserver import ForkedProcess, Process, can_fork, fork_haftd, fork_standin
+from tests.patience import PATIENCE_S
 
 STANDIN = Path(__file__).with_name("standin.py")
 BOMB = (
@@ -40,7 +41,7 @@ killed before the limit is enforced."""
 _counter = itertools.count()
 
 
-def until(fact: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+def until(fact: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait for a fact of another process that nothing announces."""
     end = time.monotonic() + timeout_s
     while not fact():
